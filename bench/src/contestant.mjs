@@ -1,0 +1,63 @@
+/** Owns the child processes as the parent sees them: one system in a process of its own, asked over IPC. */
+import { fork } from 'node:child_process';
+
+/** @type {Set<import('node:child_process').ChildProcess>} */
+const running = new Set();
+
+/** Ends them all at once, for Ctrl-C. */
+export function stopContestants() {
+  for (const child of running) child.kill('SIGKILL');
+}
+
+/** How long a request may take beyond the seconds it is meant to take, before its system counts as hanging. */
+const patienceMs = 60_000;
+
+/** Starts the process of one system; nothing is open in it yet. */
+export function startContestant() {
+  // Whatever a library prints goes to stderr: stdout holds nothing but the tables.
+  const child = fork(new URL('./child.mjs', import.meta.url), {
+    stdio: ['ignore', 2, 2, 'ipc'],
+    execArgv: ['--no-deprecation'],
+  });
+  running.add(child);
+  const exited = new Promise((resolve) => child.once('exit', resolve));
+  let lastId = 0;
+
+  /**
+   * @param {Record<string, unknown>} request
+   * @returns {Promise<any>}
+   */
+  function ask(request) {
+    const id = ++lastId;
+    return new Promise((resolve, reject) => {
+      const settle = (/** @type {() => void} */ how) => {
+        clearTimeout(timer);
+        child.off('message', onMessage);
+        child.off('exit', onExit);
+        how();
+      };
+      const timer = setTimeout(
+        () => settle(() => reject(new Error(`No answer to "${request.do}" within a minute.`))),
+        patienceMs + Number(request.seconds ?? 0) * 1000,
+      );
+      const onExit = (/** @type {number | null} */ code, /** @type {string | null} */ signal) =>
+        settle(() => reject(new Error(`Its process ended (${signal ?? `exit code ${code}`}).`)));
+      const onMessage = (/** @type {any} */ answer) => {
+        if (answer.id !== id) return;
+        settle(() => (answer.error === undefined ? resolve(answer.result) : reject(new Error(answer.error))));
+      };
+      child.on('message', onMessage);
+      child.on('exit', onExit);
+      child.send({ id, ...request });
+    });
+  }
+
+  return {
+    ask,
+    async stop() {
+      if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+      await exited;
+      running.delete(child);
+    },
+  };
+}

@@ -1,0 +1,25 @@
+/**
+ * Holdfast through its public API; the two systems differ in the database that they are given.
+ *
+ * @type {import('./catalogue.mjs').System['open']}
+ */
+export const openHoldfast = async ({ url }) => {
+  const { launch, run, workflow } = await import('holdfast');
+  const body = (/** @type {number} */ steps) => async (/** @type {number} */ input) => {
+    let result = Number.NaN;
+    for (let step = 0; step < steps; step++) result = await run('step', async () => input);
+    return result;
+  };
+  const oneStep = workflow('oneStep', body(1));
+  const tenSteps = workflow('tenSteps', body(10));
+  const app = await launch({
+    name: 'bench',
+    database: url,
+    workflows: [oneStep, tenSteps],
+    logger: { debug() {}, info() {}, warn: console.warn, error: console.error },
+  });
+  return {
+    run: (steps, input) => (steps === 1 ? oneStep(input) : tenSteps(input)),
+    close: () => app.shutdown(),
+  };
+};

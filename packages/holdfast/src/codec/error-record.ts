@@ -1,0 +1,110 @@
+/**
+ * Errors as plain records and back. The record is that of the `serialize-error` package, which DBOS stores: name,
+ * message and stack first, then code, cause, errors and the error's own enumerable properties.
+ *
+ *   An error of a built-in class, HoldfastError or FatalError comes back as an instance of that class; one of a
+ *   registered class as an instance of it (`holdfast_class` in the record says so); any other as an Error with the
+ *   same name. Code that may see an error after a recovery should tell it by name or code.
+ */
+import { type ErrorCode, FatalError, HoldfastError } from '../model/errors.js';
+import { classNamed, classWithPrototype } from './classes.js';
+
+export type ErrorRecord = Record<string, unknown> & { name: string; message: string; stack: string };
+
+const classKey = 'holdfast_class';
+
+const builtIn: ReadonlyMap<string, new (message: string) => Error> = new Map(
+  [Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((Class) => [Class.name, Class]),
+);
+
+/** One level: cause, errors and properties are the values themselves. */
+export function errorFields(error: Error): ErrorRecord {
+  const name = String(error.name);
+  const message = String(error.message);
+  const stack = typeof error.stack === 'string' ? error.stack : `${name}: ${message}`;
+  const fields: ErrorRecord = { name, message, stack };
+  const registered = classWithPrototype(Object.getPrototypeOf(error) as object);
+  if (registered !== undefined) fields[classKey] = registered.name;
+  const { code } = error as { code?: unknown };
+  // Read through the prototype: a DOMException has its code there.
+  if (typeof code === 'string' || typeof code === 'number') fields.code = code;
+  if (Object.hasOwn(error, 'cause')) fields.cause = error.cause;
+  if (error instanceof AggregateError) fields.errors = error.errors;
+  for (const key of Object.keys(error)) {
+    if (!Object.hasOwn(fields, key)) fields[key] = (error as unknown as Record<string, unknown>)[key];
+  }
+  return fields;
+}
+
+/** The error with its causes and collected errors as records too: what the error column holds. */
+export function errorRecord(error: Error, ancestors: readonly unknown[] = []): ErrorRecord {
+  const fields = errorFields(error);
+  const within = [...ancestors, error];
+  const nested = (value: unknown): unknown => {
+    if (!(value instanceof Error)) return value;
+    return within.includes(value) ? '[Circular]' : errorRecord(value, within);
+  };
+  if ('cause' in fields) fields.cause = nested(fields.cause);
+  if (Array.isArray(fields.errors)) fields.errors = fields.errors.map(nested);
+  return fields;
+}
+
+/**
+ * Whether something that was thrown and stored was an Error. One that we or a DBOS SDK stored always has these three
+ * texts; a plain object that was thrown has all three only if it means to be an Error.
+ */
+export function isErrorRecord(value: unknown): value is ErrorRecord {
+  if (typeof value !== 'object' || value === null || value instanceof Error) return false;
+  const { name, message, stack } = value as Partial<ErrorRecord>;
+  return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string';
+}
+
+/** What was thrown, from what {@link errorRecord} made of it; anything but an error record is itself what was thrown. */
+export function thrownFrom(stored: unknown): unknown {
+  if (!isErrorRecord(stored)) return stored;
+  const fields: Record<string, unknown> = { ...stored };
+  if (isErrorRecord(fields.cause)) fields.cause = thrownFrom(fields.cause);
+  if (Array.isArray(fields.errors) && stored.name === 'AggregateError') {
+    fields.errors = fields.errors.map(thrownFrom);
+  }
+  const error = openError(fields);
+  fillError(error, fields);
+  return error;
+}
+
+/** The error, with nothing but name and message: references to it can be given out before its fields are there. */
+export function openError(fields: Readonly<Record<string, unknown>>): Error {
+  const name = typeof fields.name === 'string' ? fields.name : 'Error';
+  const message = typeof fields.message === 'string' ? fields.message : '';
+  const error = newError(name, message, fields);
+  if (error.name !== name) hide(error, 'name', name);
+  return error;
+}
+
+export function fillError(error: Error, fields: Readonly<Record<string, unknown>>): void {
+  for (const [key, value] of Object.entries(fields)) {
+    if (key === 'name' || key === 'message' || key === classKey || key === '__proto__') continue;
+    const hidden = key === 'stack' || key === 'cause' || (key === 'errors' && error instanceof AggregateError);
+    if (hidden) hide(error, key, value);
+    else Object.defineProperty(error, key, { value, enumerable: true, writable: true, configurable: true });
+  }
+  // Otherwise the stack would be that of the reader.
+  if (typeof fields.stack !== 'string') hide(error, 'stack', `${error.name}: ${error.message}`);
+}
+
+function newError(name: string, message: string, fields: Readonly<Record<string, unknown>>): Error {
+  const className = fields[classKey];
+  const registered = typeof className === 'string' ? classNamed(className) : undefined;
+  // Not by its constructor, whose arguments we do not know, but still a native error to debuggers and loggers.
+  if (registered?.isError) return Object.setPrototypeOf(new Error(message), registered.prototype) as Error;
+  if (name === 'AggregateError') return new AggregateError([], message);
+  if (name === 'FatalError' && fields.code === 'FATAL') return new FatalError(message);
+  if (name === 'HoldfastError' && typeof fields.code === 'string') {
+    return new HoldfastError(fields.code as ErrorCode, message);
+  }
+  return new (builtIn.get(name) ?? Error)(message);
+}
+
+function hide(error: Error, key: string, value: unknown): void {
+  Object.defineProperty(error, key, { value, enumerable: false, writable: true, configurable: true });
+}

@@ -1,0 +1,290 @@
+/**
+ * A value as superjson stores it: JSON, plus `meta` that says which JSON is something else (`values`) and which places
+ * hold the same object (`referentialEqualities`). Read by revive.ts, and by superjson itself.
+ *
+ * We write and read superjson's format but not with its code, which (2.2.6) throws on a key named "constructor", puts
+ * shared references inside Errors and class instances into the wrong object, changes the order of a Set that holds
+ * one, and does not look inside what a custom recipe returns. The tests hold the two together where both can do it.
+ *
+ * As superjson does, a repeated object is written again in full, so that readers that look only at `json` (SQL,
+ * dashboards) see all of it; but only up to a limit, since n levels of sharing would otherwise write 2^n copies.
+ * Past that a repetition is null in `json`, which superjson reads equally well.
+ */
+import { isBuiltIn } from './classes.js';
+import { type Recipe, recipeFor, specialNumber, type Tag } from './recipes.js';
+import type { ValuePath } from './refusal.js';
+
+/** Annotations by relative path; those below an annotated node are nested in it, as they are undone before it. */
+export type TagNode = readonly [tag: Tag, below?: TagTree];
+export type TagTree = { [path: string]: TagNode };
+
+export interface Meta {
+  values?: TagNode | TagTree;
+  referentialEqualities?: readonly [string[], Record<string, string[]>?] | Record<string, string[]>;
+  v?: number;
+}
+
+export interface Flattened {
+  readonly json: unknown;
+  readonly meta: Meta | undefined;
+}
+
+const box = 'holdfast_value';
+
+/** What a `to` function returned, from what {@link flatten} made of it. */
+export function unbox(fields: unknown): unknown {
+  return isRecord(fields) && Object.hasOwn(fields, box) ? fields[box] : fields;
+}
+
+/** Nodes that repetitions may add to the text of one value. */
+const repeatedNodes = 10_000;
+
+interface Sighting {
+  readonly path: readonly (string | number)[];
+  readonly opaque: boolean;
+  /** The other places of the same object. */
+  again: string[] | undefined;
+  /** Unset while the walk is inside the object: a sighting then closes a cycle. */
+  written: { readonly json: unknown; readonly tags: TagNode | TagTree | undefined; readonly nodes: number } | undefined;
+}
+
+export function flatten(value: unknown, path: ValuePath): Flattened {
+  return new Flattening(path).run(value);
+}
+
+class Flattening {
+  private readonly sightings = new Map<object, Sighting>();
+  /** The annotations of what `walk` has just returned. */
+  private tags: TagNode | TagTree | undefined;
+  private nodes = 0;
+  private repeated = 0;
+
+  constructor(private readonly path: ValuePath) {}
+
+  run(value: unknown): Flattened {
+    const json = this.walk(value);
+    const values = this.tags;
+    const referentialEqualities = this.equalities();
+    if (values === undefined && referentialEqualities === undefined) return { json, meta: undefined };
+    const meta: Meta = {};
+    if (values !== undefined) meta.values = values;
+    if (referentialEqualities !== undefined) meta.referentialEqualities = referentialEqualities;
+    meta.v = 1;
+    return { json, meta };
+  }
+
+  private walk(value: unknown): unknown {
+    this.tags = undefined;
+    this.nodes++;
+    switch (typeof value) {
+      case 'string':
+        return this.path.checkText(value);
+      case 'number': {
+        const text = specialNumber(value);
+        return text === undefined ? value : this.tagged('number', text);
+      }
+      case 'boolean':
+        return value;
+      case 'undefined':
+        return this.tagged('undefined', null);
+      case 'bigint':
+        return this.tagged('bigint', value.toString());
+      case 'object':
+        return value === null ? null : this.walkObject(value);
+      default:
+        return refuseUnknown(value, this.path);
+    }
+  }
+
+  private tagged(tag: Tag, json: unknown): unknown {
+    this.tags = [tag];
+    return json;
+  }
+
+  private walkObject(value: object): unknown {
+    const earlier = this.sightings.get(value);
+    if (earlier !== undefined) return this.repeat(earlier);
+    const recipe = recipeFor(value) ?? refuseUnknown(value, this.path);
+    const opaque = recipe.kind === 'fields' && recipe.opaque;
+    const sighting: Sighting = { path: this.path.snapshot(), opaque, again: undefined, written: undefined };
+    this.sightings.set(value, sighting);
+    const before = this.nodes;
+    const json = this.follow(recipe, value);
+    sighting.written = { json, tags: this.tags, nodes: this.nodes - before + 1 };
+    return json;
+  }
+
+  private repeat(sighting: Sighting): unknown {
+    const { written } = sighting;
+    if (written === undefined && sighting.opaque) {
+      this.path.refuse(
+        'leads back to an instance that holds it',
+        'A class registered with "from" cannot be part of a cycle. Leave that reference out of what "to" returns.',
+      );
+    }
+    sighting.again ??= [];
+    sighting.again.push(stringPath(this.path.snapshot()));
+    if (written === undefined || this.repeated + written.nodes > repeatedNodes) return null;
+    this.repeated += written.nodes;
+    // Counted into whatever holds the copy as well: a copy of a copy is as long as both.
+    this.nodes += written.nodes;
+    this.tags = written.tags;
+    return written.json;
+  }
+
+  private follow(recipe: Recipe, value: object): unknown {
+    switch (recipe.kind) {
+      case 'record':
+        return this.walkRecord(value as Record<string, unknown>);
+      case 'array':
+        return this.walkArray(value as unknown[]);
+      case 'map':
+        return this.wrap('map', this.walkMap(value as Map<unknown, unknown>));
+      case 'set':
+        return this.wrap('set', this.walkSet(value as Set<unknown>));
+      case 'leaf': {
+        const json = recipe.toJson(value as never);
+        if (typeof json === 'string') this.path.checkText(json);
+        return this.tagged(recipe.tag, json);
+      }
+      case 'fields':
+        return this.wrap(recipe.tag, this.walkFields(recipe.toFields(value as never)));
+    }
+  }
+
+  /**
+   * What stands for an instance takes its place in the tree. superjson's annotations allow only one type per place,
+   * and its references only one object: whatever has a type or an identity of its own goes into a box.
+   */
+  private walkFields(fields: unknown): unknown {
+    if (isRecord(fields) && !Object.hasOwn(fields, box)) return this.walkRecord(fields);
+    if (Array.isArray(fields)) return this.walkArray(fields);
+    if (typeof fields === 'string') return this.walk(fields);
+    return this.walkRecord({ [box]: fields });
+  }
+
+  /** Puts the tag over the annotations of the content that was just walked. */
+  private wrap(tag: Tag, json: unknown): unknown {
+    this.tags = this.tags === undefined ? [tag] : [tag, this.tags as TagTree];
+    return json;
+  }
+
+  private walkRecord(record: Record<string, unknown>): Record<string, unknown> {
+    const json: Record<string, unknown> = {};
+    let tags: TagTree | undefined;
+    for (const key of Object.keys(record)) {
+      this.path.checkKey(key);
+      this.path.push(key);
+      json[key] = this.walk(record[key]);
+      if (this.tags !== undefined) tags = addTags(tags, key, this.tags);
+      this.path.pop();
+    }
+    this.tags = tags;
+    return json;
+  }
+
+  private walkArray(array: readonly unknown[]): unknown[] {
+    const json: unknown[] = [];
+    let tags: TagTree | undefined;
+    for (let i = 0; i < array.length; i++) {
+      this.path.push(i);
+      json.push(this.walk(array[i]));
+      if (this.tags !== undefined) tags = addTags(tags, String(i), this.tags);
+      this.path.pop();
+    }
+    this.tags = tags;
+    return json;
+  }
+
+  private walkSet(set: ReadonlySet<unknown>): unknown[] {
+    const json: unknown[] = [];
+    let tags: TagTree | undefined;
+    for (const member of set) {
+      const i = json.length;
+      this.path.push(i, `.values()[${i}]`);
+      json.push(this.walk(member));
+      if (this.tags !== undefined) tags = addTags(tags, String(i), this.tags);
+      this.path.pop();
+    }
+    this.tags = tags;
+    return json;
+  }
+
+  private walkMap(map: ReadonlyMap<unknown, unknown>): unknown[] {
+    const json: unknown[] = [];
+    let tags: TagTree | undefined;
+    for (const entry of map) {
+      const i = json.length;
+      const pair: unknown[] = [];
+      this.path.push(i, '');
+      for (const side of [0, 1] as const) {
+        this.path.push(side, mapLabel(i, side, entry[0]));
+        pair.push(this.walk(entry[side]));
+        if (this.tags !== undefined) tags = addTags(tags, `${i}.${side}`, this.tags, true);
+        this.path.pop();
+      }
+      this.path.pop();
+      json.push(pair);
+    }
+    this.tags = tags;
+    return json;
+  }
+
+  private equalities(): Meta['referentialEqualities'] {
+    let ofRoot: string[] | undefined;
+    let others: Record<string, string[]> | undefined;
+    for (const { path, again } of this.sightings.values()) {
+      if (again === undefined) continue;
+      if (path.length === 0) ofRoot = again;
+      else {
+        others ??= {};
+        others[stringPath(path)] = again;
+      }
+    }
+    if (ofRoot === undefined) return others;
+    return others === undefined ? [ofRoot] : [ofRoot, others];
+  }
+}
+
+/** Says what an object without a recipe, a function or a symbol is, and what to do about it. */
+export function refuseUnknown(value: unknown, path: ValuePath): never {
+  if (typeof value === 'function') {
+    path.refuse('is a function', 'Store plain data; a function belongs in the code of a workflow or step.');
+  }
+  if (typeof value !== 'object' || value === null) path.refuse(`is a ${typeof value}`, 'Store a text instead.');
+  if (typeof (value as { then?: unknown }).then === 'function') path.refuse('is a promise', 'Await it first.');
+  const Class: unknown = value.constructor;
+  const own = typeof Class === 'function' && Class.prototype === Object.getPrototypeOf(value) && Class.name !== '';
+  if (!own) path.refuse('has a prototype of its own', 'Store plain data, or an instance of a registered class.');
+  const { name } = Class as { name: string };
+  if (isBuiltIn(Class)) path.refuse(`is of the built-in class ${name}`, 'That cannot be stored. Store plain data.');
+  path.refuse(
+    `is an instance of ${name}, a class that is not registered`,
+    `Call registerClass(${name}) where the class is defined, or store plain data.`,
+  );
+}
+
+function addTags(tags: TagTree | undefined, key: string, node: TagNode | TagTree, escaped = false): TagTree {
+  const tree = tags ?? {};
+  const at = escaped ? key : escapeKey(key);
+  if (Array.isArray(node)) tree[at] = node as unknown as TagNode;
+  else for (const [below, tag] of Object.entries(node as TagTree)) tree[`${at}.${below}`] = tag;
+  return tree;
+}
+
+function mapLabel(index: number, side: 0 | 1, key: unknown): string {
+  if (side === 0) return `.keys()[${index}]`;
+  return typeof key === 'string' || typeof key === 'number' ? `.get(${JSON.stringify(key)})` : `.values()[${index}]`;
+}
+
+function stringPath(path: readonly (string | number)[]): string {
+  return path.map((key) => escapeKey(String(key))).join('.');
+}
+
+function escapeKey(key: string): string {
+  return /[\\.]/.test(key) ? key.replace(/[\\.]/g, '\\$&') : key;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}

@@ -1,0 +1,221 @@
+/**
+ * The portable format, `portable_json`: plain JSON that DBOS SDKs of every language read and write.
+ *
+ * It converts where the format has a form of its own for a value (Date and BigInt to text, Set to array, Map to
+ * object, undefined to null, or to nothing as a member of an object), and refuses what JSON would change silently:
+ * NaN and Infinity, Buffers and other bytes, RegExp, URL, Errors inside values, class instances (registered or not),
+ * cycles. An object that occurs twice is written twice; -0 is written as 0. What was converted is read as what it
+ * became.
+ */
+import { thrownFrom } from './error-record.js';
+import { refuseUnknown } from './flatten.js';
+import type { Codec } from './format.js';
+import { hasEscapes, isPlainJson } from './plain.js';
+import { isError, recipeFor } from './recipes.js';
+import { type Root, unserializable, ValuePath } from './refusal.js';
+import { unreadable } from './revive.js';
+import { salvage } from './salvage.js';
+
+const name = 'portable_json';
+
+/** A few objects that share each other can stand for more text than there is memory. */
+const mostNodes = 5_000_000;
+
+/** The name under which something thrown that is no Error is stored: the format has records of errors only. */
+const nonError = 'NonError';
+
+interface PortableArguments {
+  readonly positionalArgs?: readonly unknown[];
+  readonly namedArgs?: Readonly<Record<string, unknown>>;
+}
+
+interface PortableError {
+  name: string;
+  message: string;
+  code?: unknown;
+  data?: unknown;
+}
+
+export const portable: Codec = {
+  name,
+  encode: (value, what) => write(value, what, 'value'),
+  decode: read,
+  encodeArguments: (args, what) => `{"positionalArgs":${write(args, what, 'args')}}`,
+  decodeArguments: (text) => {
+    const { positionalArgs = [], namedArgs } = (read(text) ?? {}) as PortableArguments;
+    if (!Array.isArray(positionalArgs)) throw unreadable(name, text, new Error('"positionalArgs" is not an array'));
+    // Python's keyword arguments, as the options object that a TypeScript function takes in their place.
+    return namedArgs && Object.keys(namedArgs).length > 0 ? [...positionalArgs, namedArgs] : positionalArgs;
+  },
+  encodeError: (error) => {
+    try {
+      return write(errorRecord(error), 'The error', 'value');
+    } catch {
+      return write(salvageRecord(error), 'The error', 'value');
+    }
+  },
+  decodeError: (text) => {
+    const record = read(text);
+    if (!isPortableError(record)) return record;
+    if (record.name === nonError && 'data' in record) return record.data;
+    const { data, ...fields } = record;
+    const stack = `${record.name}: ${record.message}`;
+    if (isOurs(record)) return thrownFrom({ ...fields, stack, details: data ?? {} });
+    return thrownFrom(data === undefined ? { ...fields, stack } : { ...fields, stack, data });
+  },
+};
+
+function errorRecord(error: unknown): PortableError {
+  if (!isError(error)) return { name: nonError, message: describe(error), data: error ?? null };
+  return pickFields(error);
+}
+
+function pickFields(fields: object): PortableError {
+  const { name, message, code, data, details } = fields as Partial<PortableError> & { details?: unknown };
+  const record: PortableError = { name: String(name), message: String(message) };
+  if (typeof code === 'string' || typeof code === 'number') record.code = code;
+  if (data !== undefined) record.data = data;
+  else if (isOurs(record) && details !== undefined) record.data = details;
+  return record;
+}
+
+function salvageRecord(error: unknown): PortableError {
+  const kept = salvage(error, isStorable);
+  if (!isPortableError(kept)) return { name: nonError, message: describe(kept), data: kept };
+  const record = pickFields(kept);
+  return isStorable(record) ? record : { name: record.name, message: record.message };
+}
+
+function isPortableError(value: unknown): value is PortableError {
+  const { name, message } = (value ?? {}) as Partial<PortableError>;
+  return typeof name === 'string' && typeof message === 'string';
+}
+
+function isOurs({ name, code }: PortableError): boolean {
+  return (name === 'HoldfastError' || name === 'FatalError') && typeof code === 'string';
+}
+
+function describe(thrown: unknown): string {
+  return typeof thrown === 'string' ? thrown : `Something that is not an Error was thrown (${typeof thrown})`;
+}
+
+function isStorable(value: unknown): boolean {
+  try {
+    write(value, 'The value', 'value');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function write(value: unknown, what: string, root: Root): string {
+  try {
+    if (isPlainJson(value)) {
+      const text = JSON.stringify(value);
+      if (!hasEscapes(text)) return text;
+    }
+    return JSON.stringify(new Conversion(new ValuePath(what, root)).walk(value));
+  } catch (error) {
+    throw unserializable(what, error);
+  }
+}
+
+function read(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw unreadable(name, text, error);
+  }
+}
+
+class Conversion {
+  private readonly open = new Set<object>();
+  private nodes = 0;
+
+  constructor(private readonly path: ValuePath) {}
+
+  walk(value: unknown): unknown {
+    if (++this.nodes > mostNodes) this.path.refuse('repeats the same objects too often', 'Store each of them once.');
+    switch (typeof value) {
+      case 'string':
+        return this.path.checkText(value);
+      case 'number':
+        if (Number.isFinite(value)) return value;
+        return this.path.refuse(`is ${value}, which JSON does not have`, 'Store null or a text instead.');
+      case 'boolean':
+        return value;
+      case 'undefined':
+        return null;
+      case 'bigint':
+        return value.toString();
+      case 'object':
+        return value === null ? null : this.walkObject(value);
+      default:
+        return refuseUnknown(value, this.path);
+    }
+  }
+
+  private walkObject(value: object): unknown {
+    if (this.open.has(value)) this.path.refuse('contains itself', 'JSON has no cycles. Store an ID instead.');
+    this.open.add(value);
+    const json = this.convert(value);
+    this.open.delete(value);
+    return json;
+  }
+
+  private convert(value: object): unknown {
+    const recipe = recipeFor(value);
+    switch (recipe?.kind) {
+      case 'record':
+        return this.walkMembers(Object.entries(value));
+      case 'array':
+        return this.walkElements(value as unknown[], '');
+      case 'set':
+        return this.walkElements([...(value as Set<unknown>)], '.values()');
+      case 'map':
+        return this.walkMap(value as Map<unknown, unknown>);
+      case undefined:
+        return refuseUnknown(value, this.path);
+      default:
+        return value instanceof Date && !Number.isNaN(value.getTime()) ? value.toISOString() : this.refuseClass(value);
+    }
+  }
+
+  private walkMap(map: ReadonlyMap<unknown, unknown>): unknown {
+    for (const key of map.keys()) {
+      if (typeof key === 'string') continue;
+      this.path.refuse(`is a Map with a key that is a ${typeof key}`, 'Portable JSON takes texts as keys only.');
+    }
+    return this.walkMembers([...(map as ReadonlyMap<string, unknown>)], true);
+  }
+
+  private walkMembers(entries: readonly (readonly [string, unknown])[], ofMap = false): unknown {
+    const json: Record<string, unknown> = {};
+    for (const [key, member] of entries) {
+      this.path.checkKey(key);
+      if (member === undefined) continue;
+      this.path.push(key, ofMap ? `.get(${JSON.stringify(key)})` : undefined);
+      json[key] = this.walk(member);
+      this.path.pop();
+    }
+    return json;
+  }
+
+  private walkElements(elements: readonly unknown[], label: string): unknown {
+    const json: unknown[] = [];
+    for (let i = 0; i < elements.length; i++) {
+      this.path.push(i, `${label}[${i}]`);
+      json.push(this.walk(elements[i]));
+      this.path.pop();
+    }
+    return json;
+  }
+
+  private refuseClass(value: object): never {
+    const invalidDate = value instanceof Date;
+    this.path.refuse(
+      invalidDate ? 'is an Invalid Date' : `is a ${value.constructor.name}, which portable JSON cannot hold`,
+      "Store plain data (bytes as base64 text), or use serialization: 'native'.",
+    );
+  }
+}

@@ -1,0 +1,197 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createCodecs } from './codec.js';
+
+const { native } = createCodecs();
+
+function roundTrip(value: unknown): unknown {
+  return native.decode(native.encode(value, 'The value') as string);
+}
+
+/** Equal in everything: types, -0, NaN, the order of Maps and Sets, and which places hold one and the same object. */
+function difference(a: unknown, b: unknown, at = 'value', pairs = new Map<unknown, unknown>()): string | undefined {
+  if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) {
+    return Object.is(a, b) ? undefined : `${at}: ${String(a)} is not ${String(b)}`;
+  }
+  if (pairs.has(a)) return pairs.get(a) === b ? undefined : `${at} is another object than before`;
+  pairs.set(a, b);
+  const prototypes = [a, b].map((value) => Object.getPrototypeOf(value) ?? Object.prototype);
+  if (prototypes[0] !== prototypes[1]) return `${at} has another prototype`;
+  if (a instanceof Date) return difference(a.getTime(), (b as Date).getTime(), at, pairs);
+  if (a instanceof RegExp || a instanceof URL) return difference(String(a), String(b), at, pairs);
+  if (a instanceof ArrayBuffer) return difference(new Uint8Array(a), new Uint8Array(b as ArrayBuffer), at, pairs);
+  if (a instanceof DataView) return difference(bytesOf(a), bytesOf(b as DataView), at, pairs);
+  if (a instanceof Map || a instanceof Set) return membersDiffer([...a], [...(b as Set<unknown>)], at, pairs);
+  return membersDiffer(a, b, at, pairs);
+}
+
+function bytesOf(view: DataView): number[] {
+  return Array.from({ length: view.byteLength }, (_, i) => view.getUint8(i));
+}
+
+function membersDiffer(a: object, b: object, at: string, pairs: Map<unknown, unknown>): string | undefined {
+  const keys = Array.isArray(a) ? Array.from(a, (_, i) => String(i)) : Object.keys(a);
+  const others = Array.isArray(b) ? Array.from(b, (_, i) => String(i)) : Object.keys(b);
+  if (keys.join() !== others.join()) return `${at} has the keys ${others.join()} instead of ${keys.join()}`;
+  for (const key of keys) {
+    const found = difference(Reflect.get(a, key), Reflect.get(b, key), `${at}.${key}`, pairs);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+const text = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
+const key = fc.oneof(
+  text,
+  fc.constantFrom(
+    'a.b',
+    'a\\b',
+    'a\\.b',
+    '',
+    '0',
+    '1',
+    'constructor',
+    'prototype',
+    'toString',
+    'json',
+    'meta',
+    'length',
+  ),
+);
+const leaf = fc.oneof(
+  text,
+  fc.boolean(),
+  fc.double(),
+  fc.integer(),
+  fc.bigInt(),
+  fc.constantFrom(null, undefined, NaN, Infinity, -Infinity, -0),
+  fc.date({ noInvalidDate: false }),
+  fc.constantFrom(/a.b/giu, /[/\\]\//, /(?:)/).map((regexp) => new RegExp(regexp)),
+  fc.webUrl().map((url) => new URL(url)),
+  fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+  fc.uint8Array().map((bytes) => new Uint8Array(bytes).buffer),
+  fc.uint8Array({ minLength: 4 }).map((bytes) => new DataView(new Uint8Array(bytes).buffer, 2)),
+  ...[fc.int8Array(), fc.uint8Array(), fc.uint8ClampedArray(), fc.int16Array(), fc.uint16Array()],
+  ...[fc.int32Array(), fc.uint32Array(), fc.float32Array(), fc.float64Array(), fc.bigInt64Array(), fc.bigUint64Array()],
+);
+
+const { value } = fc.letrec<{ value: unknown; shared: unknown }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    leaf,
+    fc.array(tie('value')),
+    fc.dictionary(key, tie('value')),
+    fc.array(tie('value')).map((members) => new Set(members)),
+    fc.array(fc.tuple(tie('value'), tie('value'))).map((entries) => new Map(entries)),
+    tie('shared'),
+  ),
+  // The same objects in every kind of container, so that each has to give a reference back.
+  shared: fc.tuple(tie('value'), tie('value'), key).map(([a, b, name]) => {
+    const cycle: Record<string, unknown> = { b, a };
+    cycle[name === '__proto__' ? 'x' : name] = new Map<unknown, unknown>([
+      [a, cycle],
+      [cycle, b],
+    ]);
+    return [cycle, b, new Set([cycle, a, b, 1]), { a, cycle }];
+  }),
+}));
+
+describe('native round trip', () => {
+  it('gives back every value of the supported domain, equal in types, order and shared references', () => {
+    fc.assert(
+      fc.property(value, (original) => {
+        expect(difference(original, roundTrip(original))).toBeUndefined();
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('gives back arguments, whatever they share', () => {
+    fc.assert(
+      fc.property(fc.array(value), (args) => {
+        const decoded = native.decodeArguments(native.encodeArguments(args, 'Input') as string);
+        expect(difference(args, decoded)).toBeUndefined();
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each([
+    ['undefined', undefined],
+    ['undefined in an array and as a member', [undefined, { a: undefined }]],
+    ['NaN, infinities and -0', [NaN, Infinity, -Infinity, -0, 0]],
+    ['an Invalid Date', new Date(NaN)],
+    [
+      'float arrays with what JSON has no number for',
+      [new Float32Array([NaN, -0, 1.5]), new Float64Array([-Infinity])],
+    ],
+    ['a Buffer as a Buffer and a Uint8Array as a Uint8Array', [Buffer.from('é'), new Uint8Array([1, 2])]],
+    ['a key with dots and backslashes above a Date', { 'a.b\\c.': { '\\': new Date(0) } }],
+    ['keys that superjson forbids', { constructor: { prototype: [new Date(1), { a: 1 }] } }],
+  ])('gives back %s', (_, original) => {
+    expect(difference(original, roundTrip(original))).toBeUndefined();
+  });
+
+  it('gives back a hole of an array as undefined', () => {
+    // biome-ignore lint/suspicious/noSparseArray: the subject of the test
+    expect(roundTrip([1, , 3])).toStrictEqual([1, undefined, 3]);
+  });
+
+  it('gives back an object without a prototype as a plain object', () => {
+    expect(roundTrip(Object.assign(Object.create(null), { a: new Date(0) }))).toStrictEqual({ a: new Date(0) });
+  });
+});
+
+describe('references', () => {
+  it('keeps the order of a Set that holds a shared object', () => {
+    const shared = { id: 1 };
+    const { set } = roundTrip({ shared, set: new Set([shared, 'after']) }) as { set: Set<unknown> };
+    expect([...set]).toStrictEqual([{ id: 1 }, 'after']);
+  });
+
+  it('closes cycles through the root, Maps, Sets and Errors', () => {
+    const root: Record<string, unknown> = {};
+    const error = Object.assign(new Error('boom'), { root });
+    Object.assign(root, { root, error, map: new Map([[root, error]]), set: new Set([root]) });
+    const copy = roundTrip(root) as {
+      root: unknown;
+      error: { root: unknown };
+      map: Map<unknown, unknown>;
+      set: Set<unknown>;
+    };
+    expect(copy.root).toBe(copy);
+    expect(copy.error.root).toBe(copy);
+    expect(copy.map.get(copy)).toBe(copy.error);
+    expect(copy.set.has(copy)).toBe(true);
+  });
+
+  it('writes a shared object in full at each place, for readers that look at the JSON only', () => {
+    const address = { city: 'Oslo' };
+    const text = native.encode({ billing: address, shipping: address }, 'x') as string;
+    expect(JSON.parse(text).json).toStrictEqual({ billing: address, shipping: address });
+  });
+
+  it('does not write 2^n copies of n levels of sharing', () => {
+    let value: object = { leaf: true };
+    for (let level = 0; level < 60; level++) value = { left: value, right: value };
+    const text = native.encode(value, 'x') as string;
+    expect(text.length).toBeLessThan(1_000_000);
+    expect(difference(value, native.decode(text))).toBeUndefined();
+  });
+
+  it('sees sharing among more objects than the fast path has slots for', () => {
+    const rows = Array.from({ length: 40 }, (_, id) => ({ id }));
+    const copy = roundTrip([...rows, rows[39]]) as unknown[];
+    expect(copy[40]).toBe(copy[39]);
+  });
+
+  it('takes a value whose getter stores another value meanwhile', () => {
+    const value = {
+      a: { b: 1 },
+      get text() {
+        return native.encode({ c: { d: 2 } }, 'inner');
+      },
+    };
+    expect(roundTrip(value)).toStrictEqual({ a: { b: 1 }, text: native.encode({ c: { d: 2 } }, 'inner') });
+  });
+});

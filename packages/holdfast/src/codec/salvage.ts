@@ -1,0 +1,85 @@
+/**
+ * What can be stored of an error that cannot be stored whole. A failure must be recorded whatever it carries: HTTP
+ * clients hang sockets and request objects on their errors, and losing the error over them would lose the reason why
+ * a workflow failed. Functions and symbols are dropped, strange objects become their name in brackets, texts are
+ * cleaned of what a database cannot hold.
+ */
+import { errorFields } from './error-record.js';
+import { isError, recipeFor } from './recipes.js';
+
+/** Enough for an HTTP client's `error.response.data.errors[0].path`; deeper is somebody's object graph. */
+const deepest = 8;
+
+/**
+ * A copy of what was thrown that can be stored: an error record, or a value that holds only what `isStorable` accepts.
+ * Reads nothing that throws twice; never throws itself.
+ */
+export function salvage(thrown: unknown, isStorable: (value: unknown) => boolean): unknown {
+  const kept = keep(thrown, isStorable, []);
+  if (typeof kept === 'object' || typeof thrown === 'string') return kept;
+  const message = `A value that cannot be stored was thrown: ${describe(thrown)}`;
+  return { name: 'NonError', message, stack: `NonError: ${message}` };
+}
+
+/** Stands for a member that is left out. */
+const dropped = Symbol('dropped');
+
+function keep(value: unknown, isStorable: (value: unknown) => boolean, ancestors: readonly object[]): unknown {
+  try {
+    if (typeof value === 'string') return clean(value);
+    if (typeof value === 'function' || typeof value === 'symbol') return dropped;
+    if (typeof value !== 'object' || value === null) return value;
+    if (ancestors.includes(value)) return '[Circular]';
+    if (ancestors.length >= deepest) return `[${className(value)}]`;
+    const within = [...ancestors, value];
+    if (isError(value)) return keepMembers(errorFields(value), isStorable, within);
+    if (Array.isArray(value)) {
+      return value.map((member) => keep(member, isStorable, within)).filter((member) => member !== dropped);
+    }
+    if (recipeFor(value)?.kind === 'record') return keepMembers(value, isStorable, within);
+    return isStorable(value) ? value : `[${className(value)}]`;
+  } catch {
+    return dropped;
+  }
+}
+
+function keepMembers(record: object, isStorable: (value: unknown) => boolean, within: readonly object[]): object {
+  const kept: Record<string, unknown> = {};
+  for (const key of Object.keys(record)) {
+    if (key === '__proto__') continue;
+    const member = keepMember(record, key, isStorable, within);
+    if (member !== dropped) kept[clean(key)] = member;
+  }
+  return kept;
+}
+
+function keepMember(
+  record: object,
+  key: string,
+  isStorable: (value: unknown) => boolean,
+  within: readonly object[],
+): unknown {
+  try {
+    return keep((record as Record<string, unknown>)[key], isStorable, within);
+  } catch {
+    return dropped; // a getter that throws
+  }
+}
+
+function clean(text: string): string {
+  return text.replaceAll('\0', '\uFFFD').toWellFormed();
+}
+
+function className(value: object): string {
+  const Class: unknown = value.constructor;
+  return typeof Class === 'function' && Class.name !== '' ? clean(Class.name) : 'Object';
+}
+
+function describe(value: unknown): string {
+  try {
+    if (typeof value === 'function') return `a function ${clean(value.name)}`.trimEnd();
+    return typeof value === 'object' && value !== null ? `[${className(value)}]` : clean(String(value));
+  } catch {
+    return `a value of the type ${typeof value}`;
+  }
+}

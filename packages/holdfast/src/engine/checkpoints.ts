@@ -1,0 +1,174 @@
+import type { Logger } from '../model/logger.js';
+import type { WorkflowStatus } from '../model/status.js';
+import {
+  type CompletedStep,
+  type FinishedWorkflow,
+  type NewChild,
+  type NewStep,
+  type NewWorkflow,
+  type StepStanding,
+  type Storage,
+  stepKey,
+  type WorkflowRecord,
+  type Writer,
+} from '../storage/storage.js';
+import { Batcher } from './batcher.js';
+
+/** How a write of an execution turned out: committed, or whose the workflow is instead. */
+export type Written = 'written' | Superseded;
+
+/** The workflow is no longer this execution's to write: another owner has it, or it is not PENDING any more. */
+export interface Superseded {
+  readonly owner: string | null;
+  readonly status: WorkflowStatus | undefined;
+}
+
+/** A start was new, or the ID was taken already, or the parent that wanted the child lost its own ownership. */
+export type Started = 'created' | WorkflowRecord | Superseded;
+
+/**
+ * Every write of running workflows, each kind with its own group commit.
+ *
+ * A statement reports the rows it wrote. For a row that it did not report there are four explanations: the workflow
+ * was taken over, it was cancelled, the row was there before, or (after a lost connection) an earlier sending of this
+ * very row was committed after all. One read tells them apart, because ownership and record are read in one snapshot:
+ * under *our* owner token nobody but us can have written it, and what former owners wrote was loaded with the history.
+ */
+export class Checkpoints {
+  private readonly starts: Batcher<NewWorkflow, Started>;
+  private readonly children: Batcher<NewChild, Started>;
+  private readonly steps: Batcher<NewStep, Written>;
+  private readonly completions: Batcher<CompletedStep, Written>;
+  private readonly finishes: Batcher<FinishedWorkflow, Written>;
+
+  constructor(
+    private readonly storage: Storage,
+    writer: Writer,
+    logger: Logger,
+  ) {
+    const options = { logger, classify: (error: unknown) => storage.classify(error) };
+    const { workflows, steps } = storage;
+    this.starts = new Batcher(
+      {
+        name: 'workflow starts',
+        write: async (rows) => this.started(rows, await workflows.insertMany(writer, rows)),
+        weigh: (row) => row.inputs.length + 300,
+      },
+      options,
+    );
+    this.children = new Batcher(
+      {
+        name: 'child workflow starts',
+        write: async (rows) => this.started(rows, await workflows.insertChildren(writer, rows)),
+        weigh: (row) => row.inputs.length + 300,
+      },
+      options,
+    );
+    this.steps = new Batcher(
+      {
+        name: 'step checkpoints',
+        write: (rows) => this.writeSteps(rows, () => steps.recordMany(writer.appName, rows)),
+        weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 200,
+      },
+      options,
+    );
+    this.completions = new Batcher(
+      {
+        name: 'step completions',
+        write: (rows) => this.writeSteps(rows, () => steps.completeMany(rows)),
+        weigh: () => 100,
+      },
+      options,
+    );
+    this.finishes = new Batcher(
+      {
+        name: 'workflow outcomes',
+        write: (rows) => this.writeFinishes(rows),
+        weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
+      },
+      options,
+    );
+  }
+
+  start(row: NewWorkflow): Promise<Started> {
+    return this.starts.submit(row);
+  }
+
+  startChild(row: NewChild): Promise<Started> {
+    return this.children.submit(row);
+  }
+
+  recordStep(row: NewStep): Promise<Written> {
+    return this.steps.submit(row);
+  }
+
+  completeStep(row: CompletedStep): Promise<Written> {
+    return this.completions.submit(row);
+  }
+
+  finish(row: FinishedWorkflow): Promise<Written> {
+    return this.finishes.submit(row);
+  }
+
+  /** Resolves when every write so far has settled. */
+  async idle(): Promise<void> {
+    await Promise.all(this.all().map((batcher) => batcher.idle()));
+  }
+
+  get isIdle(): boolean {
+    return this.all().every((batcher) => batcher.isIdle);
+  }
+
+  close(): void {
+    for (const batcher of this.all()) batcher.close();
+  }
+
+  private all() {
+    return [this.starts, this.children, this.steps, this.completions, this.finishes];
+  }
+
+  private async started(rows: readonly NewWorkflow[], created: Set<string>): Promise<Started[]> {
+    if (created.size === rows.length) return rows.map(() => 'created');
+    const unconfirmed = rows.filter((row) => !created.has(row.owner));
+    const found = new Map(
+      (await this.storage.workflows.get(unconfirmed.map((row) => row.workflowId))).map((row) => [row.workflowId, row]),
+    );
+    return rows.map((row) => {
+      const existing = found.get(row.workflowId);
+      if (created.has(row.owner) || existing?.owner === row.owner) return 'created';
+      return existing ?? { owner: null, status: undefined };
+    });
+  }
+
+  private async writeSteps<T extends NewStep | CompletedStep>(
+    rows: readonly T[],
+    write: () => Promise<Set<string>>,
+  ): Promise<Written[]> {
+    const written = await write();
+    if (written.size === rows.length) return rows.map(() => 'written');
+    const unconfirmed = rows.filter((row) => !written.has(stepKey(row)));
+    const standing = new Map<string, StepStanding>(
+      (await this.storage.steps.standing(unconfirmed)).map((each) => [stepKey(each), each]),
+    );
+    return rows.map((row) => {
+      if (written.has(stepKey(row))) return 'written';
+      const now = standing.get(stepKey(row));
+      const ours = now?.owner === row.owner && now.recorded && now.completionSeq === row.completionSeq;
+      return ours ? 'written' : { owner: now?.owner ?? null, status: now?.status };
+    });
+  }
+
+  private async writeFinishes(rows: readonly FinishedWorkflow[]): Promise<Written[]> {
+    const written = await this.storage.workflows.finishMany(rows);
+    if (written.size === rows.length) return rows.map(() => 'written');
+    const unconfirmed = rows.filter((row) => !written.has(row.workflowId)).map((row) => row.workflowId);
+    const found = new Map((await this.storage.workflows.get(unconfirmed)).map((row) => [row.workflowId, row]));
+    return rows.map((row) => {
+      const now = found.get(row.workflowId);
+      // Only the owner writes SUCCESS or ERROR, so an outcome under our token is our own.
+      const ours = now?.owner === row.owner && now.status === row.status;
+      if (written.has(row.workflowId) || ours) return 'written';
+      return { owner: now?.owner ?? null, status: now?.status };
+    });
+  }
+}

@@ -1,0 +1,139 @@
+import type { StepRecord } from '../storage/storage.js';
+
+/**
+ * Gives results to a workflow's code in completion order, one per macrotask: in the first run as they are committed,
+ * in a replay as they are on record, and live ones only after all recorded ones.
+ *
+ * This order is what makes a replay exact. Two branches of `Promise.all` or `race` continue in the order in which
+ * their steps completed; if two results could arrive in one macrotask, or in another order, the branches could call
+ * their next steps in another order and would receive each other's results.
+ *
+ * **Invariant:** a result is delivered only after its row, and the rows of all results before it, are committed.
+ */
+export class Deliveries {
+  private readonly recorded: readonly number[];
+  private cursor = 0;
+  private readonly replayed = new Map<number, Delivery>();
+  private readonly live = new Map<number, Delivery>();
+  private nextSeq: number;
+  private nextLive: number;
+  private stopped = false;
+
+  constructor(
+    private readonly turns: Turns,
+    history: readonly StepRecord[],
+  ) {
+    const ended = history.filter((step) => step.completionSeq !== null || !isBegunOnly(step)).sort(byCompletion);
+    this.recorded = ended.map((step) => step.stepNumber);
+    this.nextSeq = ended.reduce((highest, step) => Math.max(highest, step.completionSeq ?? -1), -1) + 1;
+    this.nextLive = this.nextSeq;
+  }
+
+  /** The place of a live result among all of this workflow's results. Taken when it is known, before it is written. */
+  takeSeq(): number {
+    return this.nextSeq++;
+  }
+
+  /** The result of a recorded step is wanted now; it arrives when its turn comes. */
+  replay(stepNumber: number, delivery: Delivery): void {
+    this.replayed.set(stepNumber, delivery);
+    this.request();
+  }
+
+  /** A live result is committed; it arrives when those before it have. */
+  commit(seq: number, delivery: Delivery): void {
+    this.live.set(seq, delivery);
+    this.request();
+  }
+
+  /** Whether results of an earlier execution are still to come. */
+  get replaying(): boolean {
+    return this.cursor < this.recorded.length;
+  }
+
+  /** Results that are known but have not arrived yet. */
+  undelivered(): Delivery[] {
+    return [...this.replayed.values(), ...this.live.values()];
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.replayed.clear();
+    this.live.clear();
+  }
+
+  /** Called by {@link Turns} once per macrotask. */
+  deliverOne(): void {
+    const delivery = this.next();
+    if (!delivery) return;
+    if (this.replaying) this.replayed.delete(this.recorded[this.cursor++] as number);
+    else this.live.delete(this.nextLive++);
+    delivery.deliver();
+    this.request();
+  }
+
+  private next(): Delivery | undefined {
+    if (this.stopped) return undefined;
+    return this.replaying ? this.replayed.get(this.recorded[this.cursor] as number) : this.live.get(this.nextLive);
+  }
+
+  private request(): void {
+    if (this.next()) this.turns.request(this);
+  }
+}
+
+export interface Delivery {
+  /** Hands the result to the code that waits for it. */
+  deliver(): void;
+  /** The workflow was cancelled before the result's turn came. */
+  cancelled(error: Error): void;
+}
+
+/** A sleep writes its wake time when it begins and gets its place in the order when it ends. */
+export const sleepName = 'DBOS.sleep';
+
+function isBegunOnly(step: StepRecord): boolean {
+  return step.name === sleepName;
+}
+
+/** Rows that DBOS wrote have no completion order; their time of completion is the best there is. */
+function byCompletion(a: StepRecord, b: StepRecord): number {
+  if (a.completionSeq !== null && b.completionSeq !== null) return a.completionSeq - b.completionSeq;
+  if (a.completionSeq !== null) return 1;
+  if (b.completionSeq !== null) return -1;
+  return (a.completedAt ?? 0) - (b.completedAt ?? 0) || a.stepNumber - b.stepNumber;
+}
+
+/**
+ * The macrotasks in which results are delivered. Different workflows share one: they cannot see each other's order,
+ * and a macrotask each would cost more than the rest of a step.
+ */
+export class Turns {
+  private due = new Set<Deliveries>();
+  private scheduled = false;
+
+  /** `beforeResolve` is the last moment before user code learns of a result: a crash point. */
+  constructor(private readonly beforeResolve?: () => void) {}
+
+  request(deliveries: Deliveries): void {
+    this.due.add(deliveries);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    setImmediate(() => this.run());
+  }
+
+  /** Whether no result is on its way to user code. */
+  get idle(): boolean {
+    return !this.scheduled;
+  }
+
+  private run(): void {
+    const due = this.due;
+    this.due = new Set();
+    this.scheduled = false;
+    for (const deliveries of due) {
+      this.beforeResolve?.();
+      deliveries.deliverOne();
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import type { Codecs } from '../codec/codec.js';
+import type { Clock } from '../model/clock.js';
+import type { OwnerTokens } from '../model/ids.js';
+import type { Logger } from '../model/logger.js';
+import type { Ending, StepRecord, Storage, Writer } from '../storage/storage.js';
+import type { Checkpoints, Superseded } from './checkpoints.js';
+import type { WorkflowDefinition } from './definition.js';
+import type { Turns } from './deliveries.js';
+import type { Outcomes } from './outcomes.js';
+import type { Registry } from './registry.js';
+
+/**
+ * What the parts of an engine use of each other. Each app has its own; nothing is shared between two apps of a
+ * process but the database, if they share that. `executions.ts` implements it.
+ */
+export interface Engine {
+  /** The app it belongs to, as `StartOptions.app` names it. */
+  app: object | undefined;
+  readonly writer: Writer;
+  readonly version: string;
+  readonly owners: OwnerTokens;
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly codecs: Codecs;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  readonly checkpoints: Checkpoints;
+  readonly outcomes: Outcomes;
+  readonly turns: Turns;
+  /** Runs a workflow that this process has just started or claimed. */
+  run(claimed: ClaimedWorkflow): void;
+  /** A typed error when the app was shut down. */
+  checkOpen(): void;
+  /** The outcome of an execution is committed. */
+  finished(ending: Ending, owner: string): void;
+  /** A write showed that the workflow is no longer this execution's. */
+  superseded(workflowId: string, owner: string, by: Superseded): void;
+  /** Sets a workflow aside whose code does not match its record. */
+  stall(workflowId: string, owner: string, reason: string): Promise<void>;
+  /** Cancels workflows and their children, here and in the database. */
+  cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
+}
+
+/** A workflow that is this process's to run: the same for every execution of it but for `owner` and `attempt`. */
+export interface ClaimedWorkflow {
+  readonly workflowId: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly attempt: number;
+  readonly createdAt: number;
+  readonly deadlineAt: number | null;
+  readonly inputs: string | null;
+  readonly serialization: string | null;
+  readonly user: string | null;
+  readonly roles: string | null;
+  readonly attributes: string | null;
+  readonly definition: WorkflowDefinition;
+  /** Arguments at hand from the call; a recovered workflow reads them from `inputs`. */
+  readonly args?: readonly unknown[];
+  /** Steps of earlier executions; absent for a first run, which knows that there are none. */
+  readonly recorded?: readonly StepRecord[];
+}

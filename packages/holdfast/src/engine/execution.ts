@@ -1,0 +1,136 @@
+import type { Timer } from '../model/clock.js';
+import type { HoldfastError } from '../model/errors.js';
+import { SeededRandom } from '../model/ids.js';
+import { Deliveries } from './deliveries.js';
+import { cancelledError } from './endings.js';
+import type { ClaimedWorkflow, Engine } from './engine.js';
+import { History } from './history.js';
+
+/**
+ * - `running`: its code runs or waits; its writes count.
+ * - `cancelled`: the workflow is CANCELLED. Its code sees that as an error at each durable call, so that it can clean
+ *   up in memory; nothing durable succeeds any more.
+ * - `parked`: another owner has the workflow, or the process is handing it over. Its code sees nothing at all: no
+ *   promise of ours settles again, so no `catch` and no `finally` of it runs on account of the loss.
+ * - `closed`: the function has returned or thrown.
+ */
+export type ExecutionState = 'running' | 'cancelled' | 'parked' | 'closed';
+
+/** One run of a workflow's function in this process, from a claim to its end. Nothing else holds on to it. */
+export class Execution {
+  readonly deliveries: Deliveries;
+  readonly history: History | undefined;
+  state: ExecutionState = 'running';
+  /** Epoch milliseconds that `now()` shows: the completion of the last result delivered, at first the start. */
+  currentTime: number;
+  deadlineTimer: Timer | undefined;
+  /** Step bodies under way. */
+  runningSteps = 0;
+  private steps = 0;
+  private generator: SeededRandom | undefined;
+  private controller: AbortController | undefined;
+  private cancellation: HoldfastError | undefined;
+  private readonly waits = new Set<Wait>();
+
+  constructor(
+    readonly engine: Engine,
+    readonly facts: ClaimedWorkflow,
+  ) {
+    this.deliveries = new Deliveries(engine.turns, facts.recorded ?? []);
+    this.history = facts.recorded && new History(facts.recorded);
+    this.currentTime = facts.createdAt;
+  }
+
+  get workflowId(): string {
+    return this.facts.workflowId;
+  }
+
+  get running(): boolean {
+    return this.state === 'running';
+  }
+
+  /**
+   * Taken synchronously, at the call and before the first await: two steps started in one tick must get their numbers
+   * in call order, or a replay would hand each the other's result.
+   */
+  takeStepNumber(): number {
+    return this.steps++;
+  }
+
+  get stepCount(): number {
+    return this.steps;
+  }
+
+  get random(): SeededRandom {
+    this.generator ??= new SeededRandom(this.workflowId);
+    return this.generator;
+  }
+
+  /** Aborts when the workflow is cancelled, lost to another executor, handed over, or has returned. */
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController();
+    if (!this.running) this.controller.abort(this.cancellation);
+    return this.controller.signal;
+  }
+
+  /** A wait (sleep, backoff, child result) that a cancellation ends at once. Returns the function that removes it. */
+  onCancel(wait: Wait): () => void {
+    this.waits.add(wait);
+    return () => this.waits.delete(wait);
+  }
+
+  /** Instants until which it only sleeps, or undefined when something else is going on too. */
+  sleepingUntil(): number | undefined {
+    if (this.runningSteps > 0 || this.waits.size === 0) return undefined;
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const wait of this.waits) earliest = Math.min(earliest, wait.until ?? Number.NEGATIVE_INFINITY);
+    return earliest;
+  }
+
+  cancel(reason: string | null): void {
+    if (!this.running) return;
+    this.cancellation = cancelledError(this.workflowId, reason);
+    const waits: Pick<Wait, 'cancelled'>[] = [...this.waits, ...this.deliveries.undelivered()];
+    this.waits.clear();
+    this.end('cancelled');
+    for (const wait of waits) wait.cancelled(this.cancellation);
+  }
+
+  park(): void {
+    if (this.running) this.end('parked');
+    this.dropWaits();
+  }
+
+  close(): void {
+    if (this.running) this.end('closed');
+    this.dropWaits();
+  }
+
+  /** What a durable call does in an execution that is over: fail if cancelled, else never settle. */
+  refuse(): Promise<never> {
+    if (!this.cancellation) return new Promise(() => {});
+    const refusal = Promise.reject(this.cancellation);
+    refusal.catch(() => {});
+    return refusal;
+  }
+
+  private dropWaits(): void {
+    for (const wait of this.waits) wait.dropped();
+    this.waits.clear();
+  }
+
+  private end(state: ExecutionState): void {
+    this.state = state;
+    this.deliveries.stop();
+    this.deadlineTimer?.cancel();
+    this.controller?.abort(this.cancellation);
+  }
+}
+
+export interface Wait {
+  /** When it ends by itself, if that is known. */
+  readonly until?: number;
+  cancelled(error: Error): void;
+  /** Nobody will hear of its end: let go of timers. */
+  dropped(): void;
+}

@@ -1,0 +1,78 @@
+import type { Codecs } from '../codec/codec.js';
+import type { WorkflowStatus } from '../model/status.js';
+import type { WorkflowRecord } from '../storage/storage.js';
+
+/** A workflow as `status()`, `get` and `list` show it. */
+export interface WorkflowInfo {
+  readonly workflowId: string;
+  readonly name: string;
+  readonly status: WorkflowStatus;
+  /** Why it is CANCELLED or STALLED, where that is known. */
+  readonly reason: string | undefined;
+  readonly input: readonly unknown[] | undefined;
+  readonly output: unknown;
+  readonly error: unknown;
+  /** 0 while enqueued, 1 at its first start, one more at each recovery. */
+  readonly attempts: number;
+  readonly executorId: string | undefined;
+  readonly version: string | undefined;
+  readonly appName: string | undefined;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly startedAt: number | undefined;
+  readonly completedAt: number | undefined;
+  readonly timeoutMs: number | undefined;
+  readonly deadlineAt: number | undefined;
+  readonly parentWorkflowId: string | undefined;
+  readonly queueName: string | undefined;
+  readonly user: string | undefined;
+  readonly roles: readonly string[];
+  readonly attributes: Readonly<Record<string, unknown>> | undefined;
+}
+
+export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<WorkflowInfo> {
+  const { serialization } = record;
+  return {
+    workflowId: record.workflowId,
+    name: record.name,
+    status: record.status,
+    reason: record.statusReason ?? undefined,
+    input: await readable(record.inputs, (text) => codecs.for(serialization).decodeArguments(text)),
+    output: await readable(record.output, (text) => codecs.for(serialization).decode(text)),
+    error: await readable(record.error, (text) => codecs.for(serialization).decodeError(text)),
+    attempts: record.attempts,
+    executorId: record.executorId ?? undefined,
+    version: record.version ?? undefined,
+    appName: record.appName ?? undefined,
+    createdAt: record.createdAt,
+    updatedAt: record.updatedAt,
+    startedAt: record.startedAt ?? undefined,
+    completedAt: record.completedAt ?? undefined,
+    timeoutMs: record.timeoutMs ?? undefined,
+    deadlineAt: record.deadlineAt ?? undefined,
+    parentWorkflowId: record.parentWorkflowId ?? undefined,
+    queueName: record.queueName ?? undefined,
+    user: record.user ?? undefined,
+    roles: parseJson(record.roles) ?? [],
+    attributes: parseJson(record.attributes),
+  };
+}
+
+/** One workflow whose values this process cannot read must not hide the others in a list. */
+async function readable<T>(text: string | null, decode: (text: string) => T): Promise<Awaited<T> | undefined> {
+  if (text === null) return undefined;
+  try {
+    return await decode(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function parseJson<T>(text: string | null): T | undefined {
+  if (text === null) return undefined;
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,157 @@
+import { isHoldfastError } from '../model/errors.js';
+import type { StepRecord } from '../storage/storage.js';
+import type { Written } from './checkpoints.js';
+import { sleepName } from './deliveries.js';
+import type { Execution } from './execution.js';
+
+/** What an operation came to: the text for the record and the value or error for the code. */
+export interface Outcome {
+  readonly output: string | null;
+  readonly error: string | null;
+  readonly serialization: string | null;
+  readonly childWorkflowId: string | null;
+  readonly startedAt: number;
+  /** Its row was written when it began, so that only its end is missing. */
+  readonly begun: boolean;
+  readonly result: Result;
+}
+
+export type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
+
+/** Does the work. `begun` is what an earlier execution recorded of an operation that it did not see the end of. */
+export type Live = (stepNumber: number, begun: StepRecord | undefined) => Promise<Outcome>;
+
+/**
+ * The one primitive that decides between replay and run; every durable operation is a few lines on top of it.
+ *
+ * A recorded operation is answered from its record, in its recorded turn. Any other is performed, its outcome
+ * committed, and only then given to the code. An execution that has lost its workflow gets no answer at all.
+ */
+export function once<T>(execution: Execution, name: string, live: Live): Promise<T> {
+  return onceAt(execution, execution.takeStepNumber(), name, live);
+}
+
+/** {@link once} for an operation that had to take its number earlier. */
+export function onceAt<T>(execution: Execution, stepNumber: number, name: string, live: Live): Promise<T> {
+  if (!execution.running) return execution.refuse();
+  const promise = new Promise<T>((resolve, reject) => {
+    const caller: Caller = { resolve: resolve as (value: unknown) => void, reject };
+    const found = execution.history?.request(stepNumber, name);
+    if (found && !found.matches) stall(execution, stepNumber, name);
+    else if (found?.step && isComplete(found.step)) void replay(execution, found.step, caller);
+    else void perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
+  });
+  // The code may take a rejection up later than it arrives (in a replay everything arrives early): that is not an
+  // unhandled rejection. Whoever awaits the promise still gets it.
+  promise.catch(() => {});
+  return promise;
+}
+
+interface Caller {
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+interface Operation {
+  readonly stepNumber: number;
+  readonly name: string;
+  readonly live: Live;
+  readonly begun: StepRecord | undefined;
+}
+
+function isComplete(step: StepRecord): boolean {
+  return step.completionSeq !== null || step.name !== sleepName;
+}
+
+function stall(execution: Execution, stepNumber: number, name: string): void {
+  const { workflowId, name: workflow, owner } = execution.facts;
+  const reason =
+    `NON_DETERMINISM: step ${stepNumber} of workflow "${workflow}" (${workflowId}) is "${name}" now, but another step is on ` +
+    `record there. Deploy the code that started it (or use patch()), then resume; or fork.\n${execution.history?.diff()}`;
+  void execution.engine.stall(workflowId, owner, reason);
+}
+
+/** The record's value is decoded when the code asks for it and handed over when its turn comes. */
+async function replay(execution: Execution, step: StepRecord, caller: Caller): Promise<void> {
+  const result = await readResult(execution, step).catch((error) => {
+    const { workflowId, owner } = execution.facts;
+    const reason = `The record of step ${step.stepNumber} "${step.name}" cannot be read: ${error}`;
+    return execution.engine.stall(workflowId, owner, reason);
+  });
+  if (!result || !execution.running) return;
+  execution.deliveries.replay(step.stepNumber, delivery(execution, caller, result, step.completedAt ?? 0));
+}
+
+async function readResult(execution: Execution, step: StepRecord): Promise<Result> {
+  const { codecs } = execution.engine;
+  if (step.name === sleepName) return { ok: true, value: undefined };
+  if (step.error !== null) return { ok: false, error: await codecs.for(step.serialization).decodeError(step.error) };
+  if (step.output === null) return { ok: true, value: step.childWorkflowId ?? undefined };
+  return { ok: true, value: await codecs.for(step.serialization).decode(step.output) };
+}
+
+async function perform(execution: Execution, operation: Operation, caller: Caller): Promise<void> {
+  let outcome: Outcome;
+  try {
+    outcome = await operation.live(operation.stepNumber, operation.begun);
+  } catch (error) {
+    // Operations turn what the user's code throws into an outcome. What arrives here ended the wait itself.
+    if (execution.running) caller.reject(error);
+    else execution.refuse().catch(caller.reject);
+    return;
+  }
+  if (!execution.running) return void execution.refuse().catch(caller.reject);
+  const seq = execution.deliveries.takeSeq();
+  const completedAt = execution.engine.clock.now();
+  const { result, written } = await record(execution, operation, outcome, { seq, completedAt });
+  if (written !== 'written') {
+    execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
+    return void execution.refuse().catch(caller.reject);
+  }
+  if (!execution.running) return void execution.refuse().catch(caller.reject);
+  execution.deliveries.commit(seq, delivery(execution, caller, result, completedAt));
+}
+
+interface Place {
+  readonly seq: number;
+  readonly completedAt: number;
+}
+
+async function record(
+  execution: Execution,
+  operation: Operation,
+  outcome: Outcome,
+  place: Place,
+): Promise<{ readonly result: Result; readonly written: Written }> {
+  try {
+    return { result: outcome.result, written: await write(execution, operation, outcome, place) };
+  } catch (error) {
+    if (!isHoldfastError(error, 'STORAGE_REFUSED')) throw error;
+    // The database will not have this value. The step did run, so that it failed is what goes on record instead.
+    const refusal = await execution.engine.codecs.native.encodeError(error);
+    const { name: serialization } = execution.engine.codecs.native;
+    const failed = { ...outcome, output: null, error: refusal, serialization, result: { ok: false as const, error } };
+    return { result: failed.result, written: await write(execution, operation, failed, place) };
+  }
+}
+
+function write(execution: Execution, operation: Operation, outcome: Outcome, place: Place): Promise<Written> {
+  const { checkpoints } = execution.engine;
+  const { workflowId, owner } = execution.facts;
+  const { stepNumber, name } = operation;
+  const end = { workflowId, owner, stepNumber, completedAt: place.completedAt, completionSeq: place.seq };
+  if (outcome.begun) return checkpoints.completeStep(end);
+  const { output, error, serialization, childWorkflowId, startedAt } = outcome;
+  return checkpoints.recordStep({ ...end, name, output, error, serialization, childWorkflowId, startedAt });
+}
+
+function delivery(execution: Execution, caller: Caller, result: Result, completedAt: number) {
+  return {
+    deliver: () => {
+      execution.currentTime = Math.max(execution.currentTime, completedAt);
+      if (result.ok) caller.resolve(result.value);
+      else caller.reject(result.error);
+    },
+    cancelled: (error: Error) => caller.reject(error),
+  };
+}

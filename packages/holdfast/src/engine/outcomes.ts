@@ -1,0 +1,110 @@
+import type { Clock, Timer } from '../model/clock.js';
+import { describeError } from '../model/errors.js';
+import type { Logger } from '../model/logger.js';
+import { isTerminal } from '../model/status.js';
+import type { Ending, Storage } from '../storage/storage.js';
+import { closedError, notFoundError } from './endings.js';
+
+const firstPollMs = 20;
+const longestPollMs = 500;
+
+/**
+ * Everyone in this process who waits for a workflow to end. Workflows that run here report their end directly; for
+ * all others together one statement looks from time to time.
+ */
+export class Outcomes {
+  private readonly waiters = new Map<string, Set<Waiter>>();
+  private timer: Timer | undefined;
+  private pollMs = firstPollMs;
+  private closed = false;
+
+  constructor(
+    private readonly storage: Storage,
+    private readonly clock: Clock,
+    private readonly logger: Logger,
+    private readonly runsHere: (workflowId: string) => boolean,
+  ) {}
+
+  /** Resolves when the workflow has ended, however it did. Rejects if there is no such workflow. */
+  wait(workflowId: string): { readonly ending: Promise<Ending>; readonly forget: () => void } {
+    const forget = (): void => this.remove(workflowId, waiter);
+    let waiter!: Waiter;
+    const ending = new Promise<Ending>((resolve, reject) => {
+      waiter = { resolve, reject };
+    });
+    if (this.closed) waiter.reject(closedError());
+    else this.add(workflowId, waiter);
+    return { ending, forget };
+  }
+
+  /** A workflow ended in this process. */
+  settle(ending: Ending): void {
+    const waiters = this.waiters.get(ending.workflowId);
+    if (!waiters) return;
+    this.waiters.delete(ending.workflowId);
+    for (const waiter of waiters) waiter.resolve(ending);
+  }
+
+  /** A workflow that ran here no longer does: its waiters depend on the poll from now on. */
+  watchElsewhere(workflowId: string): void {
+    if (this.waiters.has(workflowId)) this.poll(firstPollMs);
+  }
+
+  close(): void {
+    this.closed = true;
+    this.timer?.cancel();
+    for (const waiters of this.waiters.values()) for (const waiter of waiters) waiter.reject(closedError());
+    this.waiters.clear();
+  }
+
+  private add(workflowId: string, waiter: Waiter): void {
+    const waiters = this.waiters.get(workflowId);
+    if (waiters) waiters.add(waiter);
+    else this.waiters.set(workflowId, new Set([waiter]));
+    if (!this.runsHere(workflowId)) this.poll(0);
+  }
+
+  private remove(workflowId: string, waiter: Waiter): void {
+    const waiters = this.waiters.get(workflowId);
+    waiters?.delete(waiter);
+    if (waiters?.size === 0) this.waiters.delete(workflowId);
+  }
+
+  private poll(afterMs: number): void {
+    this.pollMs = firstPollMs;
+    this.timer?.cancel();
+    this.timer = this.clock.at(this.clock.now() + afterMs, () => void this.look(), 'background');
+  }
+
+  private async look(): Promise<void> {
+    this.timer = undefined;
+    const elsewhere = [...this.waiters.keys()].filter((id) => !this.runsHere(id));
+    if (elsewhere.length === 0 || this.closed) return;
+    try {
+      this.report(elsewhere, await this.storage.workflows.endings(elsewhere));
+    } catch (error) {
+      this.logger.warn(`Looking for the results of other processes failed: ${describeError(error)}`);
+    }
+    if (this.timer || this.closed) return;
+    this.pollMs = Math.min(longestPollMs, this.pollMs * 1.5);
+    this.timer = this.clock.at(this.clock.now() + this.pollMs, () => void this.look(), 'background');
+  }
+
+  private report(asked: readonly string[], found: readonly Ending[]): void {
+    const known = new Set<string>();
+    for (const ending of found) {
+      known.add(ending.workflowId);
+      if (isTerminal(ending.status)) this.settle(ending);
+    }
+    for (const workflowId of asked) {
+      if (known.has(workflowId)) continue;
+      for (const waiter of this.waiters.get(workflowId) ?? []) waiter.reject(notFoundError(workflowId));
+      this.waiters.delete(workflowId);
+    }
+  }
+}
+
+interface Waiter {
+  resolve(ending: Ending): void;
+  reject(error: unknown): void;
+}

@@ -1,0 +1,48 @@
+import { checkName } from '../model/ids.js';
+import { requireExecution } from './context.js';
+import type { Execution } from './execution.js';
+import { once } from './once.js';
+
+/**
+ * Whether this execution takes the new way of a change in a workflow's code. True for executions that reach this
+ * point for the first time (a marker records it), false for those that passed it with the old code.
+ *
+ *     if (await patch('charge-before-reserve')) { ...new order... } else { ...old order... }
+ */
+export async function patch(name: string): Promise<boolean> {
+  const execution = requireExecution('patch()');
+  const marker = markerName(name);
+  // Anything on record from here on was recorded by the old code, also when the very next step was still running at
+  // the crash: a marker put in front of it would shift every later step by one.
+  if (!isNext(execution, marker) && execution.history?.reaches(execution.stepCount)) return false;
+  await recordMarker(execution, marker);
+  return true;
+}
+
+/** Stands in for `patch(name)` once no execution is left on the old way. Remove it when those with a marker are done. */
+export async function deprecatePatch(name: string): Promise<void> {
+  const execution = requireExecution('deprecatePatch()');
+  const marker = markerName(name);
+  if (isNext(execution, marker)) await recordMarker(execution, marker);
+}
+
+function markerName(name: string): string {
+  return `DBOS.patch-${checkName('A patch name', name)}`;
+}
+
+function isNext(execution: Execution, marker: string): boolean {
+  return execution.history?.peek(execution.stepCount)?.name === marker;
+}
+
+function recordMarker(execution: Execution, marker: string): Promise<void> {
+  const startedAt = execution.engine.clock.now();
+  return once(execution, marker, async () => ({
+    output: null,
+    error: null,
+    serialization: null,
+    childWorkflowId: null,
+    startedAt,
+    begun: false,
+    result: { ok: true, value: undefined },
+  }));
+}

@@ -1,0 +1,60 @@
+import { type Duration, parseDuration } from '../model/duration.js';
+import type { StepRecord } from '../storage/storage.js';
+import { requireExecution } from './context.js';
+import { sleepName } from './deliveries.js';
+import type { Execution } from './execution.js';
+import { once } from './once.js';
+import { waitUntil } from './run-step.js';
+
+/**
+ * Sleeps durably: the wake time is an instant on the database's clock, recorded when the sleep begins. A restart does
+ * not move it; a process that comes back too late wakes at once.
+ */
+export function sleep(duration: Duration): Promise<void> {
+  const execution = requireExecution('sleep()');
+  const ms = parseDuration(duration, 'The argument of sleep()');
+  return once(execution, sleepName, async (stepNumber, begun) => {
+    const { wakeAt, startedAt } = begun ? recordedSleep(begun) : await beginSleep(execution, stepNumber, ms);
+    await waitUntil(execution, wakeAt);
+    return {
+      output: null,
+      error: null,
+      serialization: null,
+      childWorkflowId: null,
+      startedAt,
+      begun: true,
+      result: { ok: true, value: undefined },
+    };
+  });
+}
+
+function recordedSleep(begun: StepRecord): { wakeAt: number; startedAt: number } {
+  const wakeAt = Number(begun.output ?? begun.completedAt);
+  return { wakeAt, startedAt: begun.startedAt ?? wakeAt };
+}
+
+/** The row has the form that DBOS gives it: the wake time as its output, and as its time of completion. */
+async function beginSleep(execution: Execution, stepNumber: number, ms: number) {
+  const { clock, checkpoints } = execution.engine;
+  const { workflowId, owner } = execution.facts;
+  const startedAt = clock.now();
+  const wakeAt = startedAt + ms;
+  const written = await checkpoints.recordStep({
+    workflowId,
+    owner,
+    stepNumber,
+    name: sleepName,
+    output: String(wakeAt),
+    error: null,
+    serialization: 'portable_json',
+    childWorkflowId: null,
+    startedAt,
+    completedAt: wakeAt,
+    completionSeq: null,
+  });
+  if (written !== 'written') {
+    execution.engine.superseded(workflowId, owner, written);
+    return execution.refuse();
+  }
+  return { wakeAt, startedAt };
+}

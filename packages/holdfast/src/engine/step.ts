@@ -1,0 +1,106 @@
+import type { Duration } from '../model/duration.js';
+import { parseDuration } from '../model/duration.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName } from '../model/ids.js';
+import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { currentScope } from './context.js';
+import { once } from './once.js';
+import { performStep, type StepPolicy } from './run-step.js';
+
+/** Options of `step(name, fn, options)` and `run(name, fn, options)`. */
+export interface StepOptions {
+  /** How often to try again after a failure (default 0), or how exactly. */
+  readonly retries?: number | RetryOptions;
+  /** Longest time for one attempt. The attempt's `context().signal` aborts, and the attempt counts as failed. */
+  readonly timeout?: Duration;
+}
+
+export interface RetryOptions {
+  /** How often to try again. */
+  readonly max: number;
+  /** Wait before the first retry (default 1s). */
+  readonly initial?: Duration;
+  /** Each wait is this many times the one before (default 2). */
+  readonly factor?: number;
+  /** Longest wait (default 1h). */
+  readonly maxDelay?: Duration;
+  /** Which part of each wait is left to chance, from 0 to 1 (default 0.25). */
+  readonly jitter?: number;
+  /** Return false for errors that no repetition will cure. */
+  readonly retryIf?: (error: unknown) => boolean;
+}
+
+/** Names of our own operations start like this, in the tables that we share with DBOS. */
+const reservedPrefix = 'DBOS.';
+
+/**
+ * Defines a step: a function whose outcome is recorded when a workflow calls it, so that it is never run again once
+ * it has returned or thrown. Inside another step it runs inline; outside any workflow it is the plain function.
+ */
+export function step<Args extends unknown[], Result>(
+  name: string,
+  fn: (...args: Args) => Result,
+  options: StepOptions = {},
+): (...args: Args) => Promise<Awaited<Result>> {
+  const policy = stepPolicy(checkStepName(name), options);
+  const defined = (...args: Args): Promise<Awaited<Result>> => {
+    const scope = currentScope();
+    if (scope && !scope.step) scope.execution.engine.registry.checkStep(name, defined);
+    return call(name, () => fn(...args), policy);
+  };
+  Object.defineProperty(defined, 'name', { value: name });
+  return defined;
+}
+
+/** Runs a function as a step of the workflow around it, under the given name. */
+export function run<Result>(name: string, fn: () => Result, options?: StepOptions): Promise<Awaited<Result>> {
+  return call(name, fn, options ? stepPolicy(name, options) : noRetries, true);
+}
+
+const noRetries: StepPolicy = { max: 0, initialMs: 0, factor: 1, maxDelayMs: 0, jitter: 0 };
+
+async function plainCall<Result>(fn: () => Result): Promise<Awaited<Result>> {
+  return await fn();
+}
+
+function call<Result>(name: string, fn: () => Result, policy: StepPolicy, unchecked = false): Promise<Awaited<Result>> {
+  const scope = currentScope();
+  if (!scope || scope.step) return plainCall(fn);
+  if (unchecked) checkStepName(name);
+  const { execution } = scope;
+  return once(execution, name, (stepNumber) => performStep(execution, { name, stepNumber, fn, policy }));
+}
+
+function checkStepName(name: string): string {
+  checkName('A step name', name);
+  if (!name.startsWith(reservedPrefix)) return name;
+  throw new HoldfastError(
+    'INVALID_NAME',
+    `The step name "${name}" is reserved: choose one that does not begin with "DBOS.".`,
+    {
+      details: { name },
+    },
+  );
+}
+
+const stepOptionNames = ['retries', 'timeout'];
+const retryOptionNames = ['max', 'initial', 'factor', 'maxDelay', 'jitter', 'retryIf'];
+
+function stepPolicy(name: string, options: StepOptions): StepPolicy {
+  const what = `Step "${name}"`;
+  checkKnownOptions(what, options, stepOptionNames);
+  const retries = typeof options.retries === 'object' ? options.retries : { max: options.retries ?? 0 };
+  checkKnownOptions(`retries of ${what}`, retries, retryOptionNames);
+  const { factor = 2, jitter = 0.25, retryIf } = retries;
+  if (!(factor >= 1 && Number.isFinite(factor))) throw invalidOption(what, 'factor', factor, 'a number of at least 1');
+  if (!(jitter >= 0 && jitter <= 1)) throw invalidOption(what, 'jitter', jitter, 'a number from 0 to 1');
+  return {
+    max: checkCount(what, 'retries', retries.max),
+    initialMs: parseDuration(retries.initial ?? 1000, `The first retry delay of ${what}`),
+    factor,
+    maxDelayMs: parseDuration(retries.maxDelay ?? 3_600_000, `The longest retry delay of ${what}`),
+    jitter,
+    ...(retryIf && { retryIf }),
+    ...(options.timeout !== undefined && { timeoutMs: parseDuration(options.timeout, `The timeout of ${what}`) }),
+  };
+}

@@ -1,0 +1,159 @@
+import { parseDuration } from '../model/duration.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName } from '../model/ids.js';
+import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { currentScope } from './context.js';
+import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
+import type { Engine } from './engine.js';
+import type { Execution } from './execution.js';
+import { childResult, createHandle, type WorkflowHandle } from './handle.js';
+import { checkStartOptions, type StartOptions, startChild, startWorkflow } from './start.js';
+
+/** A workflow to call like any function, or to start in the background. */
+export interface Invocation<Args extends unknown[], Result> {
+  /** Runs to its end. */
+  (...args: Args): Promise<Result>;
+  /** Starts in the background; resolves once the start is durable. */
+  start(...args: Args): Promise<WorkflowHandle<Result>>;
+}
+
+export interface Workflow<Args extends unknown[] = never[], Result = unknown> extends Invocation<Args, Result> {
+  readonly workflowName: string;
+  /** The same workflow, started with these options. */
+  with(options: StartOptions): Invocation<Args, Result>;
+}
+
+const internals = Symbol.for('holdfast.workflow.v1');
+
+interface Internals {
+  readonly definition: WorkflowDefinition;
+  /** The running engines that have registered it. */
+  readonly engines: Set<Engine>;
+}
+
+/**
+ * Defines a workflow: an async function whose steps are recorded, so that it goes on after a crash where it was.
+ * Nothing is registered, opened or started until `launch` is given the workflow.
+ */
+export function workflow<Args extends unknown[], Result>(
+  name: string,
+  fn: (...args: Args) => Result,
+  options: WorkflowOptions = {},
+): Workflow<Args, Awaited<Result>> {
+  const definition = define(name, fn as WorkflowDefinition['fn'], options);
+  const own: Internals = { definition, engines: new Set() };
+  return Object.assign(invocation<Args, Awaited<Result>>(own, {}), {
+    workflowName: name,
+    with: (startOptions: StartOptions) => {
+      checkStartOptions(definition, startOptions);
+      return invocation<Args, Awaited<Result>>(own, startOptions);
+    },
+    [internals]: own,
+  });
+}
+
+/** What the engine knows of a value if it is a workflow, made by this copy of the package or another. */
+export function workflowInternals(value: unknown): Internals | undefined {
+  if (typeof value !== 'function' || !(internals in value)) return undefined;
+  return (value as unknown as { [internals]: Internals })[internals];
+}
+
+const workflowOptionNames = ['maxRecoveryAttempts', 'timeout', 'input', 'output', 'serialization'];
+
+function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
+  checkName('A workflow name', name);
+  const what = `Workflow "${name}"`;
+  if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
+  checkKnownOptions(what, options, workflowOptionNames);
+  const { maxRecoveryAttempts = 100, timeout, input, output, serialization = 'native' } = options;
+  if (serialization !== 'native' && serialization !== 'portable') {
+    throw invalidOption(what, 'serialization', serialization, '"native" or "portable"');
+  }
+  for (const [option, schema] of Object.entries({ input, output })) {
+    if (schema && !('~standard' in schema)) throw invalidOption(what, option, schema, 'a Standard Schema');
+  }
+  return {
+    name,
+    fn,
+    maxRecoveryAttempts: checkCount(what, 'maxRecoveryAttempts', maxRecoveryAttempts),
+    timeoutMs: timeout === undefined ? null : parseDuration(timeout, `The timeout of ${what}`),
+    input,
+    output,
+    serialization,
+  };
+}
+
+function invocation<Args extends unknown[], Result>(own: Internals, options: StartOptions): Invocation<Args, Result> {
+  const call = (...args: Args): Promise<Result> => {
+    const parent = parentOf(own);
+    if (parent) return callChild(parent, own, options, args) as Promise<Result>;
+    return startRoot<Result>(own, options, args).then((handle) => handle.result());
+  };
+  const start = (...args: Args): Promise<WorkflowHandle<Result>> => {
+    const parent = parentOf(own);
+    if (!parent) return startRoot(own, options, args);
+    const started = startChild(parent, parent.takeStepNumber(), own.definition, options, args);
+    return started.then((id) => createHandle<Result>(parent.engine, id));
+  };
+  return Object.assign(call, { start });
+}
+
+/** A call takes two steps of its parent, start and result. Both numbers are taken now, before anything is awaited. */
+async function callChild(parent: Execution, own: Internals, options: StartOptions, args: unknown[]): Promise<unknown> {
+  const startNumber = parent.takeStepNumber();
+  const resultNumber = parent.takeStepNumber();
+  const id = await startChild(parent, startNumber, own.definition, options, args);
+  return childResult(parent, resultNumber, id);
+}
+
+async function startRoot<Result>(
+  own: Internals,
+  options: StartOptions,
+  args: unknown[],
+): Promise<WorkflowHandle<Result>> {
+  const engine = engineFor(own, options);
+  return createHandle<Result>(engine, await startWorkflow(engine, own.definition, options, args));
+}
+
+/** The execution that calls the workflow as its child, if the call comes from a workflow function. */
+function parentOf(own: Internals): Execution | undefined {
+  const scope = currentScope();
+  if (!scope) return undefined;
+  const { name } = own.definition;
+  if (scope.step) {
+    throw new HoldfastError(
+      'UNSUPPORTED_CALL',
+      `Workflow "${name}" was called inside a step. A step that is tried again would start it again: call it from the workflow.`,
+      { details: { name } },
+    );
+  }
+  if (scope.execution.engine.registry.has(own.definition)) return scope.execution;
+  scope.execution.engine.registry.require(name);
+  throw new HoldfastError(
+    'DUPLICATE_WORKFLOW',
+    `Another workflow is registered under the name "${name}" in this app: rename one.`,
+    { details: { name } },
+  );
+}
+
+function engineFor(own: Internals, options: StartOptions): Engine {
+  const { definition, engines } = own;
+  const candidates = options.app ? [...engines].filter((engine) => engine.app === options.app) : [...engines];
+  const [engine, another] = candidates;
+  if (engine && !another) return engine;
+  if (engine) {
+    throw new HoldfastError(
+      'AMBIGUOUS_APP',
+      `${candidates.length} running apps have registered workflow "${definition.name}". ` +
+        `Say which one: ${definition.name}.with({ app })(...).`,
+      { details: { name: definition.name } },
+    );
+  }
+  throw new HoldfastError(
+    'NOT_LAUNCHED',
+    options.app
+      ? `The given app has not registered workflow "${definition.name}", or was shut down.`
+      : `Workflow "${definition.name}" belongs to no running app. Call launch({ name, workflows: [...] }) first.`,
+    { details: { name: definition.name } },
+  );
+}

@@ -1,0 +1,29 @@
+import type { Engine } from '../engine/engine.js';
+import { HoldfastError } from '../model/errors.js';
+import { didYouMean } from '../model/suggest.js';
+import type { VersionRecord } from '../storage/storage.js';
+
+/** `app.versions`: which versions of the app have run, and which is the latest. */
+export interface VersionOperations {
+  /** Newest first. */
+  list(): Promise<VersionRecord[]>;
+  latest(): Promise<VersionRecord | undefined>;
+  /** Makes a version the latest, for instance to roll back. */
+  setLatest(name: string): Promise<void>;
+}
+
+export function versionOperations(engine: Engine): VersionOperations {
+  const { appName } = engine.writer;
+  const list = () => engine.storage.versions.list(appName);
+  return {
+    list,
+    latest: async () => (await list())[0],
+    setLatest: async (name) => {
+      if (await engine.storage.versions.setLatest({ name, appName, now: engine.clock.now() })) return;
+      const known = (await list()).map((version) => version.name);
+      throw new HoldfastError('INVALID_NAME', `No version "${name}" has been launched.${didYouMean(name, known)}`, {
+        details: { name, known },
+      });
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import { notFoundError } from '../engine/endings.js';
+import type { Engine } from '../engine/engine.js';
+import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import { toInfo, type WorkflowInfo } from '../engine/info.js';
+import { checkName } from '../model/ids.js';
+import { checkCount, checkKnownOptions } from '../model/options.js';
+import { internalQueue } from '../model/queues.js';
+import type { WorkflowStatus } from '../model/status.js';
+import type { StepRecord } from '../storage/storage.js';
+
+/** Which workflows `list` returns: those that match everything given. */
+export interface ListOptions {
+  readonly ids?: readonly string[];
+  readonly status?: WorkflowStatus | readonly WorkflowStatus[];
+  readonly name?: string;
+  readonly executorId?: string;
+  readonly version?: string;
+  readonly parentWorkflowId?: string;
+  readonly newestFirst?: boolean;
+  /** At most this many (default and maximum 1000). */
+  readonly limit?: number;
+  readonly offset?: number;
+}
+
+/** A recorded step as `steps` shows it. */
+export interface StepInfo {
+  readonly stepNumber: number;
+  readonly name: string;
+  readonly output: unknown;
+  readonly error: unknown;
+  readonly childWorkflowId: string | undefined;
+  readonly startedAt: number | undefined;
+  readonly completedAt: number | undefined;
+}
+
+/** `app.workflows`: looking at workflows and steering them. */
+export interface WorkflowOperations {
+  get(workflowId: string): Promise<WorkflowInfo | undefined>;
+  list(options?: ListOptions): Promise<WorkflowInfo[]>;
+  steps(workflowId: string): Promise<StepInfo[]>;
+  handle<T = unknown>(workflowId: string): WorkflowHandle<T>;
+  /** Cancels workflows and their children. Those that have ended stay as they are. */
+  cancel(workflowIds: string | readonly string[]): Promise<void>;
+  /** Starts CANCELLED, STALLED and given-up workflows again after their last recorded step. */
+  resume<T = unknown>(workflowId: string): Promise<WorkflowHandle<T>>;
+}
+
+const listOptionNames = [
+  'ids',
+  'status',
+  'name',
+  'executorId',
+  'version',
+  'parentWorkflowId',
+  'newestFirst',
+  'limit',
+  'offset',
+];
+const longestPage = 1000;
+
+export function workflowOperations(engine: Engine, wakeQueue: () => void): WorkflowOperations {
+  const { storage, codecs } = engine;
+  return {
+    get: async (workflowId) => {
+      const [record] = await storage.workflows.get([checkName('A workflow ID', workflowId)]);
+      return record && toInfo(codecs, record);
+    },
+    list: async (options = {}) => {
+      checkKnownOptions('list()', options, listOptionNames);
+      const { status, limit = longestPage, ...rest } = options;
+      const records = await storage.workflows.list({
+        ...rest,
+        ...(status !== undefined && { status: typeof status === 'string' ? [status] : status }),
+        limit: Math.min(longestPage, checkCount('list()', 'limit', limit, 1)),
+      });
+      return Promise.all(records.map((record) => toInfo(codecs, record)));
+    },
+    steps: async (workflowId) => {
+      const steps = await storage.steps.history([checkName('A workflow ID', workflowId)]);
+      const inOrder = steps.sort((a, b) => a.stepNumber - b.stepNumber);
+      return Promise.all(inOrder.map((step) => toStepInfo(engine, step)));
+    },
+    handle: (workflowId) => createHandle(engine, checkName('A workflow ID', workflowId)),
+    cancel: (workflowIds) => engine.cancel(typeof workflowIds === 'string' ? [workflowIds] : workflowIds, null),
+    resume: async (workflowId) => {
+      checkName('A workflow ID', workflowId);
+      const now = engine.clock.now();
+      const resumed = await storage.workflows.resume({ workflowIds: [workflowId], queueName: internalQueue, now });
+      if (resumed.length > 0) wakeQueue();
+      else if ((await storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
+      return createHandle(engine, workflowId);
+    },
+  };
+}
+
+async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {
+  const codec = () => engine.codecs.for(step.serialization);
+  return {
+    stepNumber: step.stepNumber,
+    name: step.name,
+    output: step.output === null ? undefined : await codec().decode(step.output),
+    error: step.error === null ? undefined : await codec().decodeError(step.error),
+    childWorkflowId: step.childWorkflowId ?? undefined,
+    startedAt: step.startedAt ?? undefined,
+    completedAt: step.completedAt ?? undefined,
+  };
+}

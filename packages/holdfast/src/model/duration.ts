@@ -1,0 +1,53 @@
+import { HoldfastError } from './errors.js';
+
+/** A length of time at the public border: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
+export type Duration = number | string;
+
+const unitMs: Readonly<Record<string, number>> = {
+  ms: 1,
+  millisecond: 1,
+  s: 1000,
+  sec: 1000,
+  second: 1000,
+  m: 60_000,
+  min: 60_000,
+  minute: 60_000,
+  h: 3_600_000,
+  hr: 3_600_000,
+  hour: 3_600_000,
+  d: 86_400_000,
+  day: 86_400_000,
+  w: 604_800_000,
+  week: 604_800_000,
+};
+
+/** About 10,000 years: anything longer overflows the instants that it is added to. */
+const longestMs = 315_576_000_000_000;
+
+/** Milliseconds of a duration, or a typed error that names `what` it was given for. */
+export function parseDuration(value: Duration, what: string): number {
+  const ms = typeof value === 'number' ? value : typeof value === 'string' ? parseText(value) : Number.NaN;
+  if (ms >= 0 && ms <= longestMs) return Math.ceil(ms);
+  throw new HoldfastError(
+    'INVALID_DURATION',
+    `${what} must be a length of time, but it is ${typeof value === 'string' ? JSON.stringify(value) : String(value)}. ` +
+      'Give milliseconds from 0 up, or a text such as "500ms", "30s", "5m", "1h 30m", "3 days".',
+    { details: { value } },
+  );
+}
+
+function parseText(text: string): number {
+  let total = 0;
+  let rest = text.trim().toLowerCase();
+  if (rest === '') return Number.NaN;
+  while (rest !== '') {
+    const match = /^(\d+(?:\.\d+)?)\s*([a-z]+)\s*/.exec(rest);
+    if (!match) return Number.NaN;
+    const unit = match[2] ?? '';
+    const ms = unitMs[unit] ?? (unit.endsWith('s') ? unitMs[unit.slice(0, -1)] : undefined);
+    if (ms === undefined) return Number.NaN;
+    total += Number(match[1]) * ms;
+    rest = rest.slice(match[0].length);
+  }
+  return total;
+}

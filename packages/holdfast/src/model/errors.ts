@@ -1,0 +1,79 @@
+/**
+ * Every error that Holdfast itself throws: one class, told apart by `code`.
+ *
+ * Errors cross processes and, in an application with two copies of the package, module boundaries. They are therefore
+ * recognised by code ({@link isHoldfastError}), never by `instanceof`. `docs/errors.md` has a section per code; a test
+ * holds the two together.
+ */
+export const errorCodes = {
+  APP_CLOSED: 'The app was shut down while the call was waiting, or before it was made.',
+  AMBIGUOUS_APP: 'Several running apps registered the workflow and the call does not say which one to use.',
+  DATABASE_MISSING: 'The Postgres database does not exist and could not be created.',
+  DATABASE_UNREACHABLE: 'The database server or file could not be opened.',
+  DATABASE_URL_INVALID: 'The database URL is not one that Holdfast understands.',
+  DRIVER_MISSING: 'The database driver package is not installed.',
+  DUPLICATE_WORKFLOW: 'Two different workflows were registered under one name.',
+  FATAL: 'A step threw FatalError: it is not retried.',
+  INVALID_DURATION: 'A duration is not a number of milliseconds or a text such as "30s".',
+  INVALID_INPUT: "The arguments do not match the workflow's input schema.",
+  INVALID_NAME: 'A name or ID is empty, too long, reserved or holds characters that cannot be stored.',
+  INVALID_OPTION: 'An option is unknown or has a value that it cannot take.',
+  INVALID_OUTPUT: "The returned value does not match the workflow's output schema.",
+  MIGRATION_REQUIRED: 'The schema is behind this version of Holdfast and migrating was switched off.',
+  NON_DETERMINISM: 'The workflow did not repeat the steps that it has on record.',
+  NOT_IN_WORKFLOW: 'A function that needs a workflow around it was called outside one.',
+  NOT_LAUNCHED: 'The workflow belongs to no running app.',
+  RESULT_TIMEOUT: 'The workflow did not finish within the time that result() was given.',
+  SCHEMA_TOO_NEW: 'The database was migrated by a newer version of Holdfast.',
+  STEP_NAME_CLASH: 'Two different steps share one name.',
+  STEP_TIMEOUT: 'One attempt of a step took longer than its timeout.',
+  STORAGE_REFUSED: 'The database refused a value for a reason of its own.',
+  UNKNOWN_SERIALIZER: 'A stored value names a serializer that this app does not have.',
+  UNREADABLE_VALUE: 'A stored value could not be read back.',
+  UNSERIALIZABLE: 'A value cannot be stored.',
+  UNSUPPORTED_CALL: 'The call is not possible where it was made.',
+  WORKFLOW_CANCELLED: 'The workflow was cancelled, or its timeout passed.',
+  WORKFLOW_CONFLICT: 'The workflow ID belongs to another workflow.',
+  WORKFLOW_DEAD: 'The workflow was given up after too many recovery attempts.',
+  WORKFLOW_NOT_FOUND: 'There is no workflow with this ID.',
+  WORKFLOW_NOT_REGISTERED: 'No registered workflow has this name.',
+  WORKFLOW_STALLED: 'The workflow was set aside because its code no longer matches its record.',
+} as const;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+export interface ErrorOptions {
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly cause?: unknown;
+}
+
+export class HoldfastError extends Error {
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined);
+    this.name = 'HoldfastError';
+    this.code = code;
+    this.details = options.details ?? {};
+  }
+}
+
+/** Thrown by a step to say that trying again is pointless: the step fails at once, whatever its retries. */
+export class FatalError extends HoldfastError {
+  constructor(message: string, options: ErrorOptions = {}) {
+    super('FATAL', message, options);
+    this.name = 'FatalError';
+  }
+}
+
+/** Whether `error` is one of ours (and, if given, has this code), also when another copy of the package made it. */
+export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return false;
+  return code === undefined ? error.code in errorCodes && 'details' in error : error.code === code;
+}
+
+/** The error as a text for a log line or another error's message. */
+export function describeError(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}

@@ -1,0 +1,31 @@
+import { HoldfastError } from './errors.js';
+import { didYouMean } from './suggest.js';
+
+/** Refuses options that do not exist, naming the one that was probably meant. */
+export function checkKnownOptions(what: string, options: object, known: readonly string[]): void {
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue;
+    throw new HoldfastError(
+      'INVALID_OPTION',
+      `${what} has no option "${key}".${didYouMean(key, known)} It takes: ${known.join(', ')}.`,
+      { details: { option: key, known } },
+    );
+  }
+}
+
+export function invalidOption(what: string, option: string, value: unknown, expected: string): HoldfastError {
+  return new HoldfastError('INVALID_OPTION', `${what}: "${option}" must be ${expected}, but it is ${show(value)}.`, {
+    details: { option, value },
+  });
+}
+
+/** A whole number of at least `least`, or the typed error that says so. */
+export function checkCount(what: string, option: string, value: unknown, least = 0): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least) return value;
+  throw invalidOption(what, option, value, `a whole number of at least ${least}`);
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

@@ -1,0 +1,27 @@
+/**
+ * The states of a workflow and which of them are final.
+ *
+ *   ENQUEUED, DELAYED -> PENDING -> SUCCESS | ERROR | CANCELLED | MAX_RECOVERY_ATTEMPTS_EXCEEDED | STALLED
+ *
+ * STALLED is Holdfast's one addition to the seed's set: the code no longer matches the record, so running on would
+ * be a guess. The last three leave their state only by `resume`; SUCCESS and ERROR never do.
+ */
+export type WorkflowStatus =
+  | 'PENDING'
+  | 'SUCCESS'
+  | 'ERROR'
+  | 'CANCELLED'
+  | 'ENQUEUED'
+  | 'DELAYED'
+  | 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
+  | 'STALLED';
+
+/** Work that some executor still owes an outcome. */
+export const activeStatuses = ['PENDING', 'ENQUEUED', 'DELAYED'] as const;
+
+/** States that `resume` can start again from. */
+export const resumableStatuses = ['CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', 'STALLED'] as const;
+
+export function isTerminal(status: WorkflowStatus): boolean {
+  return !(activeStatuses as readonly string[]).includes(status);
+}

@@ -1,0 +1,23 @@
+import { timeoutReason } from '../engine/endings.js';
+import type { Engine } from '../engine/engine.js';
+import { Loop } from '../engine/loop.js';
+
+const sweepMs = 5000;
+const pageSize = 500;
+
+/**
+ * Cancels workflows whose deadline has passed and whose own timer did not: their process is gone, and nobody has
+ * recovered them yet. A deadline holds whether or not anyone is running the workflow.
+ */
+export function deadlineSweep(engine: Engine): Loop {
+  const runOnce = async (): Promise<void> => {
+    for (;;) {
+      const now = engine.clock.now();
+      const expired = await engine.storage.workflows.expired({ now, limit: pageSize });
+      if (expired.length > 0) await engine.cancel(expired, timeoutReason());
+      if (expired.length < pageSize) return;
+    }
+  };
+  const { clock, logger } = engine;
+  return new Loop({ name: 'The deadline sweep', everyMs: sweepMs, clock, logger, runOnce });
+}

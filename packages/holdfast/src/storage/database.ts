@@ -1,0 +1,74 @@
+/**
+ * What the SQL of this folder needs from a database: run a statement, run a statement for many rows, say what kind
+ * of failure an error was. `postgres/` and `sqlite/` implement it; nothing above `storage/` sees it.
+ *
+ *   query  one statement that commits by itself
+ *   batch  one statement for many rows that commits by itself: all rows or none. Postgres sends the columns as arrays
+ *          (`unnest`); SQLite runs it once per row inside one transaction. The text is the same but for `dialect.rows`.
+ */
+export interface Database {
+  readonly dialect: Dialect;
+  query(statement: Statement, params: readonly unknown[]): Promise<Row[]>;
+  batch<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]): Promise<Row[]>;
+  /** What a failed statement may have done, judged by SQLSTATE or result code, never by message text. */
+  classify(error: unknown): Failure;
+  /** Epoch milliseconds on the clock of the database. */
+  now(): Promise<number>;
+  /** A number that changes when another process commits, or null where the database cannot tell cheaply. */
+  changeCounter(): number | null;
+  close(): Promise<void>;
+}
+
+export type Row = Record<string, unknown>;
+
+/** `name` is unique: it names the prepared statement, and identifies it in counts and at crash points. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+  /** The text varies from call to call, so preparing it under its name would be wrong. */
+  readonly unprepared?: true;
+}
+
+/** A statement over `dialect.rows(columns, first)`, where `first` is the number after the shared parameters. */
+export interface BatchStatement<T extends object> extends Statement {
+  readonly columns: Columns<T>;
+}
+
+export type Columns<T extends object> = { readonly [K in keyof T]-?: ColumnType };
+export type ColumnType = 'text' | 'int' | 'bigint' | 'bool' | 'json';
+
+/**
+ * - `lost`: the connection broke, so the statement may or may not have been applied. Read back, or repeat what is
+ *   idempotent.
+ * - `retry`: certainly not applied, and worth repeating after a pause (deadlock, busy, too many clients, read-only
+ *   after a failover, a missing right that an operator will grant).
+ * - `refused`: certainly not applied, and a repeat would fail alike: the data itself is at fault.
+ */
+export type Failure = 'lost' | 'retry' | 'refused';
+
+/** The places where the two databases' SQL differs. */
+export interface Dialect {
+  readonly name: 'postgres' | 'sqlite';
+  /** A system table, with its schema, quoted. */
+  table(name: string): string;
+  /** A row source named `alias` with these columns, fed by parameters from number `first` on. */
+  rows<T extends object>(alias: string, columns: Columns<T>, first: number): string;
+  /** A condition: `expression` is one of the texts in the list parameter, e.g. `anyOf('name', '$1')`. */
+  anyOf(expression: string, parameter: string): string;
+  /** A row source named `alias` over one parameter that holds a JSON array of objects with these keys. */
+  jsonRows(alias: string, columns: Readonly<Record<string, 'text' | 'int'>>, parameter: string): string;
+  /** The list that goes with `anyOf`, as a parameter value. */
+  list(values: readonly string[]): unknown;
+  /**
+   * A join that keeps only rows whose workflow is still PENDING under the given owner, and holds that owner's row
+   * until commit. Both are column expressions of the row source.
+   *
+   * Without the lock (or with the weaker one that a foreign key takes) an old owner could commit a checkpoint after
+   * the new owner had loaded the history: the step would be lost to the new owner and run twice. A shared lock lets
+   * one owner's parallel steps commit in parallel and makes takeover and checkpoint wait for each other.
+   */
+  fence(workflowId: string, owner: string): string;
+  /** Row locks for a SELECT that picks rows to change. Empty where a writer is alone anyway. */
+  readonly forUpdate: string;
+  readonly forUpdateSkipLocked: string;
+}

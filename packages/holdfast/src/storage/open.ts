@@ -1,0 +1,60 @@
+import { HoldfastError } from '../model/errors.js';
+import type { Logger } from '../model/logger.js';
+import type { Database } from './database.js';
+import type { StatementProbe } from './probe.js';
+import { SqlSteps } from './sql/steps.js';
+import { SqlVersions } from './sql/versions.js';
+import { SqlWorkflows } from './sql/workflows.js';
+import type { Storage } from './storage.js';
+
+export interface StorageOptions {
+  readonly url: string;
+  /** Schema of the system tables on Postgres; a SQLite file has none. */
+  readonly schema: string;
+  readonly migrate: boolean;
+  readonly logger: Logger;
+  readonly applicationName: string;
+  readonly probe?: StatementProbe;
+}
+
+/** Opens the database behind a URL, with its schema in place (or verified, with `migrate: false`). */
+export async function openStorage(options: StorageOptions): Promise<Storage> {
+  const database = await openDatabase(options);
+  return {
+    workflows: new SqlWorkflows(database),
+    steps: new SqlSteps(database),
+    versions: new SqlVersions(database),
+    classify: (error) => database.classify(error),
+    now: () => database.now(),
+    changeCounter: () => database.changeCounter(),
+    close: () => database.close(),
+  };
+}
+
+async function openDatabase(options: StorageOptions): Promise<Database> {
+  const { url } = options;
+  if (/^postgres(ql)?:\/\//.test(url)) {
+    const { openPostgres } = await import('./postgres/database.js');
+    return openPostgres(options);
+  }
+  const path = sqlitePath(url);
+  if (path === undefined) throw invalidUrl(url);
+  const { openSqlite } = await import('./sqlite/database.js');
+  return openSqlite({ ...options, path });
+}
+
+/** `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. */
+function sqlitePath(url: string): string | undefined {
+  const match = /^sqlite:(?:\/\/)?(.+)$/.exec(url);
+  return match?.[1];
+}
+
+function invalidUrl(url: string): HoldfastError {
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1];
+  return new HoldfastError(
+    'DATABASE_URL_INVALID',
+    `The database URL ${scheme ? `with the scheme "${scheme}:" ` : ''}is not one that Holdfast understands. ` +
+      'Use "postgres://user:password@host:5432/name", "sqlite:path/to/file" or "sqlite::memory:".',
+    { details: { scheme: scheme ?? null } },
+  );
+}

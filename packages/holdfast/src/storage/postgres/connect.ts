@@ -1,0 +1,60 @@
+import type pg from 'pg';
+import { describeError, HoldfastError } from '../../model/errors.js';
+import type { Logger } from '../../model/logger.js';
+import type { StatementProbe } from '../probe.js';
+import { sqlState } from './failures.js';
+
+export interface PostgresOptions {
+  readonly url: string;
+  readonly schema: string;
+  readonly migrate: boolean;
+  readonly logger: Logger;
+  readonly applicationName: string;
+  readonly poolSize?: number;
+  readonly probe?: StatementProbe;
+}
+
+/** One connection outside the pools, or a typed error that says what to check. */
+export async function connect(driver: typeof pg, options: PostgresOptions): Promise<pg.Client> {
+  const client = new driver.Client({
+    connectionString: options.url,
+    connectionTimeoutMillis: 10_000,
+    application_name: `holdfast ${options.applicationName}`.slice(0, 63),
+  });
+  client.on('error', (error) => options.logger.debug(`A connection to Postgres broke: ${error.message}`));
+  try {
+    await client.connect();
+    return client;
+  } catch (cause) {
+    await client.end().catch(() => {});
+    throw unreachable(options.url, cause);
+  }
+}
+
+function unreachable(url: string, cause: unknown): HoldfastError {
+  const where = safeUrl(url);
+  const state = sqlState(cause);
+  const advice = state === undefined ? 'Is the server running there, and reachable from here?' : adviceFor(state);
+  return new HoldfastError(
+    'DATABASE_UNREACHABLE',
+    `Postgres at ${where} could not be opened (${describeError(cause)}). ${advice}`,
+    { cause, details: { url: where } },
+  );
+}
+
+function adviceFor(state: string): string {
+  if (state.startsWith('28')) return 'Check the user and password in the URL.';
+  if (state === '53300') return 'The server has no free connections: raise max_connections or lower the pool size.';
+  return 'Check the URL and the server log.';
+}
+
+/** The URL without its password, for messages. */
+export function safeUrl(url: string): string {
+  try {
+    const parsed = new URL(url);
+    if (parsed.password) parsed.password = '***';
+    return parsed.toString();
+  } catch {
+    return 'the given URL';
+  }
+}

@@ -1,0 +1,36 @@
+import type { ColumnType, Dialect } from '../database.js';
+import { quoteIdentifier } from './identifiers.js';
+
+const arrayTypes: Record<ColumnType, string> = {
+  text: 'text[]',
+  int: 'int[]',
+  bigint: 'bigint[]',
+  bool: 'bool[]',
+  json: 'jsonb[]',
+};
+
+export function postgresDialect(schema: string): Dialect {
+  const prefix = quoteIdentifier(schema);
+  return {
+    name: 'postgres',
+    table: (name) => `${prefix}.${name}`,
+    rows: (alias, columns, first) => {
+      const entries = Object.entries(columns) as [string, ColumnType][];
+      const arrays = entries.map(([, type], i) => `$${first + i}::${arrayTypes[type]}`);
+      return `unnest(${arrays.join(', ')}) as ${alias}(${entries.map(([name]) => quoteIdentifier(name)).join(', ')})`;
+    },
+    anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,
+    jsonRows: (alias, columns, parameter) => {
+      const fields = Object.entries(columns).map(([name, type]) => `${quoteIdentifier(name)} ${type}`);
+      return `json_to_recordset(${parameter}::json) as ${alias}(${fields.join(', ')})`;
+    },
+    list: (values) => values,
+    // A probe per row through the primary key. As a plain join over the array it is planned as a hash join over the
+    // whole table and each batch becomes quadratic.
+    fence: (workflowId, owner) =>
+      `cross join lateral (select 1 from ${prefix}.workflow_status w where w.workflow_uuid = ${workflowId} ` +
+      `and w.owner_xid = ${owner} and w.status = 'PENDING' for share) fence`,
+    forUpdate: 'for update',
+    forUpdateSkipLocked: 'for update skip locked',
+  };
+}

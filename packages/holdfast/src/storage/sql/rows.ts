@@ -1,0 +1,109 @@
+import type { WorkflowStatus } from '../../model/status.js';
+import type { Row } from '../database.js';
+import type { Ending, StepRecord, WorkflowRecord } from '../storage.js';
+
+/** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
+export const workflowColumns = [
+  'workflow_uuid',
+  'status',
+  'name',
+  'inputs',
+  'output',
+  'error',
+  'serialization',
+  'executor_id',
+  'owner_xid',
+  'application_version',
+  'application_name',
+  'recovery_attempts',
+  'created_at',
+  'updated_at',
+  'started_at_epoch_ms',
+  'completed_at',
+  'workflow_timeout_ms',
+  'workflow_deadline_epoch_ms',
+  'parent_workflow_id',
+  'queue_name',
+  'authenticated_user',
+  'authenticated_roles',
+  'attributes',
+  'status_reason',
+].join(', ');
+
+export function toWorkflow(row: Row): WorkflowRecord {
+  return {
+    workflowId: row.workflow_uuid as string,
+    status: row.status as WorkflowStatus,
+    name: (row.name as string | null) ?? '',
+    inputs: row.inputs as string | null,
+    output: row.output as string | null,
+    error: row.error as string | null,
+    serialization: row.serialization as string | null,
+    executorId: row.executor_id as string | null,
+    owner: row.owner_xid as string | null,
+    version: row.application_version as string | null,
+    appName: row.application_name as string | null,
+    attempts: Number(row.recovery_attempts ?? 0),
+    createdAt: Number(row.created_at),
+    updatedAt: Number(row.updated_at),
+    startedAt: instant(row.started_at_epoch_ms),
+    completedAt: instant(row.completed_at),
+    timeoutMs: instant(row.workflow_timeout_ms),
+    deadlineAt: instant(row.workflow_deadline_epoch_ms),
+    parentWorkflowId: row.parent_workflow_id as string | null,
+    queueName: row.queue_name as string | null,
+    user: row.authenticated_user as string | null,
+    roles: row.authenticated_roles as string | null,
+    attributes: jsonText(row.attributes),
+    statusReason: row.status_reason as string | null,
+  };
+}
+
+export function toEnding(row: Row): Ending {
+  return {
+    workflowId: row.workflow_uuid as string,
+    status: row.status as WorkflowStatus,
+    output: row.output as string | null,
+    error: row.error as string | null,
+    serialization: row.serialization as string | null,
+    statusReason: row.status_reason as string | null,
+  };
+}
+
+export const stepColumns = [
+  'workflow_uuid',
+  'function_id',
+  'function_name',
+  'output',
+  'error',
+  'serialization',
+  'child_workflow_id',
+  'started_at_epoch_ms',
+  'completed_at_epoch_ms',
+  'completion_seq',
+].join(', ');
+
+export function toStep(row: Row): StepRecord {
+  return {
+    workflowId: row.workflow_uuid as string,
+    stepNumber: Number(row.function_id),
+    name: row.function_name as string,
+    output: row.output as string | null,
+    error: row.error as string | null,
+    serialization: row.serialization as string | null,
+    childWorkflowId: row.child_workflow_id as string | null,
+    startedAt: instant(row.started_at_epoch_ms),
+    completedAt: instant(row.completed_at_epoch_ms),
+    completionSeq: instant(row.completion_seq),
+  };
+}
+
+function instant(value: unknown): number | null {
+  return value === null || value === undefined ? null : Number(value);
+}
+
+/** Postgres hands JSONB over parsed; SQLite keeps the text. */
+function jsonText(value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

@@ -1,0 +1,119 @@
+import type { WorkflowStatus } from '../../model/status.js';
+import type { Columns, Database, Dialect } from '../database.js';
+import {
+  type CompletedStep,
+  type NewStep,
+  type StepRecord,
+  type StepStanding,
+  type Steps,
+  stepKey,
+} from '../storage.js';
+import { stepColumns, toStep } from './rows.js';
+
+type StepId = { readonly workflowId: string; readonly stepNumber: number };
+
+/** The table `operation_outputs`: what steps left behind. Every write is fenced by the workflow's owner token. */
+export class SqlSteps implements Steps {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = stepStatements(database.dialect);
+  }
+
+  async recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>> {
+    return keys(await this.database.batch(this.sql.record, [appName], rows));
+  }
+
+  async completeMany(rows: readonly CompletedStep[]): Promise<Set<string>> {
+    return keys(await this.database.batch(this.sql.complete, [], rows));
+  }
+
+  async standing(steps: readonly StepId[]): Promise<StepStanding[]> {
+    const rows = await this.database.batch(this.sql.standing, [], steps);
+    return rows.map((row) => ({
+      workflowId: row.workflow_uuid as string,
+      stepNumber: Number(row.step_number),
+      owner: row.owner_xid as string | null,
+      status: row.status as WorkflowStatus,
+      recorded: row.function_id !== null,
+      completionSeq: row.completion_seq === null ? null : Number(row.completion_seq),
+    }));
+  }
+
+  async history(workflowIds: readonly string[]): Promise<StepRecord[]> {
+    const rows = await this.database.query(this.sql.history, [this.database.dialect.list(workflowIds)]);
+    return rows.map(toStep);
+  }
+}
+
+function keys(rows: readonly Record<string, unknown>[]): Set<string> {
+  return new Set(
+    rows.map((row) => stepKey({ workflowId: row.workflow_uuid as string, stepNumber: Number(row.function_id) })),
+  );
+}
+
+const newStepColumns: Columns<NewStep> = {
+  workflowId: 'text',
+  owner: 'text',
+  stepNumber: 'int',
+  name: 'text',
+  output: 'text',
+  error: 'text',
+  serialization: 'text',
+  childWorkflowId: 'text',
+  startedAt: 'bigint',
+  completedAt: 'bigint',
+  completionSeq: 'int',
+};
+
+const completedStepColumns: Columns<CompletedStep> = {
+  workflowId: 'text',
+  owner: 'text',
+  stepNumber: 'int',
+  completedAt: 'bigint',
+  completionSeq: 'int',
+};
+
+const stepIdColumns: Columns<StepId> = { workflowId: 'text', stepNumber: 'int' };
+
+function stepStatements(d: Dialect) {
+  const steps = d.table('operation_outputs');
+  return {
+    record: {
+      name: 'steps.record',
+      columns: newStepColumns,
+      text: [
+        `insert into ${steps} (workflow_uuid, function_id, function_name, output, error, serialization,`,
+        'child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, application_name)',
+        'select r."workflowId", r."stepNumber", r.name, r.output, r.error, r.serialization, r."childWorkflowId",',
+        `r."startedAt", r."completedAt", r."completionSeq", $1 from ${d.rows('r', newStepColumns, 2)}`,
+        `${d.fence('r."workflowId"', 'r.owner')} where true`,
+        'on conflict (workflow_uuid, function_id) do nothing returning workflow_uuid, function_id',
+      ].join(' '),
+    },
+    complete: {
+      name: 'steps.complete',
+      columns: completedStepColumns,
+      text: [
+        `update ${steps} as o set completion_seq = f."completionSeq", completed_at_epoch_ms = f."completedAt" from (`,
+        `select r.* from ${d.rows('r', completedStepColumns, 1)} ${d.fence('r."workflowId"', 'r.owner')}) as f`,
+        'where o.workflow_uuid = f."workflowId" and o.function_id = f."stepNumber" and o.completion_seq is null',
+        'returning workflow_uuid, function_id',
+      ].join(' '),
+    },
+    standing: {
+      name: 'steps.standing',
+      columns: stepIdColumns,
+      text: [
+        'select w.workflow_uuid, r."stepNumber" as step_number, w.owner_xid, w.status, o.function_id, o.completion_seq',
+        `from ${d.rows('r', stepIdColumns, 1)} join ${d.table('workflow_status')} w`,
+        'on w.workflow_uuid = r."workflowId" left join',
+        `${steps} o on o.workflow_uuid = w.workflow_uuid and o.function_id = r."stepNumber"`,
+      ].join(' '),
+    },
+    history: {
+      name: 'steps.history',
+      text: `select ${stepColumns} from ${steps} where ${d.anyOf('workflow_uuid', '$1')}`,
+    },
+  };
+}

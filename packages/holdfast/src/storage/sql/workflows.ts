@@ -1,0 +1,307 @@
+import { activeStatuses, resumableStatuses } from '../../model/status.js';
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
+import type {
+  CancelledWorkflow,
+  Claim,
+  Ending,
+  FinishedWorkflow,
+  NewChild,
+  NewWorkflow,
+  WorkflowFilter,
+  WorkflowRecord,
+  Workflows,
+  Writer,
+} from '../storage.js';
+import { claimStatements } from './claims.js';
+import { toEnding, toWorkflow, workflowColumns } from './rows.js';
+
+/** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
+export class SqlWorkflows implements Workflows {
+  private readonly sql;
+  private readonly claims;
+
+  constructor(private readonly database: Database) {
+    this.sql = workflowStatements(database.dialect);
+    this.claims = claimStatements(database.dialect);
+  }
+
+  async insertMany(writer: Writer, rows: readonly NewWorkflow[]): Promise<Set<string>> {
+    const inserted = await this.database.batch(this.sql.insert, [writer.executorId, writer.appName], rows);
+    return new Set(inserted.map((row) => row.owner_xid as string));
+  }
+
+  async insertChildren(writer: Writer, rows: readonly NewChild[]): Promise<Set<string>> {
+    const inserted = await this.database.batch(this.sql.insertChild, [writer.executorId, writer.appName], rows);
+    return new Set(inserted.map((row) => row.owner_xid as string));
+  }
+
+  async finishMany(rows: readonly FinishedWorkflow[]): Promise<Set<string>> {
+    return ids(await this.database.batch(this.sql.finish, [], rows));
+  }
+
+  async get(workflowIds: readonly string[]): Promise<WorkflowRecord[]> {
+    const rows = await this.database.query(this.sql.get, [this.database.dialect.list(workflowIds)]);
+    return rows.map(toWorkflow);
+  }
+
+  async list(filter: WorkflowFilter): Promise<WorkflowRecord[]> {
+    const { text, params } = listQuery(this.database.dialect, filter);
+    const rows = await this.database.query({ name: 'workflows.list', text, unprepared: true }, params);
+    return rows.map(toWorkflow);
+  }
+
+  async endings(workflowIds: readonly string[]): Promise<Ending[]> {
+    const rows = await this.database.query(this.sql.endings, [this.database.dialect.list(workflowIds)]);
+    return rows.map(toEnding);
+  }
+
+  async claimPending(
+    claim: Claim & { readonly executorIds: readonly string[]; readonly exceptOwners: string },
+  ): Promise<WorkflowRecord[]> {
+    const executors = this.database.dialect.list(claim.executorIds);
+    const params = [...claimParams(claim), executors, claim.exceptOwners];
+    return (await this.database.query(this.claims.pending, params)).map(toWorkflow);
+  }
+
+  async claimEnqueued(claim: Claim & { readonly queueName: string }): Promise<WorkflowRecord[]> {
+    return (await this.database.query(this.claims.enqueued, [...claimParams(claim), claim.queueName])).map(toWorkflow);
+  }
+
+  async pendingNames(params: { executorIds: readonly string[]; version: string; appName: string }) {
+    const executors = this.database.dialect.list(params.executorIds);
+    const rows = await this.database.query(this.claims.pendingNames, [executors, params.version, params.appName]);
+    return rows.map((row) => ({ name: row.name as string, workflowId: row.workflow_uuid as string }));
+  }
+
+  async pendingExecutors(params: { version: string; appName: string }): Promise<string[]> {
+    const rows = await this.database.query(this.claims.pendingExecutors, [params.version, params.appName]);
+    return rows.map((row) => row.executor_id as string);
+  }
+
+  async cancel(params: { workflowIds: readonly string[]; reason: string | null; now: number }): Promise<string[]> {
+    const changed: string[] = [];
+    // A parent may have committed the start of a child after the statement below took its snapshot, so that the
+    // statement did not see the child. The parent is CANCELLED by now and can start no more: a second look finds it.
+    for (;;) {
+      const rows = await this.database.query(this.sql.cancel, [
+        this.database.dialect.list(params.workflowIds),
+        params.reason,
+        params.now,
+      ]);
+      if (rows.length === 0) return changed;
+      changed.push(...ids(rows));
+    }
+  }
+
+  async expired(params: { now: number; limit: number }): Promise<string[]> {
+    return [...ids(await this.database.query(this.sql.expired, [params.now, params.limit]))];
+  }
+
+  async cancelledSince(since: number): Promise<CancelledWorkflow[]> {
+    const rows = await this.database.query(this.sql.cancelledSince, [since]);
+    return rows.map((row) => ({
+      workflowId: row.workflow_uuid as string,
+      reason: row.status_reason as string | null,
+    }));
+  }
+
+  async resume(params: { workflowIds: readonly string[]; queueName: string; now: number }): Promise<string[]> {
+    const list = this.database.dialect.list(params.workflowIds);
+    return [...ids(await this.database.query(this.sql.resume, [list, params.queueName, params.now]))];
+  }
+
+  async release(params: {
+    owned: readonly { workflowId: string; owner: string }[];
+    queueName: string;
+    now: number;
+  }): Promise<Set<string>> {
+    return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], params.owned));
+  }
+
+  async stall(params: { workflowId: string; owner: string; reason: string; now: number }): Promise<boolean> {
+    const { workflowId, owner, reason, now } = params;
+    return (await this.database.query(this.sql.stall, [workflowId, owner, reason, now])).length > 0;
+  }
+}
+
+function ids(rows: readonly Record<string, unknown>[]): Set<string> {
+  return new Set(rows.map((row) => row.workflow_uuid as string));
+}
+
+function claimParams(claim: Claim): unknown[] {
+  const runnable = claim.runnable.map((each) => ({ runnable: each.name, most: each.maxRecoveryAttempts }));
+  const { executorId, appName } = claim.writer;
+  return [claim.owner, executorId, appName, claim.version, claim.now, JSON.stringify(runnable), claim.limit];
+}
+
+const newWorkflowColumns: Columns<NewWorkflow> = {
+  workflowId: 'text',
+  name: 'text',
+  inputs: 'text',
+  serialization: 'text',
+  owner: 'text',
+  version: 'text',
+  createdAt: 'bigint',
+  timeoutMs: 'bigint',
+  deadlineAt: 'bigint',
+  user: 'text',
+  roles: 'text',
+  attributes: 'json',
+};
+
+const newChildColumns: Columns<NewChild> = {
+  ...newWorkflowColumns,
+  parentWorkflowId: 'text',
+  parentOwner: 'text',
+  detached: 'bool',
+};
+
+const finishedColumns: Columns<FinishedWorkflow> = {
+  workflowId: 'text',
+  owner: 'text',
+  status: 'text',
+  output: 'text',
+  error: 'text',
+  completedAt: 'bigint',
+};
+
+const ownedColumns: Columns<{ workflowId: string; owner: string }> = { workflowId: 'text', owner: 'text' };
+
+function list(statuses: readonly string[]): string {
+  return statuses.map((status) => `'${status}'`).join(', ');
+}
+
+function workflowStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  return {
+    insert: insertStatement(d, 'workflows.insert', newWorkflowColumns, { parent: 'null', detached: 'false', join: '' }),
+    insertChild: insertStatement(d, 'workflows.insertChild', newChildColumns, {
+      parent: 'r."parentWorkflowId"',
+      detached: 'r.detached',
+      join: d.fence('r."parentWorkflowId"', 'r."parentOwner"'),
+    }),
+    finish: batch('workflows.finish', finishedColumns, [
+      `update ${workflows} as w set status = r.status, output = r.output, error = r.error,`,
+      'completed_at = r."completedAt", updated_at = r."completedAt", deduplication_id = null',
+      `from ${d.rows('r', finishedColumns, 1)}`,
+      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and w.status = 'PENDING'`,
+      'returning workflow_uuid',
+    ]),
+    get: {
+      name: 'workflows.get',
+      text: `select ${workflowColumns} from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+    },
+    endings: {
+      name: 'workflows.endings',
+      text:
+        'select workflow_uuid, status, serialization, status_reason, ' +
+        `case when status in (${list(activeStatuses)}) then null else output end as output, ` +
+        `case when status in (${list(activeStatuses)}) then null else error end as error ` +
+        `from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+    },
+    expired: {
+      name: 'workflows.expired',
+      text:
+        `select workflow_uuid from ${workflows} where status = 'PENDING' ` +
+        'and workflow_deadline_epoch_ms is not null and workflow_deadline_epoch_ms <= $1 limit $2',
+    },
+    cancelledSince: {
+      name: 'workflows.cancelledSince',
+      text:
+        `select workflow_uuid, status_reason from ${workflows} ` + `where completed_at >= $1 and status = 'CANCELLED'`,
+    },
+    release: batch('workflows.release', ownedColumns, [
+      `update ${workflows} as w set status = 'ENQUEUED', queue_name = coalesce(queue_name, $1), updated_at = $2,`,
+      'owner_xid = null, executor_id = null,',
+      'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end',
+      `from ${d.rows('r', ownedColumns, 3)}`,
+      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and w.status = 'PENDING'`,
+      'returning workflow_uuid',
+    ]),
+    stall: {
+      name: 'workflows.stall',
+      text:
+        `update ${workflows} set status = 'STALLED', status_reason = $3, updated_at = $4, completed_at = $4, ` +
+        'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end ' +
+        `where workflow_uuid = $1 and owner_xid = $2 and status = 'PENDING' returning workflow_uuid`,
+    },
+    ...treeStatements(d),
+  };
+}
+
+function insertStatement<T extends NewWorkflow>(
+  d: Dialect,
+  name: string,
+  columns: Columns<T>,
+  child: { parent: string; detached: string; join: string },
+): BatchStatement<T> {
+  return batch(name, columns, [
+    `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, inputs, serialization, executor_id,`,
+    'owner_xid, application_version, application_name, recovery_attempts, created_at, updated_at,',
+    'started_at_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user, authenticated_roles,',
+    'attributes, parent_workflow_id, detached)',
+    `select r."workflowId", 'PENDING', r.name, r.inputs, r.serialization, $1, r.owner, r.version, $2, 1, r."createdAt",`,
+    'r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user", r.roles, r.attributes,',
+    `${child.parent}, ${child.detached} from ${d.rows('r', columns, 3)} ${child.join} where true`,
+    'on conflict (workflow_uuid) do nothing returning owner_xid',
+  ]);
+}
+
+/** Statements that reach from a workflow to its children, and theirs. */
+function treeStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const steps = d.table('operation_outputs');
+  return {
+    cancel: {
+      name: 'workflows.cancel',
+      text: [
+        'with recursive tree(id) as (',
+        `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+        `union select c.workflow_uuid from ${workflows} c join tree t on c.parent_workflow_id = t.id`,
+        'where not c.detached)',
+        `update ${workflows} set status = 'CANCELLED', status_reason = $2, completed_at = $3, updated_at = $3,`,
+        'deduplication_id = null where workflow_uuid in (select id from tree)',
+        `and status in (${list(activeStatuses)}) returning workflow_uuid`,
+      ].join(' '),
+    },
+    // A cancelled child comes back with its parent, unless the parent has the cancellation on record as its result:
+    // then nobody waits for it.
+    resume: {
+      name: 'workflows.resume',
+      text: [
+        'with recursive tree(id) as (',
+        `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+        `and status in (${list(resumableStatuses)})`,
+        `union select c.workflow_uuid from ${workflows} c join tree t on c.parent_workflow_id = t.id`,
+        `where not c.detached and c.status = 'CANCELLED' and not exists (select 1 from ${steps} o`,
+        `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,
+        `update ${workflows} set status = 'ENQUEUED', queue_name = $2, updated_at = $3, owner_xid = null,`,
+        'executor_id = null, recovery_attempts = 0, workflow_deadline_epoch_ms = null, completed_at = null,',
+        'status_reason = null where workflow_uuid in (select id from tree)',
+        `and status in (${list(resumableStatuses)}) returning workflow_uuid`,
+      ].join(' '),
+    },
+  };
+}
+
+function batch<T extends object>(name: string, columns: Columns<T>, text: readonly string[]): BatchStatement<T> {
+  return { name, columns, text: text.join(' ') };
+}
+
+function listQuery(d: Dialect, filter: WorkflowFilter): { text: string; params: unknown[] } {
+  const params: unknown[] = [];
+  const param = (value: unknown): string => `$${params.push(value)}`;
+  const conditions = ['true'];
+  if (filter.ids) conditions.push(d.anyOf('workflow_uuid', param(d.list(filter.ids))));
+  if (filter.status) conditions.push(d.anyOf('status', param(d.list(filter.status))));
+  if (filter.name !== undefined) conditions.push(`name = ${param(filter.name)}`);
+  if (filter.executorId !== undefined) conditions.push(`executor_id = ${param(filter.executorId)}`);
+  if (filter.version !== undefined) conditions.push(`application_version = ${param(filter.version)}`);
+  if (filter.parentWorkflowId !== undefined) conditions.push(`parent_workflow_id = ${param(filter.parentWorkflowId)}`);
+  const direction = filter.newestFirst ? 'desc' : 'asc';
+  const text =
+    `select ${workflowColumns} from ${d.table('workflow_status')} where ${conditions.join(' and ')} ` +
+    `order by created_at ${direction}, workflow_uuid ${direction} ` +
+    `limit ${param(filter.limit ?? 1000)} offset ${param(filter.offset ?? 0)}`;
+  return { text, params };
+}

@@ -1,0 +1,169 @@
+import Sqlite from 'better-sqlite3';
+import { describeError, HoldfastError } from '../../model/errors.js';
+import type { Logger } from '../../model/logger.js';
+import type { BatchStatement, Database, Failure, Row, Statement } from '../database.js';
+import type { StatementProbe } from '../probe.js';
+import { sqliteDialect } from './dialect.js';
+import { migrateSqlite } from './migrate.js';
+
+export interface SqliteOptions {
+  /** A file path or `:memory:`. */
+  readonly path: string;
+  readonly migrate: boolean;
+  readonly logger: Logger;
+  readonly probe?: StatementProbe;
+}
+
+/** better-sqlite3 waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
+const blockingWaitMs = 20;
+const longestWaitMs = 60_000;
+
+export function openSqlite(options: SqliteOptions): Database {
+  const db = openFile(options.path);
+  try {
+    migrateSqlite(db, options);
+    db.pragma(`busy_timeout = ${blockingWaitMs}`);
+    return new SqliteDatabase(db, options.probe);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function openFile(path: string): Sqlite.Database {
+  try {
+    const db = new Sqlite(path, { timeout: 10_000 });
+    db.pragma('journal_mode = WAL');
+    db.pragma('synchronous = FULL');
+    db.pragma('foreign_keys = ON');
+    return db;
+  } catch (cause) {
+    throw new HoldfastError(
+      'DATABASE_UNREACHABLE',
+      `The SQLite file "${path}" could not be opened (${describeError(cause)}). ` +
+        'Check that its folder exists, that this process may write there, and that it is a SQLite database.',
+      { cause, details: { path } },
+    );
+  }
+}
+
+class SqliteDatabase implements Database {
+  readonly dialect = sqliteDialect;
+  private readonly prepared = new Map<string, Sqlite.Statement>();
+  private readonly begin: Sqlite.Statement;
+  private readonly commit: Sqlite.Statement;
+  private readonly rollback: Sqlite.Statement;
+
+  constructor(
+    private readonly db: Sqlite.Database,
+    private readonly probe: StatementProbe | undefined,
+  ) {
+    this.begin = db.prepare('begin immediate');
+    this.commit = db.prepare('commit');
+    this.rollback = db.prepare('rollback');
+  }
+
+  query(statement: Statement, params: readonly unknown[]): Promise<Row[]> {
+    return this.execute(statement, () => this.run(statement, params));
+  }
+
+  batch<T extends object>(
+    statement: BatchStatement<T>,
+    shared: readonly unknown[],
+    rows: readonly T[],
+  ): Promise<Row[]> {
+    if (rows.length === 0) return Promise.resolve([]);
+    const columns = Object.keys(statement.columns) as (keyof T)[];
+    return this.execute(statement, () =>
+      this.transaction(() =>
+        rows.flatMap((row) => this.run(statement, [...shared, ...columns.map((column) => row[column])])),
+      ),
+    );
+  }
+
+  classify(error: unknown): Failure {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (code.startsWith('SQLITE_CONSTRAINT') || code === 'SQLITE_TOOBIG' || code === 'SQLITE_MISMATCH')
+      return 'refused';
+    // Everything else (busy, disk full, I/O) leaves the transaction rolled back: there is no network to be unsure of.
+    return error instanceof TypeError || error instanceof RangeError ? 'refused' : 'retry';
+  }
+
+  now(): Promise<number> {
+    return Promise.resolve(Date.now());
+  }
+
+  changeCounter(): number {
+    return this.db.pragma('data_version', { simple: true }) as number;
+  }
+
+  async close(): Promise<void> {
+    this.db.close();
+  }
+
+  private async execute(statement: Statement, work: () => Row[]): Promise<Row[]> {
+    const reached = this.probe?.(statement.name);
+    try {
+      const rows = await untilNotBusy(work);
+      reached?.('after-apply');
+      await Promise.resolve();
+      reached?.('after-reply');
+      return rows;
+    } catch (error) {
+      reached?.('failed');
+      throw error;
+    }
+  }
+
+  /** IMMEDIATE: a deferred transaction that turns from reading to writing fails with BUSY at once. */
+  private transaction<R>(work: () => R): R {
+    this.begin.run();
+    try {
+      const result = work();
+      this.commit.run();
+      return result;
+    } catch (error) {
+      if (this.db.inTransaction) this.rollback.run();
+      throw error;
+    }
+  }
+
+  private run(statement: Statement, params: readonly unknown[]): Row[] {
+    const prepared = this.prepare(statement);
+    const bound: Record<string, unknown> = {};
+    for (let i = 0; i < params.length; i++) bound[i + 1] = toSqlite(params[i]);
+    const args = params.length === 0 ? [] : [bound];
+    if (prepared.reader) return prepared.all(...args) as Row[];
+    prepared.run(...args);
+    return [];
+  }
+
+  private prepare(statement: Statement): Sqlite.Statement {
+    if (statement.unprepared) return this.db.prepare(statement.text);
+    let prepared = this.prepared.get(statement.name);
+    if (!prepared) {
+      prepared = this.db.prepare(statement.text);
+      this.prepared.set(statement.name, prepared);
+    }
+    return prepared;
+  }
+}
+
+function toSqlite(value: unknown): unknown {
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  return value === undefined ? null : value;
+}
+
+/** Another process is writing: wait for it without blocking this one's event loop. */
+async function untilNotBusy<R>(work: () => R): Promise<R> {
+  const startedAt = performance.now();
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return work();
+    } catch (error) {
+      const busy = error instanceof Sqlite.SqliteError && error.code.startsWith('SQLITE_BUSY');
+      if (!busy || performance.now() - startedAt > longestWaitMs) throw error;
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(50, 2 ** attempt)));
+    }
+  }
+}

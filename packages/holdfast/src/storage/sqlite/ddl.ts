@@ -1,0 +1,20 @@
+import type { Ddl } from '../migrations/migration.js';
+
+export const sqliteDdl: Ddl = {
+  name: 'sqlite',
+  schema: 'main',
+  table: (name) => name,
+  // SQLite adds one column at a time and has no `if not exists` for it; a migration and its version commit together.
+  addColumns: (name, ...columns) => columns.map((column) => `alter table ${name} add column ${column}`),
+  bigint: 'integer',
+  double: 'real',
+  boolean: 'integer',
+  json: 'text',
+  shortText: 'text',
+  false: '0',
+  // Rounded: the product is a fraction off a whole millisecond, and a cast alone would cut it to the one before.
+  nowMs: "(cast(round((julianday('now') - 2440587.5) * 86400000) as integer))",
+  uuid:
+    "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' || " +
+    "substr('89AB', 1 + (abs(random()) % 4), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))",
+};

@@ -1,0 +1,81 @@
+import type { Clock, Timer } from '../model/clock.js';
+import { type Duration, parseDuration } from '../model/duration.js';
+
+interface Alarm {
+  readonly at: number;
+  readonly fire: () => void;
+  readonly background: boolean;
+}
+
+/**
+ * A clock that stands still until a test moves it, so that a 30-day sleep takes no time. Between two alarms it waits
+ * until the app has done everything that the first one set off: nothing is skipped, only the waiting.
+ */
+export class VirtualClock implements Clock {
+  private readonly alarms = new Set<Alarm>();
+  private current: number;
+  private settle: () => Promise<void> = async () => {};
+
+  constructor(start: Date | number = Date.UTC(2030, 0, 1)) {
+    this.current = Number(start);
+  }
+
+  now(): number {
+    return this.current;
+  }
+
+  at(at: number, fire: () => void, background?: 'background'): Timer {
+    const alarm: Alarm = { at, fire, background: background !== undefined };
+    this.alarms.add(alarm);
+    // An alarm for now or earlier rings by itself, as it would on a real clock.
+    if (at <= this.current) setImmediate(() => this.ring(alarm));
+    return { cancel: () => this.alarms.delete(alarm) };
+  }
+
+  /** Says how to wait until an app has come to rest. The test app does that. */
+  onMove(settle: () => Promise<void>): void {
+    this.settle = settle;
+  }
+
+  /** Moves the clock on, stopping at every sleep, timeout and retry on the way. */
+  async advance(duration: Duration): Promise<void> {
+    const target = this.current + parseDuration(duration, 'The argument of advance()');
+    await this.settle();
+    for (let next = this.next(); next !== undefined && next <= target; next = this.next()) await this.moveTo(next);
+    await this.moveTo(target);
+  }
+
+  /** Moves the clock from alarm to alarm until the promise settles. */
+  async runUntil<T>(promise: Promise<T>): Promise<T> {
+    let pending = true;
+    const done = (): void => {
+      pending = false;
+    };
+    promise.then(done, done);
+    for (;;) {
+      await this.settle();
+      if (!pending) return promise;
+      const next = this.next();
+      if (next !== undefined) await this.moveTo(next);
+    }
+  }
+
+  private next(): number | undefined {
+    let earliest: number | undefined;
+    for (const alarm of this.alarms) {
+      if (!alarm.background && (earliest === undefined || alarm.at < earliest)) earliest = alarm.at;
+    }
+    return earliest;
+  }
+
+  private async moveTo(instant: number): Promise<void> {
+    this.current = Math.max(this.current, instant);
+    const due = [...this.alarms].filter((alarm) => alarm.at <= this.current).sort((a, b) => a.at - b.at);
+    for (const alarm of due) this.ring(alarm);
+    await this.settle();
+  }
+
+  private ring(alarm: Alarm): void {
+    if (this.alarms.delete(alarm)) alarm.fire();
+  }
+}

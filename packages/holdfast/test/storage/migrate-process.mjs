@@ -1,0 +1,41 @@
+// A process that migrates one database and prints the two versions it then finds. Arguments: the folder of the
+// compiled migrations, a postgres:// URL or a file path, and flags:
+//   stall=<n>  stops for ever before the n-th statement, holding whatever it holds
+import { pathToFileURL } from 'node:url';
+import Sqlite from 'better-sqlite3';
+import pg from 'pg';
+
+const [, , compiled, database, ...flags] = process.argv;
+const stall = Number(flags.find((flag) => flag.startsWith('stall='))?.slice(6) ?? Infinity);
+const load = (path) => import(pathToFileURL(`${compiled}/storage/${path}`).href);
+const say = (line) => process.stdout.write(`${line}\n`);
+const logger = { debug: say, info: say, warn: say, error: say };
+
+if (database.startsWith('postgres:')) {
+  const { migratePostgres } = await load('postgres/migrate.js');
+  const client = new pg.Client({ connectionString: database, application_name: `migrator ${process.pid}` });
+  await client.connect();
+  const query = client.query.bind(client);
+  let statements = 0;
+  client.query = async (...args) => {
+    statements += 1;
+    if (statements === stall) {
+      say('stalled');
+      await new Promise((resolve) => setTimeout(resolve, 600_000));
+    }
+    return query(...args);
+  };
+  await migratePostgres(client, { schema: 'dbos', migrate: true, logger });
+  const { rows } = await query(
+    'select (select version from dbos.dbos_migrations) as shared, (select version from dbos.holdfast_migrations) as own',
+  );
+  say(`at ${rows[0].shared}/${rows[0].own}`);
+  await client.end();
+} else {
+  const { migrateSqlite } = await load('sqlite/migrate.js');
+  const db = new Sqlite(database, { timeout: 50 });
+  migrateSqlite(db, { migrate: true, logger });
+  const version = (table) => db.prepare(`select version from ${table}`).pluck().get();
+  say(`at ${version('dbos_migrations')}/${version('holdfast_migrations')}`);
+  db.close();
+}

@@ -1,0 +1,147 @@
+import { rmSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { target } from '../../src/storage/migrations/standing.js';
+import { migratePostgres } from '../../src/storage/postgres/migrate.js';
+import {
+  compileMigrations,
+  connectTo,
+  emptyDatabase,
+  layout,
+  listener,
+  migrateInProcess,
+  migrateUpTo,
+  quiet,
+  versions,
+} from './migrations-support.js';
+
+const options = { schema: 'dbos', migrate: true, logger: quiet };
+const done = `at ${target.shared}/${target.own}`;
+let compiled: string;
+beforeAll(() => {
+  compiled = compileMigrations();
+});
+afterAll(() => rmSync(compiled, { recursive: true, force: true }));
+
+async function referenceLayout(): Promise<string[]> {
+  const client = await connectTo(await emptyDatabase());
+  await migratePostgres(client, options);
+  return layout(client);
+}
+
+describe('many processes on one Postgres database', () => {
+  it('ends with one schema when 20 sessions race on an empty database', async () => {
+    const url = await emptyDatabase();
+    const clients = await Promise.all(Array.from({ length: 20 }, () => connectTo(url)));
+    const after = await Promise.all(
+      clients.map(async (client) => {
+        await migratePostgres(client, { ...options, pause: () => new Promise((resolve) => setTimeout(resolve, 20)) });
+        return versions(client);
+      }),
+    );
+    expect(after).toEqual(clients.map(() => target));
+    expect(await layout(await connectTo(url))).toEqual(await referenceLayout());
+  });
+
+  it('ends with one schema when 6 processes race on an empty database', async () => {
+    const url = await emptyDatabase();
+    const children = Array.from({ length: 6 }, () => migrateInProcess(compiled, url));
+    expect(await Promise.all(children.map((child) => child.ended))).toEqual([0, 0, 0, 0, 0, 0]);
+    for (const child of children) expect(child.output()).toContain(done);
+    expect(await layout(await connectTo(url))).toEqual(await referenceLayout());
+  });
+
+  it.each([10, 40, 77, 110])('lets another finish when the lock holder is killed at statement %i', async (stall) => {
+    const url = await emptyDatabase();
+    const holder = migrateInProcess(compiled, url, `stall=${stall}`);
+    await holder.says('stalled');
+    const waiter = migrateInProcess(compiled, url);
+    await waiter.says('waiting for the migration lock, held by pid');
+    expect(waiter.output()).toContain('application_name "migrator');
+    holder.kill();
+    expect(await holder.ended).toBe('SIGKILL');
+    expect(await waiter.ended).toBe(0);
+    expect(waiter.output()).toContain(done);
+    expect(await layout(await connectTo(url))).toEqual(await referenceLayout());
+  });
+
+  it('waits each second for a living holder, however long, and says at most every ten seconds who it is', async () => {
+    const url = await emptyDatabase();
+    const holder = await connectTo(url, 'the holder');
+    await holder.query('select pg_advisory_lock(1234567890)');
+    const client = await connectTo(url);
+    const logger = listener();
+    const pauses: number[] = [];
+    const pause = async (ms: number): Promise<void> => {
+      pauses.push(ms);
+      if (pauses.length === 65) await holder.query('select pg_advisory_unlock(1234567890)');
+    };
+    await migratePostgres(client, { ...options, logger, pause });
+    expect(pauses).toEqual(Array.from({ length: 65 }, () => 1000));
+    const said = logger.lines.filter((line) => line.includes('held by'));
+    expect(said).toHaveLength(7);
+    const { rows } = await holder.query('select pg_backend_pid() as pid');
+    expect(said[0]).toContain(`pid ${rows[0].pid} (application_name "the holder"`);
+    expect(await versions(client)).toEqual(target);
+  });
+
+  it('asks for the lock no more once the holder has finished', async () => {
+    const url = await emptyDatabase();
+    const holder = await connectTo(url);
+    await holder.query('select pg_advisory_lock(1234567890)');
+    const client = await connectTo(url);
+    await migratePostgres(client, {
+      ...options,
+      // The holder migrates (its session may take the lock twice) and keeps it.
+      pause: () => migratePostgres(holder, options),
+    });
+    expect(await versions(client)).toEqual(target);
+  });
+
+  it('goes on without the lock only where the server has none', async () => {
+    const url = await emptyDatabase();
+    for (const [code, message] of [
+      ['42883', 'function pg_try_advisory_lock does not exist'],
+      ['0A000', 'advisory locks are not supported'],
+    ]) {
+      const client = await connectTo(url);
+      failLock(client, Object.assign(new Error(message), { code }));
+      const logger = listener();
+      await client.query('drop schema if exists dbos cascade');
+      await migratePostgres(client, { ...options, logger });
+      expect(logger.lines.join()).toContain('no advisory locks');
+      expect(await versions(client)).toEqual(target);
+    }
+    const refused = await connectTo(url);
+    await refused.query('drop schema dbos cascade');
+    failLock(refused, Object.assign(new Error('permission denied'), { code: '42501' }));
+    await expect(migratePostgres(refused, options)).rejects.toMatchObject({ code: '42501' });
+    expect(await layout(refused)).toEqual([]);
+  });
+
+  it('applies nothing twice even when the lock keeps nobody out', async () => {
+    const reference = await referenceLayout();
+    for (const from of [0, 40, 100]) {
+      const url = await emptyDatabase();
+      if (from > 0) await migrateUpTo(await connectTo(url), from);
+      const clients = await Promise.all(Array.from({ length: 8 }, () => connectTo(url)));
+      for (const client of clients) failLock(client, Object.assign(new Error('no locks'), { code: '0A000' }));
+      // Two index builds at once on a live table get in each other's way; then a process fails and starts again.
+      const ends = await Promise.allSettled(clients.map((client) => migratePostgres(client, options)));
+      if (from === 0)
+        expect(
+          ends.filter((end) => end.status === 'rejected'),
+          `from ${from}`,
+        ).toEqual([]);
+      await migratePostgres(clients[0] as (typeof clients)[number], options);
+      expect(await layout(await connectTo(url)), `from ${from}`).toEqual(reference);
+    }
+  });
+});
+
+function failLock(client: Awaited<ReturnType<typeof connectTo>>, error: Error): void {
+  const original = client.query.bind(client) as (...args: unknown[]) => unknown;
+  client.query = ((...args: unknown[]) =>
+    String(args[0]).includes('pg_try_advisory_lock')
+      ? Promise.reject(error)
+      : original(...args)) as typeof client.query;
+}

@@ -1,0 +1,189 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Sqlite from 'better-sqlite3';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { plainStatements } from '../../src/storage/migrations/migration.js';
+import { sharedMigrations } from '../../src/storage/migrations/shared.js';
+import { target } from '../../src/storage/migrations/standing.js';
+import { migratePostgres } from '../../src/storage/postgres/migrate.js';
+import { sqliteDdl } from '../../src/storage/sqlite/ddl.js';
+import { migrateSqlite } from '../../src/storage/sqlite/migrate.js';
+import { compileMigrations, connectTo, emptyDatabase, migrateInProcess, quiet } from './migrations-support.js';
+
+const options = { migrate: true, logger: quiet };
+
+function newFile(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-sqlite-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'test.sqlite');
+}
+
+function open(path = newFile()): Sqlite.Database {
+  const db = new Sqlite(path);
+  onTestFinished(() => void db.close());
+  return db;
+}
+
+function versions(db: Sqlite.Database): object {
+  const all = (table: string): unknown[] => db.prepare(`select version from ${table}`).pluck().all();
+  return { shared: all('dbos_migrations'), own: all('holdfast_migrations') };
+}
+const current = { shared: [target.shared], own: [target.own] };
+
+function layout(db: Sqlite.Database): unknown[] {
+  return db.prepare('select sql from sqlite_master where sql is not null order by type, name').pluck().all();
+}
+
+function migrateUpTo(db: Sqlite.Database, version: number): void {
+  for (const migration of sharedMigrations.filter((m) => m.version <= version)) {
+    for (const statement of plainStatements(sqliteDdl, migration)) db.exec(statement);
+  }
+  db.exec('create table dbos_migrations (version integer not null primary key)');
+  db.prepare('insert into dbos_migrations values (?)').run(version);
+}
+
+describe('migrating SQLite', () => {
+  it('takes an empty file to version 108 and our own latest', () => {
+    const db = open();
+    migrateSqlite(db, options);
+    expect(versions(db)).toEqual(current);
+    migrateSqlite(db, { ...options, migrate: false });
+  });
+
+  it('has the columns of Postgres, but for event_dispatch_kv', async () => {
+    const client = await connectTo(await emptyDatabase());
+    await migratePostgres(client, { schema: 'dbos', ...options });
+    const { rows } = await client.query(
+      `select table_name || '.' || column_name || case when is_nullable = 'NO' then '!' else '' end as c
+         from information_schema.columns where table_schema = 'dbos' and table_name <> 'event_dispatch_kv'`,
+    );
+    const db = open();
+    migrateSqlite(db, options);
+    const columns = db
+      .prepare(
+        `select m.name || '.' || c.name || case when c."notnull" then '!' else '' end
+           from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table'`,
+      )
+      .pluck()
+      .all();
+    expect(columns.sort()).toEqual(rows.map((row) => row.c).sort());
+  });
+
+  it('fills in whole milliseconds, UUIDs, zeros, and cascades', () => {
+    const db = open();
+    migrateSqlite(db, options);
+    const before = Date.now() - 2;
+    db.exec("insert into workflow_status (workflow_uuid) values ('a')");
+    db.exec("insert into notifications (destination_uuid, message) values ('a', '1')");
+    db.exec("insert into queues (name) values ('q')");
+    const row = db.prepare('select *, typeof(created_at) as type from workflow_status').get() as Record<string, number>;
+    expect(row).toMatchObject({ type: 'integer', priority: 0, detached: 0, was_forked_from: 0, recovery_attempts: 0 });
+    expect(row.created_at).toBeGreaterThanOrEqual(before);
+    expect(row.created_at).toBeLessThanOrEqual(Date.now() + 2);
+    const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+    expect(db.prepare('select message_uuid from notifications').pluck().get()).toMatch(uuid);
+    expect(db.prepare('select queue_id from queues').pluck().get()).toMatch(uuid);
+    db.exec('delete from workflow_status');
+    expect(db.prepare('select count(*) from notifications').pluck().get()).toBe(0);
+  });
+
+  it('ends with the same layout from every version, and keeps what is stored', () => {
+    const reference = open(':memory:');
+    migrateSqlite(reference, options);
+    for (const { version } of sharedMigrations) {
+      const db = open(':memory:');
+      migrateUpTo(db, version);
+      db.exec("insert into workflow_status (workflow_uuid, name) values ('a', 'kept')");
+      migrateSqlite(db, options);
+      expect(versions(db), `from ${version}`).toEqual(current);
+      expect(new Set(layout(db)), `from ${version}`).toEqual(new Set(layout(reference)));
+      expect(db.prepare('select name from workflow_status').pluck().all()).toEqual(['kept']);
+    }
+  });
+
+  it('uses its indexes for the sweeps and for queues', () => {
+    const db = open();
+    migrateSqlite(db, options);
+    const plans = {
+      "status = 'PENDING' and workflow_deadline_epoch_ms <= 5": 'idx_workflow_status_deadline',
+      "status = 'PENDING' and application_version = 'v' and executor_id = 'e'": 'idx_holdfast_pending_executor',
+      "status = 'CANCELLED' and completed_at >= 5": 'idx_holdfast_cancelled',
+      "status = 'ENQUEUED' and queue_name = 'q' order by priority, created_at": 'idx_holdfast_enqueued',
+    };
+    for (const [condition, index] of Object.entries(plans)) {
+      const plan = db.prepare(`explain query plan select output from workflow_status where ${condition}`).all();
+      expect(JSON.stringify(plan)).toContain(index);
+    }
+  });
+
+  it('verifies instead when it may not migrate', () => {
+    const db = open();
+    const verify = { ...options, migrate: false };
+    expect(() => migrateSqlite(db, verify)).toThrow(/dbos_migrations is at 0 and needs 108/);
+    expect(layout(db)).toEqual([]);
+    migrateSqlite(db, options);
+    db.exec('update holdfast_migrations set version = 99');
+    for (const migrate of [true, false]) {
+      expect(() => migrateSqlite(db, { ...options, migrate })).toThrow(
+        expect.objectContaining({ code: 'SCHEMA_TOO_NEW' }),
+      );
+    }
+  });
+
+  it('refuses a file in another numbering, and leaves it as it is', () => {
+    const db = open();
+    // DBOS for Python counts positions on SQLite: its 36 holds what its Postgres has at 41.
+    migrateUpTo(db, 41);
+    db.exec('update dbos_migrations set version = 36');
+    const before = layout(db);
+    expect(() => migrateSqlite(db, options)).toThrow(expect.objectContaining({ code: 'MIGRATION_REQUIRED' }));
+    expect(layout(db)).toEqual(before);
+  });
+
+  it('rolls a failing migration back whole', () => {
+    const db = open();
+    migrateUpTo(db, 14);
+    db.exec('alter table workflow_schedules add column cron_timezone text');
+    db.exec('update dbos_migrations set version = 14');
+    expect(() => migrateSqlite(db, options)).toThrow();
+    const columns = db.prepare("select name from pragma_table_info('workflow_schedules')").pluck().all();
+    expect(columns).not.toContain('last_fired_at');
+    expect(db.prepare('select version from dbos_migrations').pluck().all()).toEqual([14]);
+  });
+});
+
+describe('many processes on one SQLite file', () => {
+  let compiled: string;
+  beforeAll(() => {
+    compiled = compileMigrations();
+  });
+  afterAll(() => rmSync(compiled, { recursive: true, force: true }));
+
+  it.each(['wal', 'delete'])('ends with one schema when 20 processes race on an empty file (%s)', async (journal) => {
+    const path = newFile();
+    const db = open(path);
+    db.pragma(`journal_mode = ${journal}`);
+    const children = Array.from({ length: 20 }, () => migrateInProcess(compiled, path));
+    const codes = await Promise.all(children.map((child) => child.ended));
+    for (const child of children) expect(child.output()).toContain(`at ${target.shared}/${target.own}`);
+    expect(codes).toEqual(children.map(() => 0));
+    const reference = open();
+    migrateSqlite(reference, options);
+    expect(layout(db)).toEqual(layout(reference));
+    expect(versions(db)).toEqual(current);
+  });
+
+  it('is finished by another when a process is killed on the way', async () => {
+    const path = newFile();
+    for (const delay of [60, 90, 120, 150]) {
+      const child = migrateInProcess(compiled, path);
+      await new Promise((resolve) => setTimeout(resolve, delay));
+      child.kill();
+      await child.ended;
+    }
+    const last = migrateInProcess(compiled, path);
+    expect(await last.ended, last.output()).toBe(0);
+    expect(versions(open(path))).toEqual(current);
+  });
+});

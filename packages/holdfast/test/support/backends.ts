@@ -1,0 +1,82 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, describe, inject } from 'vitest';
+import { type TestApp, type TestAppOptions, testApp } from '../../src/testing/index.js';
+
+/** One of the two databases, with a fresh store for every test that asks for one. */
+export interface Backend {
+  readonly name: 'sqlite' | 'postgres';
+  /** URL of a store that is new and empty for each call, and removed after the test file. */
+  newDatabase(): Promise<string>;
+  /** A test app on a new database; it is stopped after the test. */
+  testApp(options?: TestAppOptions): Promise<TestApp>;
+}
+
+/** Runs a suite once per database. Everything that is promised is promised on both. */
+export function describeBackends(title: string, suite: (backend: Backend) => void): void {
+  for (const name of ['sqlite', 'postgres'] as const) {
+    describe(`${title} (${name})`, () => {
+      const stores = name === 'sqlite' ? sqliteStores() : postgresStores();
+      const started: TestApp[] = [];
+      beforeAll(stores.open);
+      afterEach(async () => {
+        for (const each of started.splice(0)) await each.stop();
+      });
+      afterAll(stores.close);
+      suite({
+        name,
+        newDatabase: stores.create,
+        testApp: async (options = {}) => {
+          const app = await testApp({ database: await stores.create(), logger: silent, ...options });
+          started.push(app);
+          return app;
+        },
+      });
+    });
+  }
+}
+
+export const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+interface Stores {
+  open(): Promise<void>;
+  create(): Promise<string>;
+  close(): Promise<void>;
+}
+
+function sqliteStores(): Stores {
+  let folder = '';
+  let created = 0;
+  return {
+    open: async () => {
+      folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'));
+    },
+    create: async () => `sqlite:${join(folder, `${created++}.sqlite`)}`,
+    close: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+function postgresStores(): Stores {
+  let admin: pg.Client;
+  const created: string[] = [];
+  return {
+    open: async () => {
+      admin = new pg.Client(inject('postgresUrl'));
+      await admin.connect();
+    },
+    create: async () => {
+      const name = `t${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
+      await admin.query(`create database ${name}`);
+      created.push(name);
+      const url = new URL(inject('postgresUrl'));
+      url.pathname = `/${name}`;
+      return url.toString();
+    },
+    close: async () => {
+      for (const name of created) await admin.query(`drop database if exists ${name} with (force)`);
+      await admin.end();
+    },
+  };
+}

@@ -1,0 +1,47 @@
+/**
+ * Closes a run of .ci/run with the line `N passed, N failed`: tests and checks together.
+ *
+ * Usage: node scripts/ci-summary.mjs <vitest report> <exit code of npm test> <check report> <exit code of the checks>
+ *
+ * **Invariant:** it says `0 failed` only for a run that proved something. A missing report, a failure that no single
+ * test accounts for (a file that does not load, an unhandled rejection) and a run of no tests each count as one failed.
+ */
+import { readFileSync } from 'node:fs';
+
+const [testReport, testExit, checkReport, checkExit] = process.argv.slice(2);
+
+function read(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    return null;
+  }
+}
+
+function tally(what, counts, exitCode) {
+  const { passed, failed } = counts ?? { passed: 0, failed: 0 };
+  if (failed > 0) return { passed, failed };
+  const complaint = complaintAbout(counts, exitCode);
+  if (complaint === null) return { passed, failed };
+  console.log(`${what}: ${complaint}`);
+  return { passed, failed: 1 };
+}
+
+function complaintAbout(counts, exitCode) {
+  if (counts === null) return 'no report was written, see above';
+  if (exitCode !== '0' || !counts.ok) return `failed (exit code ${exitCode}) with no failed test on record, see above`;
+  return counts.passed === 0 ? 'nothing was run' : null;
+}
+
+function main() {
+  const vitest = read(testReport);
+  const testCounts = vitest && { passed: vitest.numPassedTests, failed: vitest.numFailedTests, ok: vitest.success };
+  const tests = tally('npm test', testCounts, testExit);
+  const checkCounts = read(checkReport);
+  const checks = tally('npm run check', checkCounts && { ...checkCounts, ok: true }, checkExit);
+  const failed = tests.failed + checks.failed;
+  console.log(`${tests.passed + checks.passed} passed, ${failed} failed`);
+  if (failed > 0) process.exitCode = 1;
+}
+
+main();

@@ -1,0 +1,45 @@
+/** Runs other programs for the scripts here: output is kept, not shown, so that the caller decides what is worth reading. */
+import { spawn } from 'node:child_process';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** @returns {Promise<{ ok: boolean, output: string, ms: number }>} standard output and standard error as they came */
+export function runNode(args, options = {}) {
+  return run(process.execPath, args, options);
+}
+
+/** Uses the npm that started us when there is one: it may be another than the first on the PATH. */
+export function runNpm(args) {
+  const started = process.env.npm_execpath ?? '';
+  if (basename(started).startsWith('npm-cli')) return runNode([started, ...args]);
+  return run('npm', args, { shell: process.platform === 'win32' });
+}
+
+/** The script behind a command of an installed package: `bin('knip', 'bin/knip.js')`. */
+export function bin(packageName, path) {
+  return join(root, 'node_modules', packageName, path);
+}
+
+function run(command, args, options) {
+  const startedAt = performance.now();
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
+    const chunks = [];
+    const done = (ok) => {
+      resolve({ ok, output: Buffer.concat(chunks).toString('utf8'), ms: performance.now() - startedAt });
+    };
+    child.stdout.on('data', (chunk) => chunks.push(chunk));
+    child.stderr.on('data', (chunk) => chunks.push(chunk));
+    child.on('error', (error) => {
+      chunks.push(Buffer.from(`${command} could not be started: ${error.message}\n`));
+      done(false);
+    });
+    child.on('close', (code) => done(code === 0));
+  });
+}
+
+export function seconds(ms) {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
