@@ -17,22 +17,23 @@ const builtIn: ReadonlyMap<string, new (message: string) => Error> = new Map(
   [Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((Class) => [Class.name, Class]),
 );
 
-/** One level: cause, errors and properties are the values themselves. */
-export function errorFields(error: Error): ErrorRecord {
-  const name = String(error.name);
-  const message = String(error.message);
-  const stack = typeof error.stack === 'string' ? error.stack : `${name}: ${message}`;
-  const fields: ErrorRecord = { name, message, stack };
+/** One level: cause, errors and properties are the values themselves. `read` reads a property, for one that may throw. */
+export function errorFields(error: Error, read = (key: string): unknown => Reflect.get(error, key)): ErrorRecord {
+  const text = (key: string, otherwise: string): string => {
+    const value = read(key);
+    return typeof value === 'string' ? value : otherwise;
+  };
+  const name = text('name', 'Error');
+  const message = text('message', '');
+  const fields: ErrorRecord = { name, message, stack: text('stack', `${name}: ${message}`) };
   const registered = classWithPrototype(Object.getPrototypeOf(error) as object);
   if (registered !== undefined) fields[classKey] = registered.name;
-  const { code } = error as { code?: unknown };
   // Read through the prototype: a DOMException has its code there.
+  const code = read('code');
   if (typeof code === 'string' || typeof code === 'number') fields.code = code;
-  if (Object.hasOwn(error, 'cause')) fields.cause = error.cause;
-  if (error instanceof AggregateError) fields.errors = error.errors;
-  for (const key of Object.keys(error)) {
-    if (!Object.hasOwn(fields, key)) fields[key] = (error as unknown as Record<string, unknown>)[key];
-  }
+  if (Object.hasOwn(error, 'cause')) fields.cause = read('cause');
+  if (error instanceof AggregateError) fields.errors = read('errors');
+  for (const key of Object.keys(error)) if (!Object.hasOwn(fields, key)) fields[key] = read(key);
   return fields;
 }
 

@@ -2,9 +2,9 @@
  * A value as superjson stores it: JSON, plus `meta` that says which JSON is something else (`values`) and which places
  * hold the same object (`referentialEqualities`). Read by revive.ts, and by superjson itself.
  *
- * We write and read superjson's format but not with its code, which (2.2.6) throws on a key named "constructor", puts
- * shared references inside Errors and class instances into the wrong object, changes the order of a Set that holds
- * one, and does not look inside what a custom recipe returns. The tests hold the two together where both can do it.
+ * We write and read superjson's format but not with its code, which (2.2.6) throws on a key named "constructor",
+ * loses shared references inside Errors and class instances, changes the order of a Set that holds one, and does not
+ * look inside what a custom recipe returns. The tests hold the two together where both can do it.
  *
  * As superjson does, a repeated object is written again in full, so that readers that look only at `json` (SQL,
  * dashboards) see all of it; but only up to a limit, since n levels of sharing would otherwise write 2^n copies.

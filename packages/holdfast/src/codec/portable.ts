@@ -18,8 +18,8 @@ import { salvage } from './salvage.js';
 
 const name = 'portable_json';
 
-/** A few objects that share each other can stand for more text than there is memory. */
-const mostNodes = 5_000_000;
+/** Nodes that repetitions may add: n levels of sharing would otherwise write 2^n copies. */
+const repeatedNodes = 1_000_000;
 
 /** The name under which something thrown that is no Error is stored: the format has records of errors only. */
 const nonError = 'NonError';
@@ -42,8 +42,12 @@ export const portable: Codec = {
   decode: read,
   encodeArguments: (args, what) => `{"positionalArgs":${write(args, what, 'args')}}`,
   decodeArguments: (text) => {
-    const { positionalArgs = [], namedArgs } = (read(text) ?? {}) as PortableArguments;
-    if (!Array.isArray(positionalArgs)) throw unreadable(name, text, new Error('"positionalArgs" is not an array'));
+    const record = read(text);
+    const isRecord = typeof record === 'object' && record !== null && !Array.isArray(record);
+    const { positionalArgs = [], namedArgs } = (isRecord ? record : {}) as PortableArguments;
+    if (!isRecord || !Array.isArray(positionalArgs)) {
+      throw unreadable(name, text, new Error('the arguments are not {"positionalArgs":[…]}'));
+    }
     // Python's keyword arguments, as the options object that a TypeScript function takes in their place.
     return namedArgs && Object.keys(namedArgs).length > 0 ? [...positionalArgs, namedArgs] : positionalArgs;
   },
@@ -129,13 +133,18 @@ function read(text: string): unknown {
 }
 
 class Conversion {
+  private readonly seen = new Set<object>();
   private readonly open = new Set<object>();
-  private nodes = 0;
+  /** How many repeated objects the walk is inside of. */
+  private repetitions = 0;
+  private repeated = 0;
 
   constructor(private readonly path: ValuePath) {}
 
   walk(value: unknown): unknown {
-    if (++this.nodes > mostNodes) this.path.refuse('repeats the same objects too often', 'Store each of them once.');
+    if (this.repetitions > 0 && ++this.repeated > repeatedNodes) {
+      this.path.refuse('repeats the same objects too often', 'Store each of them once, and refer to it by an ID.');
+    }
     switch (typeof value) {
       case 'string':
         return this.path.checkText(value);
@@ -157,8 +166,12 @@ class Conversion {
 
   private walkObject(value: object): unknown {
     if (this.open.has(value)) this.path.refuse('contains itself', 'JSON has no cycles. Store an ID instead.');
+    const again = this.seen.has(value) ? 1 : 0;
+    this.seen.add(value);
     this.open.add(value);
+    this.repetitions += again;
     const json = this.convert(value);
+    this.repetitions -= again;
     this.open.delete(value);
     return json;
   }

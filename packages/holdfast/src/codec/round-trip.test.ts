@@ -79,10 +79,10 @@ const { value } = fc.letrec<{ value: unknown; shared: unknown }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
     leaf,
-    fc.array(tie('value')),
-    fc.dictionary(key, tie('value')),
-    fc.array(tie('value')).map((members) => new Set(members)),
-    fc.array(fc.tuple(tie('value'), tie('value'))).map((entries) => new Map(entries)),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(key, tie('value'), { maxKeys: 4 }),
+    fc.array(tie('value'), { maxLength: 4 }).map((members) => new Set(members)),
+    fc.array(fc.tuple(tie('value'), tie('value')), { maxLength: 3 }).map((entries) => new Map(entries)),
     tie('shared'),
   ),
   // The same objects in every kind of container, so that each has to give a reference back.
@@ -102,17 +102,17 @@ describe('native round trip', () => {
       fc.property(value, (original) => {
         expect(difference(original, roundTrip(original))).toBeUndefined();
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
   });
 
   it('gives back arguments, whatever they share', () => {
     fc.assert(
-      fc.property(fc.array(value), (args) => {
+      fc.property(fc.array(value, { maxLength: 3 }), (args) => {
         const decoded = native.decodeArguments(native.encodeArguments(args, 'Input') as string);
         expect(difference(args, decoded)).toBeUndefined();
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 

@@ -12,7 +12,7 @@ const deepest = 8;
 
 /**
  * A copy of what was thrown that can be stored: an error record, or a value that holds only what `isStorable` accepts.
- * Reads nothing that throws twice; never throws itself.
+ * Never throws.
  */
 export function salvage(thrown: unknown, isStorable: (value: unknown) => boolean): unknown {
   const kept = keep(thrown, isStorable, []);
@@ -32,7 +32,12 @@ function keep(value: unknown, isStorable: (value: unknown) => boolean, ancestors
     if (ancestors.includes(value)) return '[Circular]';
     if (ancestors.length >= deepest) return `[${className(value)}]`;
     const within = [...ancestors, value];
-    if (isError(value)) return keepMembers(errorFields(value), isStorable, within);
+    if (isError(value))
+      return keepMembers(
+        errorFields(value, (key) => readSafely(value, key)),
+        isStorable,
+        within,
+      );
     if (Array.isArray(value)) {
       return value.map((member) => keep(member, isStorable, within)).filter((member) => member !== dropped);
     }
@@ -47,22 +52,18 @@ function keepMembers(record: object, isStorable: (value: unknown) => boolean, wi
   const kept: Record<string, unknown> = {};
   for (const key of Object.keys(record)) {
     if (key === '__proto__') continue;
-    const member = keepMember(record, key, isStorable, within);
+    const member = keep(readSafely(record, key), isStorable, within);
     if (member !== dropped) kept[clean(key)] = member;
   }
   return kept;
 }
 
-function keepMember(
-  record: object,
-  key: string,
-  isStorable: (value: unknown) => boolean,
-  within: readonly object[],
-): unknown {
+/** A getter that throws has no value to keep. */
+function readSafely(from: object, key: string): unknown {
   try {
-    return keep((record as Record<string, unknown>)[key], isStorable, within);
+    return Reflect.get(from, key);
   } catch {
-    return dropped; // a getter that throws
+    return dropped;
   }
 }
 

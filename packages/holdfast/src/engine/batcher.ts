@@ -1,6 +1,7 @@
 import { describeError, HoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import type { Failure } from '../storage/database.js';
+import { Backoff } from './backoff.js';
 
 /**
  * Group commit for one kind of write. Whatever is waiting goes out as one statement while the previous one commits:
@@ -22,8 +23,6 @@ export interface BatchKind<T, R> {
 
 const mostRows = 1000;
 const mostWeight = 4_000_000;
-const firstPauseMs = 20;
-const longestPauseMs = 5_000;
 
 interface Entry<T, R> {
   readonly item: T;
@@ -41,13 +40,15 @@ export class Batcher<T, R> {
   private sending = false;
   private scheduled = false;
   private closed = false;
-  private lastWarningAt = Number.NEGATIVE_INFINITY;
+  private readonly backoff: Backoff;
   private readonly idleWaiters: (() => void)[] = [];
 
   constructor(
     private readonly kind: BatchKind<T, R>,
     private readonly options: BatcherOptions,
-  ) {}
+  ) {
+    this.backoff = new Backoff(`Writing ${kind.name}`, options.logger);
+  }
 
   submit(item: T): Promise<R> {
     return new Promise((resolve, reject) => {
@@ -104,14 +105,15 @@ export class Batcher<T, R> {
   }
 
   private async send(batch: readonly Entry<T, R>[]): Promise<void> {
-    for (let attempt = 0; !this.closed; attempt++) {
+    while (!this.closed) {
       try {
         const results = await this.kind.write(batch.map((entry) => entry.item));
-        batch.forEach((entry, i) => entry.resolve(results[i] as R));
+        this.backoff.reset();
+        for (const [i, entry] of batch.entries()) entry.resolve(results[i] as R);
         return;
       } catch (error) {
         if (this.options.classify(error) === 'refused') return this.isolate(batch, error);
-        await this.pause(attempt, error);
+        await this.backoff.pause(error);
       }
     }
   }
@@ -125,15 +127,5 @@ export class Batcher<T, R> {
     }
     const message = `The database refused to store a value (${this.kind.name}): ${describeError(cause)}.`;
     batch[0]?.reject(new HoldfastError('STORAGE_REFUSED', message, { cause }));
-  }
-
-  private async pause(attempt: number, error: unknown): Promise<void> {
-    const now = performance.now();
-    if (now - this.lastWarningAt >= 1000) {
-      this.lastWarningAt = now;
-      this.options.logger.warn(`Writing ${this.kind.name} failed and is tried again: ${describeError(error)}`);
-    }
-    const ms = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(attempt, 20)) * (0.5 + Math.random() / 2);
-    await new Promise((resolve) => setTimeout(resolve, ms).unref());
   }
 }

@@ -9,7 +9,12 @@ export async function runClaimed(engine: Engine, claimed: readonly WorkflowRecor
   const mine = claimed.filter((record) => record.status === 'PENDING');
   for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
   if (mine.length === 0) return;
-  const histories = groupByWorkflow(await engine.storage.steps.history(mine.map((record) => record.workflowId)));
+  const ids = mine.map((record) => record.workflowId);
+  // Claimed work belongs to nobody else: giving up here would strand it.
+  const steps = await engine.untilAnswered('Reading the history of claimed workflows', () =>
+    engine.storage.steps.history(ids),
+  );
+  const histories = groupByWorkflow(steps ?? []);
   for (const record of mine) {
     const definition = engine.registry.require(record.name);
     const { workflowId, name, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = record;

@@ -13,7 +13,7 @@ import type { StepRecord } from '../storage/storage.js';
 export class Deliveries {
   private readonly recorded: readonly number[];
   private cursor = 0;
-  private readonly replayed = new Map<number, Delivery>();
+  private readonly replayed: Map<number, Delivery>;
   private readonly live = new Map<number, Delivery>();
   private nextSeq: number;
   private nextLive: number;
@@ -23,6 +23,11 @@ export class Deliveries {
     private readonly turns: Turns,
     history: readonly StepRecord[],
   ) {
+    if (history.length === 0) {
+      [this.recorded, this.replayed, this.nextSeq, this.nextLive] = [none, noDeliveries, 0, 0];
+      return;
+    }
+    this.replayed = new Map();
     const ended = history.filter((step) => step.completionSeq !== null || !isBegunOnly(step)).sort(byCompletion);
     this.recorded = ended.map((step) => step.stepNumber);
     this.nextSeq = ended.reduce((highest, step) => Math.max(highest, step.completionSeq ?? -1), -1) + 1;
@@ -81,6 +86,10 @@ export class Deliveries {
     if (this.next()) this.turns.request(this);
   }
 }
+
+// What a first run has: shared and never written to, because most executions are first runs.
+const none: readonly number[] = [];
+const noDeliveries = new Map<number, Delivery>();
 
 export interface Delivery {
   /** Hands the result to the code that waits for it. */

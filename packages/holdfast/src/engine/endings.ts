@@ -7,17 +7,10 @@ export async function resultOf(codecs: Codecs, ending: Ending): Promise<unknown>
   const { workflowId, status } = ending;
   const codec = codecs.for(ending.serialization);
   if (status === 'SUCCESS') return ending.output === null ? undefined : codec.decode(ending.output);
-  // A workflow may throw anything; whoever waits gets just that.
-  if (status === 'ERROR')
-    return Promise.reject(ending.error === null ? undefined : await codec.decodeError(ending.error));
+  // A workflow may throw anything; whoever waits gets just that. A stalled one carries the error that stalled it.
+  if (ending.error !== null) return Promise.reject(await codec.decodeError(ending.error));
+  if (status === 'ERROR') return Promise.reject(undefined);
   if (status === 'CANCELLED') throw cancelledError(workflowId, ending.statusReason);
-  if (status === 'STALLED') {
-    throw new HoldfastError(
-      'WORKFLOW_STALLED',
-      `Workflow "${workflowId}" is STALLED: ${ending.statusReason ?? 'its code no longer matches its record'}`,
-      { details: { workflowId, status } },
-    );
-  }
   throw new HoldfastError(
     'WORKFLOW_DEAD',
     `Workflow "${workflowId}" is ${status}: it was started too often without finishing. ` +
@@ -49,4 +42,22 @@ export function cancelledError(workflowId: string, reason: string | null): Holdf
 /** Why a workflow was cancelled that outlived its deadline. */
 export function timeoutReason(): string {
   return 'its timeout passed';
+}
+
+/** Why a workflow was set aside: running on would be a guess. */
+export function stalledError(
+  code: 'NON_DETERMINISM' | 'WORKFLOW_STALLED',
+  workflow: { readonly workflowId: string; readonly name: string },
+  why: string,
+  details: Readonly<Record<string, unknown>> = {},
+): HoldfastError {
+  const { workflowId, name } = workflow;
+  return new HoldfastError(code, `Workflow "${workflowId}" (${name}) is STALLED: ${why}`, {
+    details: { workflowId, name, ...details },
+  });
+}
+
+/** What to do about code that no longer matches a record, with the two side by side. */
+export function mismatchAdvice(diff: string | undefined): string {
+  return `Deploy the code that started it, or guard the change with patch(), then resume it; or fork it.\n${diff ?? ''}`;
 }

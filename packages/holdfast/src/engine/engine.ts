@@ -1,5 +1,6 @@
 import type { Codecs } from '../codec/codec.js';
 import type { Clock } from '../model/clock.js';
+import type { HoldfastError } from '../model/errors.js';
 import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import type { Ending, StepRecord, Storage, Writer } from '../storage/storage.js';
@@ -36,7 +37,9 @@ export interface Engine {
   /** A write showed that the workflow is no longer this execution's. */
   superseded(workflowId: string, owner: string, by: Superseded): void;
   /** Sets a workflow aside whose code does not match its record. */
-  stall(workflowId: string, owner: string, reason: string): Promise<void>;
+  stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
+  /** Repeats a statement until the database answers or the app closes. */
+  untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined>;
   /** Cancels workflows and their children, here and in the database. */
   cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
 }

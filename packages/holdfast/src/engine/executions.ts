@@ -1,10 +1,11 @@
 import type { Codecs } from '../codec/codec.js';
 import { type Clock, delay } from '../model/clock.js';
-import { describeError } from '../model/errors.js';
+import { describeError, type HoldfastError } from '../model/errors.js';
 import { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import { internalQueue } from '../model/queues.js';
-import type { Ending, Storage, Writer } from '../storage/storage.js';
+import type { CancelledWorkflow, Ending, Storage, Writer } from '../storage/storage.js';
+import { Backoff } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
 import { Turns } from './deliveries.js';
 import { closedError, timeoutReason } from './endings.js';
@@ -45,7 +46,9 @@ export class Executions implements Engine {
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
   private readonly endWaiters = new Set<() => void>();
-  private closing = false;
+  /** `draining`: no new work from outside; what runs goes on. `closed`: nothing runs any more. */
+  private state: 'open' | 'draining' | 'closed' = 'open';
+  private readonly unstarted: { readonly workflowId: string; readonly owner: string }[] = [];
 
   constructor(options: EngineOptions) {
     const { writer, version, storage, clock, codecs, logger, registry } = options;
@@ -66,18 +69,27 @@ export class Executions implements Engine {
   }
 
   checkOpen(): void {
-    if (this.closing) throw closedError();
+    if (this.state !== 'open') throw closedError();
   }
 
   run(claimed: ClaimedWorkflow): void {
-    if (this.closing) return; // Durable and unowned by anyone who lives: the next process recovers it.
+    const { workflowId, owner, deadlineAt } = claimed;
+    if (this.state === 'closed') {
+      this.unstarted.push({ workflowId, owner });
+      return;
+    }
     // A claim by this very process supersedes its own earlier execution like any other owner's.
-    this.running.get(claimed.workflowId)?.park();
+    this.running.get(workflowId)?.park();
+    if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
+      this.running.delete(workflowId);
+      void this.expire(workflowId);
+      return;
+    }
     const execution = new Execution(this, claimed);
-    this.running.set(claimed.workflowId, execution);
-    this.watchDeadline(execution);
+    this.running.set(workflowId, execution);
+    if (deadlineAt !== null) execution.deadlineTimer = this.clock.at(deadlineAt, () => void this.expire(workflowId));
     runWorkflow(execution).catch((error) => {
-      this.logger.error(`Workflow "${claimed.workflowId}" could not be run: ${describeError(error)}`);
+      this.logger.error(`Workflow "${workflowId}" could not be run: ${describeError(error)}`);
       this.drop(execution);
     });
   }
@@ -97,29 +109,29 @@ export class Executions implements Engine {
     this.outcomes.watchElsewhere(workflowId);
   }
 
-  async stall(workflowId: string, owner: string, reason: string): Promise<void> {
+  async stall(workflowId: string, owner: string, error: HoldfastError): Promise<void> {
     const execution = this.running.get(workflowId);
     if (execution?.facts.owner !== owner || !execution.running) return;
     execution.park();
-    this.logger.error(reason);
-    try {
-      await this.storage.workflows.stall({ workflowId, owner, reason, now: this.clock.now() });
-    } catch (error) {
-      this.logger.error(`Workflow "${workflowId}" could not be set aside: ${describeError(error)}`);
-    }
+    this.logger.error(error.message);
+    const text = await this.codecs.for(execution.facts.serialization).encodeError(error);
+    const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
+    await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
     this.drop(execution);
     this.outcomes.watchElsewhere(workflowId);
   }
 
   async cancel(workflowIds: readonly string[], reason: string | null): Promise<void> {
-    const changed = await this.storage.workflows.cancel({ workflowIds, reason, now: this.clock.now() });
-    for (const workflowId of changed) this.wasCancelled(workflowId, reason);
+    const cancelled = await this.storage.workflows.cancel({ workflowIds, reason, now: this.clock.now() });
+    for (const each of cancelled) this.wasCancelled(each);
   }
 
   /** Someone, here or elsewhere, has made the workflow CANCELLED: its code and its waiters learn of it at once. */
-  wasCancelled(workflowId: string, reason: string | null): void {
+  wasCancelled({ workflowId, owner, reason }: CancelledWorkflow): void {
     const execution = this.running.get(workflowId);
     if (execution) {
+      // It may have been resumed, and be running again, before this news arrived.
+      if (execution.facts.owner !== owner) return;
       execution.cancel(reason);
       this.drop(execution);
     }
@@ -127,9 +139,23 @@ export class Executions implements Engine {
     this.outcomes.settle({ workflowId, status: 'CANCELLED', ...none, statusReason: reason });
   }
 
+  /** Repeats a statement until the database answers or the app closes. For writes that must not be lost. */
+  async untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined> {
+    const backoff = new Backoff(what, this.logger);
+    while (this.state !== 'closed') {
+      try {
+        return await statement();
+      } catch (error) {
+        if (this.storage.classify(error) === 'refused') throw error;
+        await backoff.pause(error);
+      }
+    }
+    return undefined;
+  }
+
   /** Lets workflows go on until they have ended, or only sleep, or the time is up; starts no new ones. */
   async drain(drainMs: number): Promise<void> {
-    this.closing = true;
+    this.state = 'draining';
     const until = this.clock.now() + drainMs;
     const timeUp = new AbortController();
     const timer = this.clock.at(until, () => timeUp.abort());
@@ -141,17 +167,16 @@ export class Executions implements Engine {
 
   /** Hands what is unfinished to the next process: its code here sees nothing more, its record stays as it is. */
   async handOver(): Promise<void> {
-    this.closing = true;
+    this.state = 'closed';
     const unfinished = [...this.running.values()];
     for (const execution of unfinished) execution.park();
-    await Promise.race([
-      this.checkpoints.idle(),
-      new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref()),
-    ]);
+    const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
+    await Promise.race([this.checkpoints.idle(), timeUp]);
     this.checkpoints.close();
-    const owned = unfinished.map(({ facts }) => ({ workflowId: facts.workflowId, owner: facts.owner }));
     this.running.clear();
     this.outcomes.close();
+    // Also what was started or claimed while closing, and never ran here.
+    const owned = [...unfinished.map(({ facts: { workflowId, owner } }) => ({ workflowId, owner })), ...this.unstarted];
     if (owned.length === 0) return;
     await this.storage.workflows
       .release({ owned, queueName: internalQueue, now: this.clock.now() })
@@ -160,22 +185,20 @@ export class Executions implements Engine {
 
   /** Stops everything as a crash would: nothing is handed over, nothing more is written. For tests. */
   abandon(): void {
-    this.closing = true;
+    this.state = 'closed';
     this.checkpoints.close();
     for (const execution of this.running.values()) execution.park();
     this.running.clear();
     this.outcomes.close();
   }
 
-  private watchDeadline(execution: Execution): void {
-    const { deadlineAt, workflowId } = execution.facts;
-    if (deadlineAt === null) return;
-    execution.deadlineTimer = this.clock.at(deadlineAt, () => {
-      this.cancel([workflowId], timeoutReason()).catch((error) => {
-        // The sweep tries again.
-        this.logger.warn(`Workflow "${workflowId}" passed its deadline: ${describeError(error)}`);
-      });
-    });
+  private async expire(workflowId: string): Promise<void> {
+    try {
+      await this.cancel([workflowId], timeoutReason());
+    } catch (error) {
+      // The sweep tries again.
+      this.logger.warn(`Workflow "${workflowId}" passed its deadline: ${describeError(error)}`);
+    }
   }
 
   private drop(execution: Execution): void {

@@ -22,6 +22,7 @@ export interface WorkflowHandle<T = unknown> {
 /** Name under which waiting for a workflow's result is recorded, as DBOS does. */
 const resultName = 'DBOS.getResult';
 const statusName = 'getStatus';
+const cancelName = 'DBOS.cancelWorkflow';
 
 export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHandle<T> {
   return {
@@ -43,7 +44,11 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
         ? once(execution, statusName, () => recordableStatus(execution, workflowId))
         : readStatus(engine, workflowId);
     },
-    cancel: () => engine.cancel([workflowId], null),
+    cancel: () => {
+      const execution = currentExecution();
+      const cancel = () => engine.cancel([workflowId], null);
+      return execution ? once(execution, cancelName, () => recordableCall(execution, cancel)) : cancel();
+    },
   };
 }
 
@@ -130,4 +135,12 @@ async function recordableStatus(execution: Execution, workflowId: string): Promi
   const result = await settled(readStatus(execution.engine, workflowId));
   if (!result.ok) return { ...common, output: null, error: await codec.encodeError(result.error), result };
   return { ...common, output: await codec.encode(result.value, 'The status'), error: null, result };
+}
+
+async function recordableCall(execution: Execution, call: () => Promise<void>): Promise<Outcome> {
+  const codec = execution.engine.codecs.native;
+  const startedAt = execution.engine.clock.now();
+  const result = await settled(call());
+  const error = result.ok ? null : await codec.encodeError(result.error);
+  return { startedAt, begun: false, childWorkflowId: null, serialization: codec.name, output: null, error, result };
 }

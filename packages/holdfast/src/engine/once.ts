@@ -1,7 +1,8 @@
-import { isHoldfastError } from '../model/errors.js';
+import { describeError, isHoldfastError } from '../model/errors.js';
 import type { StepRecord } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { sleepName } from './deliveries.js';
+import { mismatchAdvice, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
 
 /** What an operation came to: the text for the record and the value or error for the code. */
@@ -64,19 +65,20 @@ function isComplete(step: StepRecord): boolean {
 }
 
 function stall(execution: Execution, stepNumber: number, name: string): void {
-  const { workflowId, name: workflow, owner } = execution.facts;
-  const reason =
-    `NON_DETERMINISM: step ${stepNumber} of workflow "${workflow}" (${workflowId}) is "${name}" now, but another step is on ` +
-    `record there. Deploy the code that started it (or use patch()), then resume; or fork.\n${execution.history?.diff()}`;
-  void execution.engine.stall(workflowId, owner, reason);
+  const { facts, history, engine } = execution;
+  const diff = history?.diff();
+  const recorded = history?.peek(stepNumber)?.name;
+  const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(diff)}`;
+  const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, requested: name, diff });
+  void engine.stall(facts.workflowId, facts.owner, error);
 }
 
 /** The record's value is decoded when the code asks for it and handed over when its turn comes. */
 async function replay(execution: Execution, step: StepRecord, caller: Caller): Promise<void> {
   const result = await readResult(execution, step).catch((error) => {
-    const { workflowId, owner } = execution.facts;
-    const reason = `The record of step ${step.stepNumber} "${step.name}" cannot be read: ${error}`;
-    return execution.engine.stall(workflowId, owner, reason);
+    const { facts, engine } = execution;
+    const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${describeError(error)}`;
+    return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
   });
   if (!result || !execution.running) return;
   execution.deliveries.replay(step.stepNumber, delivery(execution, caller, result, step.completedAt ?? 0));
@@ -103,46 +105,51 @@ async function perform(execution: Execution, operation: Operation, caller: Calle
   if (!execution.running) return void execution.refuse().catch(caller.reject);
   const seq = execution.deliveries.takeSeq();
   const completedAt = execution.engine.clock.now();
-  const { result, written } = await record(execution, operation, outcome, { seq, completedAt });
-  if (written !== 'written') {
-    execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
-    return void execution.refuse().catch(caller.reject);
+  let written: Written;
+  try {
+    written = await write(execution, operation, outcome, seq, completedAt);
+  } catch (refusal) {
+    outcome = await refusedOutcome(execution, outcome, refusal);
+    written = await write(execution, operation, outcome, seq, completedAt);
   }
+  if (written !== 'written') execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
   if (!execution.running) return void execution.refuse().catch(caller.reject);
-  execution.deliveries.commit(seq, delivery(execution, caller, result, completedAt));
+  execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, completedAt));
 }
 
-interface Place {
-  readonly seq: number;
-  readonly completedAt: number;
+/** The database will not have this value. The step did run, so that it failed is what goes on record instead. */
+async function refusedOutcome(execution: Execution, outcome: Outcome, error: unknown): Promise<Outcome> {
+  if (!isHoldfastError(error, 'STORAGE_REFUSED')) throw error;
+  const codec = execution.engine.codecs.native;
+  const text = await codec.encodeError(error);
+  const result: Result = { ok: false, error: await codec.decodeError(text) };
+  return { ...outcome, output: null, error: text, serialization: codec.name, result };
 }
 
-async function record(
+function write(
   execution: Execution,
   operation: Operation,
   outcome: Outcome,
-  place: Place,
-): Promise<{ readonly result: Result; readonly written: Written }> {
-  try {
-    return { result: outcome.result, written: await write(execution, operation, outcome, place) };
-  } catch (error) {
-    if (!isHoldfastError(error, 'STORAGE_REFUSED')) throw error;
-    // The database will not have this value. The step did run, so that it failed is what goes on record instead.
-    const refusal = await execution.engine.codecs.native.encodeError(error);
-    const { name: serialization } = execution.engine.codecs.native;
-    const failed = { ...outcome, output: null, error: refusal, serialization, result: { ok: false as const, error } };
-    return { result: failed.result, written: await write(execution, operation, failed, place) };
-  }
-}
-
-function write(execution: Execution, operation: Operation, outcome: Outcome, place: Place): Promise<Written> {
+  completionSeq: number,
+  completedAt: number,
+): Promise<Written> {
   const { checkpoints } = execution.engine;
   const { workflowId, owner } = execution.facts;
-  const { stepNumber, name } = operation;
-  const end = { workflowId, owner, stepNumber, completedAt: place.completedAt, completionSeq: place.seq };
-  if (outcome.begun) return checkpoints.completeStep(end);
-  const { output, error, serialization, childWorkflowId, startedAt } = outcome;
-  return checkpoints.recordStep({ ...end, name, output, error, serialization, childWorkflowId, startedAt });
+  const { stepNumber } = operation;
+  if (outcome.begun) return checkpoints.completeStep({ workflowId, owner, stepNumber, completedAt, completionSeq });
+  return checkpoints.recordStep({
+    workflowId,
+    owner,
+    stepNumber,
+    name: operation.name,
+    output: outcome.output,
+    error: outcome.error,
+    serialization: outcome.serialization,
+    childWorkflowId: outcome.childWorkflowId,
+    startedAt: outcome.startedAt,
+    completedAt,
+    completionSeq,
+  });
 }
 
 function delivery(execution: Execution, caller: Caller, result: Result, completedAt: number) {

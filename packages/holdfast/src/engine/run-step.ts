@@ -27,48 +27,81 @@ export async function performStep(execution: Execution, call: StepCall): Promise
   const startedAt = execution.engine.clock.now();
   execution.runningSteps++;
   try {
-    const result = await attempts(execution, call);
-    return { ...(await encode(execution, call, result)), childWorkflowId: null, startedAt, begun: false };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const value = await runAttempt(execution, call, attempt);
+        return await encodeValue(execution, call, startedAt, value);
+      } catch (error) {
+        if (!mayRetry(execution, call, attempt, error)) return await encodeError(execution, startedAt, error);
+        await backOff(execution, call, attempt, error);
+      }
+    }
   } finally {
     execution.runningSteps--;
   }
 }
 
-type Encoded = Pick<Outcome, 'output' | 'error' | 'serialization' | 'result'>;
-
-async function encode(execution: Execution, call: StepCall, result: Result): Promise<Encoded> {
+/** Not part of the attempt: a value that cannot be stored would not become storable by running the step again. */
+function encodeValue(
+  execution: Execution,
+  call: StepCall,
+  startedAt: number,
+  value: unknown,
+): Outcome | Promise<Outcome> {
   const codec = execution.engine.codecs.native;
-  if (!result.ok) {
-    const error = await codec.encodeError(result.error);
-    // The code gets the error as it reads from the record: in the first run exactly what it gets in a replay, so that
-    // no branch depends on, say, a class that the record does not keep.
-    const recorded = await codec.decodeError(error);
-    return { output: null, error, serialization: codec.name, result: { ok: false, error: recorded } };
-  }
   try {
-    const output = await codec.encode(result.value, `The result of step "${call.name}"`);
-    // Our own codec gives back an equal value; what a custom one gives back, only it can tell.
-    const value = codec.name === nativeCodecName ? result.value : await codec.decode(output);
-    return { output, error: null, serialization: codec.name, result: { ok: true, value } };
+    const output = codec.encode(value, `The result of step "${call.name}"`);
+    // Our own codec answers at once and gives back an equal value; what a custom one gives back, only it can tell.
+    if (typeof output === 'string' && codec.name === nativeCodecName) {
+      return valueOutcome(startedAt, output, codec.name, value);
+    }
+    return encodeCustom(execution, startedAt, output);
   } catch (error) {
-    return encode(execution, call, { ok: false, error });
+    return encodeError(execution, startedAt, error);
   }
 }
 
-async function attempts(execution: Execution, call: StepCall): Promise<Result> {
-  const { policy } = call;
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return { ok: true, value: await runAttempt(execution, call, attempt) };
-    } catch (error) {
-      const again =
-        attempt <= policy.max &&
-        execution.running &&
-        !isHoldfastError(error, 'FATAL') &&
-        policy.retryIf?.(error) !== false;
-      if (!again) return { ok: false, error };
-      await backOff(execution, call, attempt, error);
-    }
+async function encodeCustom(
+  execution: Execution,
+  startedAt: number,
+  output: string | Promise<string>,
+): Promise<Outcome> {
+  const codec = execution.engine.codecs.native;
+  try {
+    const text = await output;
+    return valueOutcome(startedAt, text, codec.name, await codec.decode(text));
+  } catch (error) {
+    return encodeError(execution, startedAt, error);
+  }
+}
+
+function valueOutcome(startedAt: number, output: string, serialization: string, value: unknown): Outcome {
+  const result: Result = { ok: true, value };
+  return { output, error: null, serialization, childWorkflowId: null, startedAt, begun: false, result };
+}
+
+/**
+ * The code gets the error as it reads from the record: in the first run exactly what it gets in a replay, so that no
+ * branch depends on, say, a class that the record does not keep.
+ */
+async function encodeError(execution: Execution, startedAt: number, thrown: unknown): Promise<Outcome> {
+  const codec = execution.engine.codecs.native;
+  const error = await codec.encodeError(thrown);
+  const result: Result = { ok: false, error: await codec.decodeError(error) };
+  return { output: null, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
+}
+
+function mayRetry(execution: Execution, call: StepCall, attempt: number, error: unknown): boolean {
+  const { max, retryIf } = call.policy;
+  if (attempt > max || !execution.running || isHoldfastError(error, 'FATAL')) return false;
+  try {
+    return retryIf?.(error) !== false;
+  } catch (failure) {
+    // The step's own error is what counts; a broken filter must not replace it.
+    execution.engine.logger.warn(
+      `retryIf of step "${call.name}" threw, so there is no retry: ${describeError(failure)}`,
+    );
+    return false;
   }
 }
 

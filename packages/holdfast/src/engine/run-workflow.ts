@@ -1,5 +1,8 @@
+import { HoldfastError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
+import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
+import { mismatchAdvice, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
 import type { Result } from './once.js';
 import { schemaError } from './start.js';
@@ -19,12 +22,19 @@ async function readArguments(execution: Execution): Promise<Result> {
   const { args, inputs, serialization } = execution.facts;
   if (args) return { ok: true, value: args };
   try {
-    const { codecs } = execution.engine;
-    return { ok: true, value: inputs === null ? [] : await codecs.for(serialization).decodeArguments(inputs) };
+    if (inputs === null) throw missingInput(execution.workflowId);
+    return { ok: true, value: await execution.engine.codecs.for(serialization).decodeArguments(inputs) };
   } catch (error) {
     // Nobody can run it, now or later: better an ERROR that is seen than a workflow that stays PENDING.
     return { ok: false, error };
   }
+}
+
+/** DBOS 5 keeps inputs in a table of its own. Running such a workflow without its arguments would be worse than not. */
+function missingInput(workflowId: string): HoldfastError {
+  return new HoldfastError('UNREADABLE_VALUE', `Workflow "${workflowId}" has no stored input. Start it again.`, {
+    details: { workflowId },
+  });
 }
 
 async function invoke(execution: Execution, args: readonly unknown[]): Promise<Result> {
@@ -43,19 +53,25 @@ async function invoke(execution: Execution, args: readonly unknown[]): Promise<R
 
 /** The function ended without asking for steps that are on record: the code that recorded them was another. */
 function stallUnasked(execution: Execution): Promise<void> {
-  const { workflowId, name, owner } = execution.facts;
-  const reason =
-    `NON_DETERMINISM: workflow "${name}" (${workflowId}) ended after ${execution.stepCount} steps, but more are on ` +
-    `record. Deploy the code that started it (or use patch()), then resume; or fork.\n${execution.history?.diff()}`;
-  return execution.engine.stall(workflowId, owner, reason);
+  const { facts, history, stepCount, engine } = execution;
+  const diff = history?.diff();
+  const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(diff)}`;
+  const error = stalledError('NON_DETERMINISM', facts, why, { stepCount, diff });
+  return engine.stall(facts.workflowId, facts.owner, error);
 }
 
 async function settle(execution: Execution, result: Result): Promise<void> {
   const { engine, facts } = execution;
-  const outcome = await encodeOutcome(execution, result);
   const { workflowId, owner, serialization } = facts;
-  const finished: FinishedWorkflow = { workflowId, owner, ...outcome, completedAt: engine.clock.now() };
-  const written = await engine.checkpoints.finish(finished);
+  let outcome = await encodeOutcome(execution, result);
+  let written: Written;
+  try {
+    written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });
+  } catch (refusal) {
+    // The database will not have this outcome; that it will not is one that it does have.
+    outcome = await encodeOutcome(execution, { ok: false, error: refusal });
+    written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });
+  }
   if (written !== 'written') return engine.superseded(workflowId, owner, written);
   engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);
 }

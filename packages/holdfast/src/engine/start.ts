@@ -47,7 +47,7 @@ export async function startWorkflow(
   args: readonly unknown[],
 ): Promise<string> {
   engine.checkOpen();
-  const checked = await checkInput(definition, args);
+  const checked = definition.input ? await checkInput(definition, definition.input, args) : args;
   const row = await newRow(engine, definition, options, checked, null);
   const started = await engine.checkpoints.start(row);
   begin(engine, definition, row, started, checked);
@@ -98,7 +98,7 @@ async function insertChild(
   args: readonly unknown[],
 ): Promise<string> {
   const { engine, facts } = execution;
-  const checked = await checkInput(definition, args);
+  const checked = definition.input ? await checkInput(definition, definition.input, args) : args;
   const withId = { ...options, id: options.id ?? `${facts.workflowId}-${stepNumber}` };
   const row = await newRow(engine, definition, withId, checked, execution);
   const started = await engine.checkpoints.startChild({
@@ -127,7 +127,9 @@ function begin(
   args: readonly unknown[],
 ): void {
   if (started === 'created') {
-    engine.run({ ...row, attempt: 1, definition, args });
+    const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = row;
+    const common = { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes };
+    engine.run({ ...common, attempt: 1, definition, args });
     return;
   }
   if ('workflowId' in started && started.name === definition.name) return;
@@ -177,9 +179,12 @@ function deadline(definition: WorkflowDefinition, options: StartOptions, now: nu
   return { timeoutMs, deadlineAt: Number.isFinite(deadlineAt) ? deadlineAt : null };
 }
 
-async function checkInput(definition: WorkflowDefinition, args: readonly unknown[]): Promise<readonly unknown[]> {
-  if (!definition.input) return args;
-  const result = await definition.input['~standard'].validate(args[0]);
+async function checkInput(
+  definition: WorkflowDefinition,
+  schema: StandardSchemaV1,
+  args: readonly unknown[],
+): Promise<readonly unknown[]> {
+  const result = await schema['~standard'].validate(args[0]);
   if (!result.issues) return [result.value, ...args.slice(1)];
   throw schemaError('INVALID_INPUT', `The input of workflow "${definition.name}"`, result.issues);
 }

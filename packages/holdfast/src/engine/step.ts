@@ -18,7 +18,7 @@ export interface StepOptions {
 export interface RetryOptions {
   /** How often to try again. */
   readonly max: number;
-  /** Wait before the first retry (default 1s). */
+  /** Wait before the first retry (default 200ms). */
   readonly initial?: Duration;
   /** Each wait is this many times the one before (default 2). */
   readonly factor?: number;
@@ -96,7 +96,7 @@ function stepPolicy(name: string, options: StepOptions): StepPolicy {
   if (!(jitter >= 0 && jitter <= 1)) throw invalidOption(what, 'jitter', jitter, 'a number from 0 to 1');
   return {
     max: checkCount(what, 'retries', retries.max),
-    initialMs: parseDuration(retries.initial ?? 1000, `The first retry delay of ${what}`),
+    initialMs: parseDuration(retries.initial ?? 200, `The first retry delay of ${what}`),
     factor,
     maxDelayMs: parseDuration(retries.maxDelay ?? 3_600_000, `The longest retry delay of ${what}`),
     jitter,

@@ -1,5 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
+import type { CancelledWorkflow } from '../storage/storage.js';
 
 const everyMs = 500;
 
@@ -8,7 +9,7 @@ const overlapMs = 10_000;
 
 /** Tells the workflows that run here when another process has cancelled them. */
 export function cancellationWatch(
-  engine: Engine & { readonly size: number; wasCancelled(workflowId: string, reason: string | null): void },
+  engine: Engine & { readonly size: number; wasCancelled(cancelled: CancelledWorkflow): void },
 ): Loop {
   let since = engine.clock.now();
   let lastChange: number | null = null;
@@ -18,7 +19,7 @@ export function cancellationWatch(
     if (engine.size === 0 || unchanged) return;
     const now = engine.clock.now();
     const cancelled = await engine.storage.workflows.cancelledSince(since - overlapMs);
-    for (const { workflowId, reason } of cancelled) engine.wasCancelled(workflowId, reason);
+    for (const each of cancelled) engine.wasCancelled(each);
     [since, lastChange] = [now, change];
   };
   const { clock, logger } = engine;

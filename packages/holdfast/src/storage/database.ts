@@ -68,6 +68,8 @@ export interface Dialect {
    * one owner's parallel steps commit in parallel and makes takeover and checkpoint wait for each other.
    */
   fence(workflowId: string, owner: string): string;
+  /** That the row of this alias is PENDING, for statements that find it by its primary key. */
+  stillPending(alias: string): string;
   /** Row locks for a SELECT that picks rows to change. Empty where a writer is alone anyway. */
   readonly forUpdate: string;
   readonly forUpdateSkipLocked: string;

@@ -112,8 +112,10 @@ export interface Ending {
   readonly statusReason: string | null;
 }
 
+/** `owner` tells which execution it was: the workflow may have been resumed since, and belong to another. */
 export interface CancelledWorkflow {
   readonly workflowId: string;
+  readonly owner: string | null;
   readonly reason: string | null;
 }
 
@@ -163,7 +165,7 @@ export interface Workflows {
     readonly workflowIds: readonly string[];
     readonly reason: string | null;
     readonly now: number;
-  }): Promise<string[]>;
+  }): Promise<CancelledWorkflow[]>;
   /** IDs of PENDING workflows whose deadline has passed. */
   expired(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
   /** Which workflows were cancelled since then, by anyone. */
@@ -184,6 +186,7 @@ export interface Workflows {
   stall(params: {
     readonly workflowId: string;
     readonly owner: string;
+    readonly error: string;
     readonly reason: string;
     readonly now: number;
   }): Promise<boolean>;

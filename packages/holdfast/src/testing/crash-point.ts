@@ -23,7 +23,7 @@ export class CrashClock {
 
   constructor(
     private readonly point: CrashPoint | undefined,
-    private readonly crash: () => void = killThisProcess,
+    private readonly crash: (phase: CrashPoint['phase']) => void = killThisProcess,
   ) {}
 
   /** Statements that have been sent and not answered. */
@@ -41,11 +41,13 @@ export class CrashClock {
   };
 
   readonly beforeResolve = (): void => {
-    if (this.point?.phase === 'before-resolve' && this.replied >= this.point.statement) this.crash();
+    if (this.point?.phase === 'before-resolve' && this.replied >= this.point.statement) {
+      this.crash('before-resolve');
+    }
   };
 
   private reach(statement: number, phase: CrashPoint['phase']): void {
-    if (this.point?.phase === phase && this.point.statement === statement) this.crash();
+    if (this.point?.phase === phase && this.point.statement === statement) this.crash(phase);
   }
 }
 

@@ -13,8 +13,8 @@ interface Alarm {
  */
 export class VirtualClock implements Clock {
   private readonly alarms = new Set<Alarm>();
+  private readonly settlers = new Set<() => Promise<void>>();
   private current: number;
-  private settle: () => Promise<void> = async () => {};
 
   constructor(start: Date | number = Date.UTC(2030, 0, 1)) {
     this.current = Number(start);
@@ -32,9 +32,10 @@ export class VirtualClock implements Clock {
     return { cancel: () => this.alarms.delete(alarm) };
   }
 
-  /** Says how to wait until an app has come to rest. The test app does that. */
-  onMove(settle: () => Promise<void>): void {
-    this.settle = settle;
+  /** Says how to wait until an app has come to rest. The test app does that; several apps may share one clock. */
+  onMove(settle: () => Promise<void>): () => void {
+    this.settlers.add(settle);
+    return () => void this.settlers.delete(settle);
   }
 
   /** Moves the clock on, stopping at every sleep, timeout and retry on the way. */
@@ -73,6 +74,12 @@ export class VirtualClock implements Clock {
     const due = [...this.alarms].filter((alarm) => alarm.at <= this.current).sort((a, b) => a.at - b.at);
     for (const alarm of due) this.ring(alarm);
     await this.settle();
+  }
+
+  private async settle(): Promise<void> {
+    // A turn of the event loop in any case: with no app left (it crashed), nothing else would let anyone get on.
+    const turn = new Promise<void>((resolve) => setImmediate(resolve));
+    await Promise.all([turn, ...[...this.settlers].map((settle) => settle())]);
   }
 
   private ring(alarm: Alarm): void {

@@ -10,7 +10,7 @@ export interface Backend {
   readonly name: 'sqlite' | 'postgres';
   /** URL of a store that is new and empty for each call, and removed after the test file. */
   newDatabase(): Promise<string>;
-  /** A test app on a new database; it is stopped after the test. */
+  /** A test app on a new database (or the one given); it is stopped after the test, and so are its restarts. */
   testApp(options?: TestAppOptions): Promise<TestApp>;
 }
 
@@ -29,13 +29,17 @@ export function describeBackends(title: string, suite: (backend: Backend) => voi
         name,
         newDatabase: stores.create,
         testApp: async (options = {}) => {
-          const app = await testApp({ database: await stores.create(), logger: silent, ...options });
-          started.push(app);
-          return app;
+          const database = options.database ?? (await stores.create());
+          return track(await testApp({ logger: silent, ...options, database }), started);
         },
       });
     });
   }
+}
+
+function track(app: TestApp, started: TestApp[]): TestApp {
+  started.push(app);
+  return { ...app, restart: async (options) => track(await app.restart(options), started) };
 }
 
 export const silent = { debug() {}, info() {}, warn() {}, error() {} };

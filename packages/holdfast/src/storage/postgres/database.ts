@@ -106,9 +106,11 @@ class PostgresDatabase implements Database {
   private async execute(pool: pg.Pool, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     const client = await pool.connect();
     const name = statement.unprepared ? undefined : statement.name;
-    const reached = this.probe?.(statement.name);
-    const unwatch = reached && watchReply(client, () => reached('after-apply'));
+    let reached: ReturnType<StatementProbe> | undefined;
+    let unwatch: (() => void) | undefined;
     try {
+      reached = this.probe?.(statement.name);
+      unwatch = reached && watchReply(client, () => reached?.('after-apply'));
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
       reached?.('after-reply');
       client.release();

@@ -1,6 +1,6 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Row } from '../database.js';
-import type { Ending, StepRecord, WorkflowRecord } from '../storage.js';
+import type { CancelledWorkflow, Ending, StepRecord, WorkflowRecord } from '../storage.js';
 
 /** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
 export const workflowColumns = [
@@ -67,6 +67,14 @@ export function toEnding(row: Row): Ending {
     error: row.error as string | null,
     serialization: row.serialization as string | null,
     statusReason: row.status_reason as string | null,
+  };
+}
+
+export function toCancelled(row: Row): CancelledWorkflow {
+  return {
+    workflowId: row.workflow_uuid as string,
+    owner: row.owner_xid as string | null,
+    reason: row.status_reason as string | null,
   };
 }
 

@@ -13,7 +13,7 @@ import type {
   Writer,
 } from '../storage.js';
 import { claimStatements } from './claims.js';
-import { toEnding, toWorkflow, workflowColumns } from './rows.js';
+import { toCancelled, toEnding, toWorkflow, workflowColumns } from './rows.js';
 
 /** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
 export class SqlWorkflows implements Workflows {
@@ -78,8 +78,12 @@ export class SqlWorkflows implements Workflows {
     return rows.map((row) => row.executor_id as string);
   }
 
-  async cancel(params: { workflowIds: readonly string[]; reason: string | null; now: number }): Promise<string[]> {
-    const changed: string[] = [];
+  async cancel(params: {
+    workflowIds: readonly string[];
+    reason: string | null;
+    now: number;
+  }): Promise<CancelledWorkflow[]> {
+    const changed: CancelledWorkflow[] = [];
     // A parent may have committed the start of a child after the statement below took its snapshot, so that the
     // statement did not see the child. The parent is CANCELLED by now and can start no more: a second look finds it.
     for (;;) {
@@ -89,7 +93,7 @@ export class SqlWorkflows implements Workflows {
         params.now,
       ]);
       if (rows.length === 0) return changed;
-      changed.push(...ids(rows));
+      changed.push(...rows.map(toCancelled));
     }
   }
 
@@ -98,11 +102,7 @@ export class SqlWorkflows implements Workflows {
   }
 
   async cancelledSince(since: number): Promise<CancelledWorkflow[]> {
-    const rows = await this.database.query(this.sql.cancelledSince, [since]);
-    return rows.map((row) => ({
-      workflowId: row.workflow_uuid as string,
-      reason: row.status_reason as string | null,
-    }));
+    return (await this.database.query(this.sql.cancelledSince, [since])).map(toCancelled);
   }
 
   async resume(params: { workflowIds: readonly string[]; queueName: string; now: number }): Promise<string[]> {
@@ -118,9 +118,15 @@ export class SqlWorkflows implements Workflows {
     return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], params.owned));
   }
 
-  async stall(params: { workflowId: string; owner: string; reason: string; now: number }): Promise<boolean> {
-    const { workflowId, owner, reason, now } = params;
-    return (await this.database.query(this.sql.stall, [workflowId, owner, reason, now])).length > 0;
+  async stall(params: {
+    workflowId: string;
+    owner: string;
+    error: string;
+    reason: string;
+    now: number;
+  }): Promise<boolean> {
+    const { workflowId, owner, error, reason, now } = params;
+    return (await this.database.query(this.sql.stall, [workflowId, owner, reason, now, error])).length > 0;
   }
 }
 
@@ -184,7 +190,7 @@ function workflowStatements(d: Dialect) {
       `update ${workflows} as w set status = r.status, output = r.output, error = r.error,`,
       'completed_at = r."completedAt", updated_at = r."completedAt", deduplication_id = null',
       `from ${d.rows('r', finishedColumns, 1)}`,
-      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and w.status = 'PENDING'`,
+      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
       'returning workflow_uuid',
     ]),
     get: {
@@ -208,20 +214,21 @@ function workflowStatements(d: Dialect) {
     cancelledSince: {
       name: 'workflows.cancelledSince',
       text:
-        `select workflow_uuid, status_reason from ${workflows} ` + `where completed_at >= $1 and status = 'CANCELLED'`,
+        `select workflow_uuid, owner_xid, status_reason from ${workflows} ` +
+        `where completed_at >= $1 and status = 'CANCELLED'`,
     },
     release: batch('workflows.release', ownedColumns, [
       `update ${workflows} as w set status = 'ENQUEUED', queue_name = coalesce(queue_name, $1), updated_at = $2,`,
       'owner_xid = null, executor_id = null,',
       'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end',
       `from ${d.rows('r', ownedColumns, 3)}`,
-      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and w.status = 'PENDING'`,
+      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
       'returning workflow_uuid',
     ]),
     stall: {
       name: 'workflows.stall',
       text:
-        `update ${workflows} set status = 'STALLED', status_reason = $3, updated_at = $4, completed_at = $4, ` +
+        `update ${workflows} set status = 'STALLED', status_reason = $3, error = $5, updated_at = $4, completed_at = $4, ` +
         'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end ' +
         `where workflow_uuid = $1 and owner_xid = $2 and status = 'PENDING' returning workflow_uuid`,
     },
@@ -261,7 +268,7 @@ function treeStatements(d: Dialect) {
         'where not c.detached)',
         `update ${workflows} set status = 'CANCELLED', status_reason = $2, completed_at = $3, updated_at = $3,`,
         'deduplication_id = null where workflow_uuid in (select id from tree)',
-        `and status in (${list(activeStatuses)}) returning workflow_uuid`,
+        `and status in (${list(activeStatuses)}) returning workflow_uuid, owner_xid, status_reason`,
       ].join(' '),
     },
     // A cancelled child comes back with its parent, unless the parent has the cancellation on record as its result:
@@ -277,7 +284,7 @@ function treeStatements(d: Dialect) {
         `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,
         `update ${workflows} set status = 'ENQUEUED', queue_name = $2, updated_at = $3, owner_xid = null,`,
         'executor_id = null, recovery_attempts = 0, workflow_deadline_epoch_ms = null, completed_at = null,',
-        'status_reason = null where workflow_uuid in (select id from tree)',
+        'error = null, status_reason = null where workflow_uuid in (select id from tree)',
         `and status in (${list(resumableStatuses)}) returning workflow_uuid`,
       ].join(' '),
     },

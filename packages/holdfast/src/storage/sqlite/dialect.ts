@@ -18,6 +18,7 @@ export const sqliteDialect: Dialect = {
   fence: (workflowId, owner) =>
     `join workflow_status fence on fence.workflow_uuid = ${workflowId} and fence.owner_xid = ${owner} ` +
     `and fence.status = 'PENDING'`,
+  stillPending: (alias) => `${alias}.status = 'PENDING'`,
   forUpdate: '',
   forUpdateSkipLocked: '',
 };

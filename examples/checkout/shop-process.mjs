@@ -1,0 +1,36 @@
+/** Starts worker.mjs as a process of its own and listens to what it reports: one JSON object per line. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const worker = fileURLToPath(new URL('worker.mjs', import.meta.url));
+
+/** A process that says nothing more for this long has gone wrong. */
+const patienceMs = 60_000;
+
+export function startShop({ database, effects }, extra) {
+  const env = { ...process.env, SHOP_DATABASE: database, EFFECTS_FILE: effects, ...extra };
+  const child = spawn(process.execPath, [worker], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = once(child, 'exit');
+  let complaints = '';
+  child.stderr.on('data', (chunk) => {
+    complaints += chunk;
+  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs);
+  child.on('exit', () => clearTimeout(timer));
+  return {
+    pid: child.pid,
+    events: eventsOf(child),
+    ended,
+    complaints: () => complaints,
+    kill: async () => {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+async function* eventsOf(child) {
+  for await (const line of createInterface({ input: child.stdout })) yield JSON.parse(line);
+}

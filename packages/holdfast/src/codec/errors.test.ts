@@ -1,0 +1,225 @@
+import { describe, expect, it } from 'vitest';
+import { FatalError, HoldfastError } from '../model/errors.js';
+import { createCodecs, registerClass } from './codec.js';
+
+const { native, portable } = createCodecs();
+const roundTrip = (value: unknown): unknown => native.decode(native.encode(value, 'The value') as string);
+const thrown = (value: unknown): unknown => native.decodeError(native.encodeError(value) as string);
+const portably = (value: unknown): unknown => portable.decodeError(portable.encodeError(value) as string);
+
+class Declined extends Error {
+  constructor(
+    readonly amount: number,
+    options?: ErrorOptions,
+  ) {
+    super(`Declined ${amount}`, options);
+    this.name = 'Declined';
+  }
+}
+
+class Registered extends Error {
+  readonly limit = new Map([['eur', 5n]]);
+  describe(): string {
+    return `${this.message}!`;
+  }
+}
+registerClass(Registered);
+
+describe.each([
+  ['as a value', roundTrip],
+  ['as what was thrown', thrown],
+])('an Error %s', (_, trip) => {
+  it.each([Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError])(
+    'comes back as an instance of its built-in class',
+    (Class) => {
+      const error = new Class('boom', { cause: 'why' });
+      const copy = trip(error) as Error;
+      expect(Object.getPrototypeOf(copy)).toBe(Class.prototype);
+      expect(copy).toStrictEqual(error);
+      expect(copy.stack).toBe(error.stack);
+      expect(Object.keys(copy)).toStrictEqual([]);
+    },
+  );
+
+  it('keeps name, message, stack, code, cause and its own properties', () => {
+    const error = Object.assign(new Declined(5, { cause: new TypeError('inner', { cause: { deep: true } }) }), {
+      code: 'E_CARD',
+      at: new Date(7),
+    });
+    const copy = trip(error) as typeof error;
+    expect(copy).toBeInstanceOf(Error);
+    expect(copy).toMatchObject({ name: 'Declined', message: 'Declined 5', stack: error.stack, code: 'E_CARD' });
+    expect(copy).toMatchObject({ amount: 5, at: new Date(7) });
+    expect(copy.cause).toBeInstanceOf(TypeError);
+    expect(copy.cause).toMatchObject({ message: 'inner', cause: { deep: true } });
+    expect(Object.prototype.toString.call(copy)).toBe('[object Error]');
+  });
+
+  it('keeps the errors of an AggregateError', () => {
+    const copy = trip(new AggregateError([new RangeError('a'), 'b'], 'all failed')) as AggregateError;
+    expect(copy).toBeInstanceOf(AggregateError);
+    expect(copy.message).toBe('all failed');
+    expect(copy.errors).toStrictEqual([new RangeError('a'), 'b']);
+    expect(copy.errors[0]).toBeInstanceOf(RangeError);
+  });
+
+  it('comes back as a HoldfastError or FatalError with code and details', () => {
+    const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { id: 'w1' }, cause: 5 });
+    const copy = trip(error) as HoldfastError;
+    expect(copy).toBeInstanceOf(HoldfastError);
+    expect(copy).toStrictEqual(error);
+    expect(Object.keys(copy).sort()).toStrictEqual(Object.keys(error).sort());
+    const fatal = trip(new FatalError('stop', { details: { a: 1 } }));
+    expect(fatal).toBeInstanceOf(FatalError);
+    expect(fatal).toMatchObject({ code: 'FATAL', message: 'stop', details: { a: 1 } });
+  });
+
+  it('comes back as an instance of its registered class', () => {
+    const error = new Registered('too much');
+    const copy = trip(error) as Registered;
+    expect(copy).toBeInstanceOf(Registered);
+    expect(copy.describe()).toBe('too much!');
+    expect(copy.limit).toStrictEqual(error.limit);
+    expect(Object.keys(copy)).toStrictEqual(['limit']);
+  });
+
+  it('keeps the name and code of a DOMException', () => {
+    expect(trip(new DOMException('late', 'TimeoutError'))).toMatchObject({
+      name: 'TimeoutError',
+      message: 'late',
+      code: 23,
+    });
+  });
+});
+
+describe('the error column', () => {
+  it('is a plain record that DBOS SDKs read', () => {
+    const error = Object.assign(new Error('boom', { cause: new TypeError('inner') }), { dbosErrorCode: 3 });
+    error.stack = 'S';
+    (error.cause as Error).stack = 'T';
+    expect(native.encodeError(error)).toBe(
+      '{"json":{"name":"Error","message":"boom","stack":"S","cause":{"name":"TypeError","message":"inner","stack":"T"},' +
+        '"dbosErrorCode":3},"__dbos_serializer":"superjson"}',
+    );
+  });
+
+  it('of a DBOS SDK is read as the error it was', () => {
+    const text =
+      '{"json":{"dbosErrorCode":22,"name":"DBOSMaxStepRetriesError","message":"m","stack":"S",' +
+      '"errors":[{"name":"Error","message":"e","stack":"T"}],"cause":{"name":"RangeError","message":"c","stack":"U"}},' +
+      '"__dbos_serializer":"superjson"}';
+    const error = native.decodeError(text) as Error;
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toMatchObject({ name: 'DBOSMaxStepRetriesError', message: 'm', stack: 'S', dbosErrorCode: 22 });
+    expect(error.cause).toBeInstanceOf(RangeError);
+  });
+
+  it.each([
+    ['a text', 'plain text'],
+    ['undefined', undefined],
+    ['null', null],
+    ['a number', NaN],
+    ['an object', { code: 7, at: new Date(0) }],
+    ['an object with a name and a message', { name: 'x', message: 'y' }],
+    ['an array', [1, new Map()]],
+  ])('gives back %s that was thrown', (_, value) => {
+    expect(thrown(value)).toStrictEqual(value);
+  });
+});
+
+describe('an error that cannot be stored whole', () => {
+  class Socket {}
+  function awkward(): Error {
+    const error = new TypeError('bad \0 text \ud800', { cause: new Error('inner\0') });
+    const response = { status: 404, socket: new Socket(), data: { errors: ['x'], parse() {} }, at: new Date(0) };
+    Object.assign(error, { code: 'E_HTTP', retry: () => 1, response });
+    Object.defineProperty(error, 'secret', { enumerable: true, get: () => JSON.parse('no') });
+    return error;
+  }
+
+  it('keeps everything else of it', () => {
+    const copy = thrown(awkward()) as Error;
+    expect(copy).toBeInstanceOf(TypeError);
+    expect(copy).toMatchObject({
+      message: 'bad \uFFFD text \uFFFD',
+      code: 'E_HTTP',
+      response: { status: 404, socket: '[Socket]', data: { errors: ['x'] }, at: new Date(0) },
+      cause: { message: 'inner\uFFFD' },
+    });
+    expect(copy.cause).toBeInstanceOf(Error);
+    expect(copy).not.toHaveProperty('retry');
+    expect(copy).not.toHaveProperty('secret');
+  });
+
+  it('is stored even if it is its own cause', () => {
+    const error = new Error('loop');
+    error.cause = error;
+    expect(thrown(error)).toMatchObject({ message: 'loop', cause: '[Circular]' });
+  });
+
+  it('is stored even if reading it throws', () => {
+    const error = new Error('x');
+    Object.defineProperty(error, 'name', {
+      get() {
+        throw new Error('no name');
+      },
+    });
+    expect(thrown(error)).toMatchObject({ name: 'Error', message: 'x' });
+    expect(portably(error)).toMatchObject({ name: 'Error', message: 'x' });
+  });
+
+  it.each([
+    ['a function', function work() {}, /a function work/],
+    ['a symbol', Symbol('s'), /Symbol\(s\)/],
+    ['an instance', new Socket(), /\[Socket\]/],
+    ['a revoked proxy', revoked(), /cannot be stored/],
+  ])('is stored as an error that says so: %s', (_, value, message) => {
+    for (const copy of [thrown(value), portably(value)]) {
+      expect(copy).toBeInstanceOf(Error);
+      expect(copy).toMatchObject({ name: 'NonError', message: expect.stringMatching(message) });
+    }
+  });
+
+  it('is cleaned if it is a text', () => {
+    expect(thrown('a\0b')).toBe('a\uFFFDb');
+    expect(portably('a\0b')).toBe('a\uFFFDb');
+  });
+
+  it('is stored in the portable format without what that cannot hold', () => {
+    const error = Object.assign(new Error('x\0'), {
+      code: 5,
+      data: { file: Buffer.from('a'), ok: true, at: new Date(0) },
+    });
+    expect(portably(error)).toMatchObject({ message: 'x\uFFFD', code: 5, data: { file: '[Buffer]', ok: true } });
+  });
+});
+
+describe('the portable error record', () => {
+  it('has name, message, code and data', () => {
+    const error = Object.assign(new Declined(5), { code: 402, data: { card: 'x' } });
+    const text = portable.encodeError(error);
+    expect(text).toBe('{"name":"Declined","message":"Declined 5","code":402,"data":{"card":"x"}}');
+    const copy = portably(error);
+    expect(copy).toBeInstanceOf(Error);
+    expect(copy).toMatchObject({ name: 'Declined', message: 'Declined 5', code: 402, data: { card: 'x' } });
+    expect(portable.encodeError(new TypeError('no'))).toBe('{"name":"TypeError","message":"no"}');
+    expect(portably(new TypeError('no'))).toBeInstanceOf(TypeError);
+  });
+
+  it('keeps the details of a HoldfastError as data', () => {
+    const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { id: 'w1' } });
+    expect(portable.encodeError(error)).toContain('"data":{"id":"w1"}');
+    expect(portably(error)).toBeInstanceOf(HoldfastError);
+    expect(portably(error)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { id: 'w1' } });
+  });
+
+  it.each(['text', 5, null, { code: 7 }, [1]])('gives back %j that was thrown', (value) => {
+    expect(portably(value)).toStrictEqual(value);
+  });
+});
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}

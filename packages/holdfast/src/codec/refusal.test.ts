@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { createCodecs, registerClass } from './codec.js';
+
+const { native, portable } = createCodecs();
+
+class Unregistered {
+  constructor(readonly id = 1) {}
+}
+
+class Query {
+  // biome-ignore lint/suspicious/noThenProperty: the subject of the test
+  then() {}
+}
+
+function nested(levels: number): object {
+  let value: object = {};
+  for (let i = 0; i < levels; i++) value = { in: value };
+  return value;
+}
+
+const refusals: [name: string, value: unknown, path: string, problem: RegExp][] = [
+  ['a function', { items: [1, 2, { callback() {} }] }, 'value.items[2].callback', /is a function\. Store plain data/],
+  ['a symbol', [Symbol('x')], 'value[0]', /is a symbol/],
+  ['a promise', { later: Promise.resolve(1) }, 'value.later', /is a promise\. Await it first/],
+  ['a thenable', { query: new Query() }, 'value.query', /is a promise/],
+  ['a WeakMap', { cache: new WeakMap() }, 'value.cache', /built-in class WeakMap/],
+  ['a boxed text', [new String('x')], 'value[0]', /built-in class String/],
+  ['a SharedArrayBuffer', [new SharedArrayBuffer(1)], 'value[0]', /built-in class SharedArrayBuffer/],
+  [
+    'a class that is not registered',
+    { a: { 'b c': new Unregistered() } },
+    'value.a["b c"]',
+    /instance of Unregistered.*registerClass\(Unregistered\)/,
+  ],
+  ['a subclass of a built-in class', [new (class Scores extends Map {})()], 'value[0]', /instance of Scores/],
+  ['a subclass of Array', [new (class Rows extends Array {})()], 'value[0]', /instance of Rows/],
+  ['an object with a prototype of its own', [Object.create({ a: 1 })], 'value[0]', /has a prototype of its own/],
+  ['a plain object with toJSON', { money: { toJSON: () => 5 } }, 'value.money.toJSON', /is a function/],
+  ['NUL in a text', { text: 'a\0b' }, 'value.text', /NUL character, which Postgres/],
+  ['half a surrogate pair in a text', ['\ud83d'], 'value[0]', /half a surrogate pair/],
+  ['the other half', ['x\ude00'], 'value[0]', /half a surrogate pair/],
+  ['NUL in a key', { deep: { 'a\0': 1 } }, 'value.deep', /has the key "a\\u0000", with a NUL/],
+  ['half a surrogate pair in a key', { '\udc00': 1 }, 'value', /has the key "\\udc00", with half/],
+  ['a key "__proto__"', { a: JSON.parse('{"__proto__":{}}') }, 'value.a', /key "__proto__"/],
+  ['a key "__proto__" with a text', JSON.parse('{"__proto__":"x"}'), 'value', /key "__proto__"/],
+  ['a value in a Map', new Map([['cb', () => 1]]), 'value.get("cb")', /is a function/],
+  ['a member of a Set', { s: new Set([1, Symbol.iterator]) }, 'value.s.values()[1]', /is a symbol/],
+];
+
+describe('both formats refuse', () => {
+  it.each(refusals)('%s, naming the place', (_, value, path, problem) => {
+    for (const codec of [native, portable]) {
+      const encode = () => codec.encode(value, 'Output of step "charge"');
+      expect(encode).toThrow(
+        expect.objectContaining({ code: 'UNSERIALIZABLE', details: expect.objectContaining({ path }) }),
+      );
+      expect(encode).toThrow(problem);
+      expect(encode).toThrow(/^Output of step "charge" cannot be stored: /);
+    }
+  });
+
+  it('arguments, with the whole sentence', () => {
+    expect(() =>
+      native.encodeArguments([{ items: [0, 1, { callback: () => 1 }] }], 'Input of workflow "checkout"'),
+    ).toThrow(
+      'Input of workflow "checkout" cannot be stored: args[0].items[2].callback is a function. ' +
+        'Store plain data; a function belongs in the code of a workflow or step.',
+    );
+  });
+
+  it('the value itself', () => {
+    expect(() => native.encode(() => 1, 'The message')).toThrow('The message cannot be stored: it is a function.');
+  });
+
+  it('values nested more than 1000 levels deep, without a stack overflow', () => {
+    for (const codec of [native, portable]) {
+      expect(codec.decode(codec.encode(nested(999), 'x') as string)).toStrictEqual(nested(999));
+      for (const levels of [1001, 200_000]) {
+        expect(() => codec.encode(nested(levels), 'x')).toThrow(/nested more than 1000 levels deep/);
+      }
+      expect(() => codec.encode({ at: new Date(0), deep: nested(1001) }, 'x')).toThrow(/ … .*1000 levels/);
+    }
+  });
+
+  it('a getter that throws, with what it threw as the cause', () => {
+    const cause = new Error('no access');
+    const value = {
+      get secret() {
+        throw cause;
+      },
+    };
+    expect(() => native.encode(value, 'x')).toThrow(expect.objectContaining({ code: 'UNSERIALIZABLE', cause }));
+  });
+});
+
+describe('native refuses', () => {
+  it.each([
+    ['a key of a Map', new Map([[() => 1, 1]]), 'value.keys()[0]'],
+    ['a field of an Error', Object.assign(new Error('x'), { retry: () => 1 }), 'value.retry'],
+    ['the message of an Error', { e: new Error('a\0') }, 'value.e.message'],
+    ['a RegExp', [new RegExp(String.fromCharCode(0))], 'value[0]'],
+  ])('%s, naming the place', (_, value, path) => {
+    expect(() => native.encode(value, 'x')).toThrow(
+      expect.objectContaining({ details: expect.objectContaining({ path }) }),
+    );
+  });
+
+  it('an instance that is needed to make itself', () => {
+    class Ring {
+      next: unknown = this;
+    }
+    registerClass(Ring, { to: ({ next }) => ({ next }), from: ({ next }) => Object.assign(new Ring(), { next }) });
+    expect(() => native.encode(new Ring(), 'x')).toThrow(/leads back to an instance that holds it/);
+  });
+});
+
+describe('texts that only look dangerous', () => {
+  it.each(['\u001b[31mred', '\\u0000', '\\ud83d', '😀', '\u2028', '"\\"'])('are stored: %j', (text) => {
+    for (const codec of [native, portable]) {
+      expect(codec.decode(codec.encode({ [text]: text }, 'x') as string)).toStrictEqual({ [text]: text });
+    }
+  });
+});

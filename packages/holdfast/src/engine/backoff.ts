@@ -1,0 +1,32 @@
+import { describeError } from '../model/errors.js';
+import type { Logger } from '../model/logger.js';
+
+const firstPauseMs = 20;
+const longestPauseMs = 5_000;
+const logEveryMs = 1_000;
+
+/** The pauses between attempts at a database that fails: ever longer, with chance in them, logged at most each second. */
+export class Backoff {
+  private attempts = 0;
+  private lastLogAt = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    private readonly what: string,
+    private readonly logger: Logger,
+  ) {}
+
+  async pause(error: unknown): Promise<void> {
+    const now = performance.now();
+    if (now - this.lastLogAt >= logEveryMs) {
+      this.lastLogAt = now;
+      this.logger.warn(`${this.what} failed and is tried again: ${describeError(error)}`);
+    }
+    const ms = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(this.attempts++, 20)) * (0.5 + Math.random() / 2);
+    await new Promise((resolve) => setTimeout(resolve, ms).unref());
+  }
+
+  /** The database has answered: the next failure begins a new series. */
+  reset(): void {
+    this.attempts = 0;
+  }
+}

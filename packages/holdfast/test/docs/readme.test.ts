@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import Sqlite from 'better-sqlite3';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { blocksOf, compile, newProject, promisedOutput, runNode } from './programs.js';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await newProject();
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const lines = (output: string): string[] => output.trimEnd().split('\n');
+
+describe('The first example of the README', () => {
+  it('goes on where it was when it is killed and run again, and only shows the result after that', async () => {
+    const [program = ''] = await blocksOf('README.md');
+    const script = await compile(folder, 'checkout', program);
+
+    const first = spawn(process.execPath, [script], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
+    const firstOutput = first.stdout.setEncoding('utf8').toArray();
+    await vi.waitFor(() => expect(stepNames(join(folder, 'shop.sqlite'))).toContain('DBOS.sleep'), { timeout: 30_000 });
+    first.kill('SIGKILL');
+    await once(first, 'exit');
+    expect(lines((await firstOutput).join(''))).toEqual(['stock reserved', 'card charged']);
+
+    const second = await runNode(folder, [script]);
+    expect(lines(second.output)).toEqual(['shipped', 'receipt for order-7']);
+
+    const third = await runNode(folder, [script]);
+    expect(lines(third.output)).toEqual(['receipt for order-7']);
+  });
+
+  it('is about twenty lines long', async () => {
+    const [program = ''] = await blocksOf('README.md');
+    expect(lines(program).length).toBeLessThanOrEqual(22);
+  });
+});
+
+it('The tour of the README prints what its comments say', async () => {
+  const [, ...blocks] = await blocksOf('README.md');
+  const program = blocks.join('\n');
+  const { code, output } = await runNode(folder, [await compile(folder, 'tour', program)]);
+  expect(promisedOutput(program).length).toBeGreaterThan(5);
+  expect(lines(output)).toEqual(promisedOutput(program));
+  expect(code).toBe(0);
+});
+
+it('The example of docs/testing.md prints what its comments say', async () => {
+  const program = (await blocksOf('docs/testing.md')).join('\n');
+  const { code, output } = await runNode(folder, [await compile(folder, 'testing', program)]);
+  expect(promisedOutput(program).length).toBeGreaterThan(3);
+  expect(lines(output)).toEqual(promisedOutput(program));
+  expect(code).toBe(0);
+});
+
+it.each([
+  ['README.md', 150],
+  ['ARCHITECTURE.md', 300],
+])('%s has at most %i lines', async (page, most) => {
+  const text = await readFile(new URL(`../../../../${page}`, import.meta.url), 'utf8');
+  expect(lines(text).length).toBeLessThanOrEqual(most);
+});
+
+/** The steps on record in a file that another process is writing. */
+function stepNames(file: string): string[] {
+  const db = new Sqlite(file, { readonly: true, fileMustExist: true });
+  try {
+    return db.prepare('select function_name from operation_outputs').pluck().all() as string[];
+  } finally {
+    db.close();
+  }
+}

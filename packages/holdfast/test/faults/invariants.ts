@@ -1,0 +1,108 @@
+import type { Entry } from './ledger.js';
+import { isCompleted, isEnded, outcomeOf, type Row, type Rows } from './rows.js';
+
+/** What is known of some workflows once the faults are over: the ledger's entries and the rows at the end. */
+export interface Evidence extends Rows {
+  readonly entries: readonly Entry[];
+}
+
+/** Says which workflows break the rule, and how; nothing if none does. */
+export type Check = (evidence: Evidence) => string[];
+
+/** I1: one checkpoint per step, one place in the completion order per result, no body begun after its checkpoint. */
+export const atMostOneCheckpoint: Check = ({ steps, entries }) => {
+  const keys = steps.map((step) => `${step.workflow_uuid}#${step.function_id}`);
+  const places = steps
+    .filter((step) => step.completion_seq !== null)
+    .map((step) => `${step.workflow_uuid} at place ${step.completion_seq}`);
+  return [
+    ...repeated(keys).map((key) => `I1: ${key} has two checkpoints`),
+    ...repeated(places).map((place) => `I1: two results of ${place} of the completion order`),
+    ...startsAfterCommit(entries).map((key) => `I1: the body of ${key} began after its checkpoint was committed`),
+  ];
+};
+
+/** I3: an outcome, once there, stays what it is. */
+export const outcomesStay: Check = ({ workflows, entries }) => {
+  const now = new Map(workflows.map((row) => [String(row.workflow_uuid), isEnded(row) ? outcomeOf(row) : 'unfinished']));
+  const found = new Map<string, string>();
+  const violations: string[] = [];
+  const compare = (id: string, outcome: string): void => {
+    const first = found.get(id) ?? outcome;
+    found.set(id, first);
+    if (first !== outcome) violations.push(`I3: the outcome of ${id} was ${first} and is ${outcome}`);
+  };
+  for (const { kind, workflowId, detail } of entries) if (kind === 'outcome') compare(workflowId, String(detail));
+  for (const id of [...found.keys()]) compare(id, now.get(id) ?? 'gone');
+  return violations;
+};
+
+/** I4: what a client was told is started has ended. */
+export const ackedStartsEnd: Check = ({ workflows, entries }) => {
+  const ended = new Set(workflows.filter(isEnded).map((row) => row.workflow_uuid));
+  const acked = new Set(entries.filter((entry) => entry.kind === 'ack').map((entry) => entry.workflowId));
+  return [...acked].filter((id) => !ended.has(id)).map((id) => `I4: the start of ${id} was acknowledged, but no end came`);
+};
+
+/** I5: a step that is on record did take effect. */
+export const recordedStepsTookEffect: Check = ({ steps, entries }) => {
+  const effects = new Set(entries.filter((entry) => entry.kind === 'end').map(stepOf));
+  return steps
+    .filter((step) => hasBody(step) && isCompleted(step))
+    .map((step) => `${step.workflow_uuid}#${step.function_id}`)
+    .filter((key) => !effects.has(key))
+    .map((key) => `I5: ${key} is on record, but its body never ran to its end`);
+};
+
+/** I8: everyone who asked for a result got the same one, and it is the one on record. */
+export const observersAgree: Check = ({ workflows, entries }) => {
+  const recorded = new Map(workflows.filter(isEnded).map((row) => [String(row.workflow_uuid), recordedResult(row)]));
+  return entries
+    .filter((entry) => entry.kind === 'result' && entry.detail !== recorded.get(entry.workflowId))
+    .map(({ workflowId, by, detail }) => {
+      return `I8: ${by} got ${detail} from ${workflowId}, and ${recorded.get(workflowId) ?? 'nothing'} is on record`;
+    });
+};
+
+export const everyCheck: readonly Check[] = [
+  atMostOneCheckpoint,
+  outcomesStay,
+  ackedStartsEnd,
+  recordedStepsTookEffect,
+  observersAgree,
+];
+
+export function violations(evidence: Evidence): string[] {
+  return everyCheck.flatMap((check) => check(evidence));
+}
+
+/** The form in which observers write a result into the ledger. Fixtures of these tests return plain JSON only. */
+export function recordedResult(workflow: Row): string {
+  const { status, output, error } = workflow;
+  const text = status === 'SUCCESS' ? output : error;
+  const value = text === null ? null : (JSON.parse(String(text)) as { json?: unknown }).json;
+  return JSON.stringify({ status, value: status === 'SUCCESS' ? value : (value as Error | null)?.message });
+}
+
+/** Steps of ours (sleeps, waiting for results) and starts of children have no body that could have an effect. */
+function hasBody(step: Row): boolean {
+  return !String(step.function_name).startsWith('DBOS.') && step.child_workflow_id === null;
+}
+
+function startsAfterCommit(entries: readonly Entry[]): string[] {
+  const committed = new Set<string>();
+  const late: string[] = [];
+  for (const entry of entries) {
+    if (entry.kind === 'committed') committed.add(stepOf(entry));
+    if (entry.kind === 'start' && committed.has(stepOf(entry))) late.push(stepOf(entry));
+  }
+  return late;
+}
+
+function stepOf(entry: Entry): string {
+  return `${entry.workflowId}#${entry.stepNumber}`;
+}
+
+function repeated(values: readonly string[]): string[] {
+  return values.filter((value, at) => values.indexOf(value) !== at);
+}

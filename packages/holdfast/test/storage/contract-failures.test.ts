@@ -1,0 +1,94 @@
+import Sqlite from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { describeStorage, newStep, newWorkflow, start, writer } from './contract-support.js';
+
+const withCode = (code: string): Error => Object.assign(new Error('made up'), { code });
+
+describeStorage('failures', (store) => {
+  it('tells what a failed statement may have done by its code, never by its message', ({ skip }) => {
+    if (store.backend === 'sqlite') return skip('Postgres codes');
+    const kinds = {
+      lost: ['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ECONNREFUSED', 'ENOTFOUND', '08006', '08003', '08000'],
+      retry: ['40001', '40P01', '53300', '53100', '53200', '25006', '42501', '55P03', '57014', 'XX000', '58030'],
+      refused: ['23505', '23503', '22021', '22P02', '22P05', '54000', '54001'],
+    };
+    for (const [kind, codes] of Object.entries(kinds)) {
+      for (const code of codes) expect(`${code} ${store.storage.classify(withCode(code))}`).toBe(`${code} ${kind}`);
+    }
+    for (const code of ['57P01', '57P02', '57P03', '57P05', '40003']) {
+      expect(`${code} ${store.storage.classify(withCode(code))}`).toBe(`${code} lost`);
+    }
+    expect(store.storage.classify(new Error('Connection terminated unexpectedly'))).toBe('lost');
+    expect(store.storage.classify(new Error('duplicate key value 23505'))).toBe('lost');
+    expect(store.storage.classify('not even an error')).toBe('lost');
+  });
+
+  it('tells what a failed statement may have done by its result code', ({ skip }) => {
+    if (store.backend === 'postgres') return skip('SQLite codes');
+    const kinds = {
+      retry: ['SQLITE_BUSY', 'SQLITE_BUSY_SNAPSHOT', 'SQLITE_LOCKED', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'],
+      refused: ['SQLITE_CONSTRAINT_FOREIGNKEY', 'SQLITE_CONSTRAINT_NOTNULL', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH'],
+    };
+    for (const [kind, codes] of Object.entries(kinds)) {
+      for (const code of codes) {
+        const error = new Sqlite.SqliteError('made up', code);
+        expect(`${code} ${store.storage.classify(error)}`).toBe(`${code} ${kind}`);
+      }
+    }
+    expect(store.storage.classify(new TypeError('cannot bind'))).toBe('refused');
+  });
+
+  it('writes all rows of a batch or none, and a refused one says so', async () => {
+    await start(store, 'a');
+    const noName = null as unknown as string;
+    const rows = [newStep('a', 0), newStep('a', 1, { name: noName }), newStep('a', 2)];
+    const error = await store.storage.steps.recordMany('app', rows).catch((thrown: unknown) => thrown);
+    expect(store.storage.classify(error)).toBe('refused');
+    expect(await store.storage.steps.history(['a'])).toEqual([]);
+    // The connection that saw the refusal is as good as before.
+    expect((await store.storage.steps.recordMany('app', [newStep('a', 0)])).size).toBe(1);
+  });
+
+  it('waits for another writer without blocking the event loop', async ({ skip }) => {
+    if (store.backend === 'postgres') return skip('Postgres has many writers');
+    await start(store, 'a');
+    const other = new Sqlite(store.url.slice('sqlite:'.length));
+    onTestFinished(() => void other.close());
+    other.exec('begin immediate');
+    let done = false;
+    const writes = Promise.all([
+      store.storage.steps.recordMany('app', [newStep('a', 0)]),
+      store.storage.workflows.cancel({ workflowIds: ['nowhere'], reason: null, now: 1 }),
+    ]).finally(() => {
+      done = true;
+    });
+    let longestMs = 0;
+    for (let turn = 0, last = performance.now(); turn < 200; turn++) {
+      await new Promise((resolve) => setTimeout(resolve));
+      longestMs = Math.max(longestMs, performance.now() - last);
+      last = performance.now();
+    }
+    expect(done).toBe(false);
+    expect(longestMs).toBeLessThan(1000);
+    other.exec('commit');
+    expect((await writes)[0].size).toBe(1);
+  });
+
+  it('sees what another process commits', async () => {
+    const other = await store.another();
+    const before = store.storage.changeCounter();
+    expect(store.storage.changeCounter()).toBe(before);
+    await other.workflows.insertMany(writer, [newWorkflow('a')]);
+    expect(await store.storage.workflows.get(['a'])).toHaveLength(1);
+    if (store.backend === 'postgres') expect(before).toBeNull();
+    else expect(store.storage.changeCounter()).not.toBe(before);
+  });
+
+  it('reads the clock of the database', async () => {
+    const before = Date.now();
+    const now = await store.storage.now();
+    // One machine, one clock; Postgres counts finer than milliseconds.
+    expect(now).toBeGreaterThan(before - 5);
+    expect(now).toBeLessThan(Date.now() + 5);
+  });
+});

@@ -1,0 +1,135 @@
+import { expect, it } from 'vitest';
+import { describeStorage, finished, idsOf, newClaim, newWorkflow, start, statuses, writer } from './contract-support.js';
+
+describeStorage('workflows: handing back, setting aside, passing deadlines', (store) => {
+  it('releases work to a queue: nobody owns it and its attempt is given back', async () => {
+    const { workflows } = store.storage;
+    await start(store, 'a', 'b', 'c');
+    const owned = [
+      { workflowId: 'a', owner: 'owner of a' },
+      { workflowId: 'b', owner: 'former' },
+    ];
+    expect(await workflows.release({ owned, queueName: 'internal', now: 3000 })).toEqual(new Set(['a']));
+    expect(await workflows.get(['a'])).toMatchObject([
+      { status: 'ENQUEUED', queueName: 'internal', owner: null, executorId: null, attempts: 0, updatedAt: 3000 },
+    ]);
+    expect(await workflows.get(['b'])).toMatchObject([{ status: 'PENDING', owner: 'owner of b', attempts: 1 }]);
+  });
+
+  it('releases only what is PENDING, and nothing for no rows', async () => {
+    const { workflows } = store.storage;
+    await start(store, 'a');
+    await workflows.finishMany([finished('a')]);
+    const owned = [{ workflowId: 'a', owner: 'owner of a' }];
+    expect(await workflows.release({ owned, queueName: 'internal', now: 3000 })).toEqual(new Set());
+    expect(await workflows.release({ owned: [], queueName: 'internal', now: 3000 })).toEqual(new Set());
+    expect(await statuses(store)).toEqual({ a: 'SUCCESS' });
+  });
+
+  it('releases work of a queue to that queue', async () => {
+    const { workflows } = store.storage;
+    await start(store, 'a');
+    const owned = (owner: string) => [{ workflowId: 'a', owner }];
+    await workflows.release({ owned: owned('owner of a'), queueName: 'emails', now: 3000 });
+    await workflows.claimEnqueued({ ...newClaim(), queueName: 'emails' });
+    await workflows.release({ owned: owned('claim'), queueName: 'internal', now: 3000 });
+    expect(await workflows.get(['a'])).toMatchObject([{ queueName: 'emails', attempts: 0 }]);
+  });
+
+  it('sets a workflow aside as STALLED, its attempt given back', async () => {
+    const { workflows } = store.storage;
+    await start(store, 'a');
+    const params = { workflowId: 'a', reason: 'the code changed', now: 3000 };
+    expect(await workflows.stall({ ...params, owner: 'former' })).toBe(false);
+    expect(await statuses(store)).toEqual({ a: 'PENDING' });
+    expect(await workflows.stall({ ...params, owner: 'owner of a' })).toBe(true);
+    expect(await workflows.get(['a'])).toMatchObject([
+      { status: 'STALLED', statusReason: 'the code changed', attempts: 0, completedAt: 3000, owner: 'owner of a' },
+    ]);
+    expect(await workflows.stall({ ...params, owner: 'owner of a' })).toBe(false);
+    expect(await workflows.finishMany([finished('a')])).toEqual(new Set());
+  });
+
+  it('finds PENDING workflows whose deadline has passed', async () => {
+    const { workflows } = store.storage;
+    await workflows.insertMany(writer, [
+      newWorkflow('passed', { deadlineAt: 1999 }),
+      newWorkflow('just now', { deadlineAt: 2000 }),
+      newWorkflow('later', { deadlineAt: 2001 }),
+      newWorkflow('none'),
+      newWorkflow('ended', { deadlineAt: 1999 }),
+    ]);
+    await workflows.finishMany([finished('ended')]);
+    expect((await workflows.expired({ now: 2000, limit: 10 })).sort()).toEqual(['just now', 'passed']);
+    expect(await workflows.expired({ now: 2000, limit: 1 })).toHaveLength(1);
+    expect(await workflows.expired({ now: 1000, limit: 10 })).toEqual([]);
+  });
+
+  it('tells which workflows were cancelled since then, and why', async () => {
+    const { workflows } = store.storage;
+    await start(store, 'early', 'late', 'ended', 'running');
+    await workflows.finishMany([finished('ended')]);
+    await workflows.cancel({ workflowIds: ['early'], reason: null, now: 1999 });
+    await workflows.cancel({ workflowIds: ['late', 'ended'], reason: 'timeout', now: 2000 });
+    expect(await workflows.cancelledSince(2000)).toEqual([
+      { workflowId: 'late', owner: 'owner of late', reason: 'timeout' },
+    ]);
+    expect(await idsOf(workflows.cancelledSince(0))).toEqual(['early', 'late']);
+    expect(await workflows.cancelledSince(2001)).toEqual([]);
+  });
+});
+
+describeStorage('workflows: lists', (store) => {
+  const plant = async (): Promise<void> => {
+    const { workflows } = store.storage;
+    await workflows.insertMany(writer, [
+      newWorkflow('c', { createdAt: 10 }),
+      newWorkflow('a', { createdAt: 20, name: 'charge' }),
+      newWorkflow('b', { createdAt: 20 }),
+      newWorkflow('d', { createdAt: 30, version: 'v2' }),
+    ]);
+    await workflows.insertMany({ executorId: 'there', appName: 'app' }, [newWorkflow('e', { createdAt: 40 })]);
+    await workflows.finishMany([finished('b')]);
+    await workflows.cancel({ workflowIds: ['c'], reason: null, now: 2000 });
+  };
+  const list = async (filter: Parameters<typeof store.storage.workflows.list>[0]): Promise<string> =>
+    (await store.storage.workflows.list(filter)).map((row) => row.workflowId).join('');
+
+  it('lists the oldest first, those of one instant by ID, or the other way round', async () => {
+    await plant();
+    expect(await list({})).toBe('cabde');
+    expect(await list({ newestFirst: true })).toBe('edbac');
+  });
+
+  it('takes a page of a list', async () => {
+    await plant();
+    expect(await list({ limit: 2 })).toBe('ca');
+    expect(await list({ limit: 2, offset: 2 })).toBe('bd');
+    expect(await list({ limit: 2, offset: 4 })).toBe('e');
+    expect(await list({ offset: 9 })).toBe('');
+    expect(await list({ limit: 0 })).toBe('');
+    expect(await list({ newestFirst: true, limit: 1, offset: 1 })).toBe('d');
+  });
+
+  it('filters by each field, and by all together', async () => {
+    await plant();
+    expect(await list({ ids: ['e', 'a', 'nowhere'] })).toBe('ae');
+    expect(await list({ ids: [] })).toBe('');
+    expect(await list({ status: ['SUCCESS', 'CANCELLED'] })).toBe('cb');
+    expect(await list({ status: [] })).toBe('');
+    expect(await list({ name: 'charge' })).toBe('a');
+    expect(await list({ name: '' })).toBe('');
+    expect(await list({ executorId: 'there' })).toBe('e');
+    expect(await list({ version: 'v2' })).toBe('d');
+    expect(await list({ parentWorkflowId: 'a' })).toBe('');
+    expect(await list({ ids: ['a', 'b', 'c'], name: 'greet', status: ['SUCCESS'], version: 'v1' })).toBe('b');
+  });
+
+  it('takes a filter for a value, never for a piece of SQL', async () => {
+    await plant();
+    for (const name of ["greet' or 'a' = 'a", '"; drop table workflow_status; --', '%', '{greet}', 'NULL']) {
+      expect(await list({ name, ids: ['a', name] })).toBe('');
+    }
+    expect(await list({})).toBe('cabde');
+  });
+});

@@ -1,0 +1,188 @@
+import Sqlite from 'better-sqlite3';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe } from 'vitest';
+import { openStorage } from '../../src/storage/open.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
+import type {
+  Claim,
+  FinishedWorkflow,
+  NewChild,
+  NewStep,
+  NewWorkflow,
+  Storage,
+  Writer,
+} from '../../src/storage/storage.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+
+/** A database under the contract suite. Its tables are empty at the beginning of each test. */
+export interface Store {
+  readonly backend: Backend['name'];
+  readonly storage: Storage;
+  readonly url: string;
+  /** The same database, opened once more: another process, as far as the database can tell. */
+  another(): Promise<Storage>;
+  /** A system table as SQL names it, for tests that plant what the contract itself never writes. */
+  table(name: string): string;
+  sql(text: string): Promise<Record<string, unknown>[]>;
+}
+
+/** A schema name that breaks whatever does not quote it. */
+const awkwardSchema = 'we"ird; Schema';
+
+/** The contract suite runs on SQLite, on Postgres, and on Postgres in a schema whose name needs quotes. */
+export function describeStorage(title: string, suite: (store: Store) => void): void {
+  describeBackends(title, (backend) => {
+    describe('in the usual schema', () => suite(openedStore(backend, 'dbos')));
+    if (backend.name === 'sqlite') return;
+    describe(`in the schema ${awkwardSchema}`, () => suite(openedStore(backend, awkwardSchema)));
+  });
+}
+
+function openedStore(backend: Backend, schema: string): Store {
+  const dialect = backend.name === 'sqlite' ? sqliteDialect : postgresDialect(schema);
+  const opened: Storage[] = [];
+  let url = '';
+  let raw: Raw;
+  const open = async (): Promise<Storage> => {
+    const storage = await openStorage({ url, schema, migrate: true, logger: silent, applicationName: 'contract' });
+    opened.push(storage);
+    return storage;
+  };
+  beforeAll(async () => {
+    url = await backend.newDatabase();
+    await open();
+    raw = backend.name === 'sqlite' ? rawSqlite(url) : await rawPostgres(url);
+  });
+  beforeEach(async () => {
+    for (const table of ['operation_outputs', 'workflow_status', 'application_versions']) {
+      await raw.sql(`delete from ${dialect.table(table)}`);
+    }
+  });
+  afterAll(async () => {
+    await Promise.all(opened.map((storage) => storage.close()));
+    await raw.close();
+  });
+  return {
+    backend: backend.name,
+    get storage() {
+      return opened[0] as Storage;
+    },
+    get url() {
+      return url;
+    },
+    another: open,
+    table: (name) => dialect.table(name),
+    sql: (text) => raw.sql(text),
+  };
+}
+
+interface Raw {
+  sql(text: string): Promise<Record<string, unknown>[]>;
+  close(): Promise<void>;
+}
+
+function rawSqlite(url: string): Raw {
+  const db = new Sqlite(url.slice('sqlite:'.length));
+  return {
+    sql: async (text) => {
+      const statement = db.prepare(text);
+      if (statement.reader) return statement.all() as Record<string, unknown>[];
+      statement.run();
+      return [];
+    },
+    close: async () => void db.close(),
+  };
+}
+
+async function rawPostgres(url: string): Promise<Raw> {
+  const client = new pg.Client(url);
+  await client.connect();
+  return { sql: async (text) => (await client.query(text)).rows, close: () => client.end() };
+}
+
+export const writer: Writer = { executorId: 'here', appName: 'app' };
+
+export function newWorkflow(workflowId: string, more: Partial<NewWorkflow> = {}): NewWorkflow {
+  return {
+    workflowId,
+    name: 'greet',
+    inputs: '[]',
+    serialization: 'js_superjson',
+    owner: `owner of ${workflowId}`,
+    version: 'v1',
+    createdAt: 1000,
+    timeoutMs: null,
+    deadlineAt: null,
+    user: null,
+    roles: null,
+    attributes: null,
+    ...more,
+  };
+}
+
+export function newChild(workflowId: string, parentWorkflowId: string, more: Partial<NewChild> = {}): NewChild {
+  return {
+    ...newWorkflow(workflowId),
+    parentWorkflowId,
+    parentOwner: `owner of ${parentWorkflowId}`,
+    detached: false,
+    ...more,
+  };
+}
+
+export function newStep(workflowId: string, stepNumber: number, more: Partial<NewStep> = {}): NewStep {
+  return {
+    workflowId,
+    stepNumber,
+    owner: `owner of ${workflowId}`,
+    name: 'work',
+    output: '"done"',
+    error: null,
+    serialization: 'js_superjson',
+    childWorkflowId: null,
+    startedAt: 1100,
+    completedAt: 1200,
+    completionSeq: stepNumber,
+    ...more,
+  };
+}
+
+export function finished(workflowId: string, more: Partial<FinishedWorkflow> = {}): FinishedWorkflow {
+  return {
+    workflowId,
+    owner: `owner of ${workflowId}`,
+    status: 'SUCCESS',
+    output: '"result"',
+    error: null,
+    completedAt: 2000,
+    ...more,
+  };
+}
+
+export function newClaim(more: Partial<Claim> = {}): Claim {
+  return {
+    writer: { executorId: 'claimer', appName: 'app' },
+    owner: 'claim',
+    version: 'v1',
+    runnable: [{ name: 'greet', maxRecoveryAttempts: 100 }],
+    now: 5000,
+    limit: 100,
+    ...more,
+  };
+}
+
+/** Starts workflows of these IDs, each a millisecond younger than the one before it. */
+export async function start(store: Store, ...workflowIds: readonly string[]): Promise<void> {
+  const rows = workflowIds.map((id, i) => newWorkflow(id, { createdAt: 1000 + i }));
+  await store.storage.workflows.insertMany(writer, rows);
+}
+
+export async function statuses(store: Store): Promise<Record<string, string>> {
+  const rows = await store.storage.workflows.list({});
+  return Object.fromEntries(rows.map((row) => [row.workflowId, row.status]));
+}
+
+export async function idsOf(found: Promise<readonly { readonly workflowId: string }[]>): Promise<string[]> {
+  return (await found).map((row) => row.workflowId).sort();
+}

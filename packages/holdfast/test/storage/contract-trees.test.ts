@@ -1,0 +1,194 @@
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import {
+  describeStorage,
+  finished,
+  idsOf,
+  newChild,
+  newStep,
+  newWorkflow,
+  type Store,
+  start,
+  statuses,
+  writer,
+} from './contract-support.js';
+
+/** root -> (a -> (a1 -> a2), b, detached -> below detached); aside has no part in it. */
+async function plantTree(store: Store): Promise<void> {
+  const { workflows } = store.storage;
+  await start(store, 'root', 'aside');
+  const children = [newChild('a', 'root'), newChild('b', 'root'), newChild('detached', 'root', { detached: true })];
+  await workflows.insertChildren(writer, children);
+  await workflows.insertChildren(writer, [newChild('a1', 'a'), newChild('below detached', 'detached')]);
+  await workflows.insertChildren(writer, [newChild('a2', 'a1')]);
+}
+
+describeStorage('cancel', (store) => {
+  const cancel = async (...workflowIds: readonly string[]): Promise<string[]> =>
+    (await store.storage.workflows.cancel({ workflowIds, reason: 'enough', now: 2000 })).sort();
+
+  it('reaches children and theirs, but not the detached ones', async () => {
+    await plantTree(store);
+    expect(await cancel('root')).toEqual(['a', 'a1', 'a2', 'b', 'root']);
+    expect(await statuses(store)).toMatchObject({
+      detached: 'PENDING',
+      'below detached': 'PENDING',
+      aside: 'PENDING',
+    });
+    const rows = await store.storage.workflows.get(['root', 'a2']);
+    for (const row of rows) {
+      expect(row).toMatchObject({ status: 'CANCELLED', statusReason: 'enough', completedAt: 2000, updatedAt: 2000 });
+      expect(row.owner).toBe(`owner of ${row.workflowId}`);
+    }
+  });
+
+  it('does not reach parents', async () => {
+    await plantTree(store);
+    expect(await cancel('a1')).toEqual(['a1', 'a2']);
+    expect(await cancel('detached')).toEqual(['below detached', 'detached']);
+  });
+
+  it('reaches through a child that has ended to those below it', async () => {
+    await plantTree(store);
+    await store.storage.workflows.finishMany([finished('a'), finished('a1')]);
+    expect(await cancel('root')).toEqual(['a2', 'b', 'root']);
+    expect(await statuses(store)).toMatchObject({ a: 'SUCCESS', a1: 'SUCCESS' });
+  });
+
+  it('changes nothing that has ended, and reports nothing the second time', async () => {
+    await start(store, 'good', 'bad', 'stalled');
+    const { workflows } = store.storage;
+    await workflows.finishMany([finished('good'), finished('bad', { status: 'ERROR' })]);
+    await workflows.stall({ workflowId: 'stalled', owner: 'owner of stalled', reason: 'x', now: 2000 });
+    expect(await cancel('good', 'bad', 'stalled', 'nowhere')).toEqual([]);
+    expect(await cancel()).toEqual([]);
+    expect(await statuses(store)).toEqual({ good: 'SUCCESS', bad: 'ERROR', stalled: 'STALLED' });
+    await plantTree(store);
+    expect(await cancel('root', 'a', 'aside')).toHaveLength(6);
+    expect(await cancel('root', 'a', 'aside')).toEqual([]);
+  });
+
+  it('takes work off a queue', async () => {
+    await start(store, 'a');
+    const owned = [{ workflowId: 'a', owner: 'owner of a' }];
+    await store.storage.workflows.release({ owned, queueName: 'q', now: 1500 });
+    expect(await cancel('a')).toEqual(['a']);
+  });
+
+  it('lets no child start afterwards', async () => {
+    await start(store, 'root');
+    await cancel('root');
+    expect(await store.storage.workflows.insertChildren(writer, [newChild('late', 'root')])).toEqual(new Set());
+    expect(await statuses(store)).toEqual({ root: 'CANCELLED' });
+  });
+
+  it('leaves no child running when parents start children in a race with it', async () => {
+    const parents = Array.from({ length: 20 }, (_, i) => `p${i}`);
+    await start(store, ...parents);
+    const other = await store.another();
+    const children = parents.flatMap((parent) => [0, 1, 2].map((i) => newChild(`${parent}-${i}`, parent)));
+    const inserts = children.map((child) => other.workflows.insertChildren(writer, [child]));
+    await Promise.all([cancel(...parents), ...inserts]);
+    expect(await store.storage.workflows.list({ status: ['PENDING'] })).toEqual([]);
+  });
+});
+
+describeStorage('cancel against the start of a child', (store) => {
+  it('finds a child that was committed after it had looked', async ({ skip }) => {
+    if (store.backend === 'sqlite') return skip('SQLite has one writer at a time');
+    await start(store, 'root');
+    const parent = new pg.Client(store.url);
+    await parent.connect();
+    onTestFinished(() => parent.end());
+    const table = store.table('workflow_status');
+    // As the start of a child does: locks its parent, then inserts, and commits only once the cancel is waiting.
+    await parent.query('begin');
+    await parent.query(`select 1 from ${table} where workflow_uuid = 'root' for share`);
+    const cancelled = store.storage.workflows.cancel({ workflowIds: ['root'], reason: null, now: 2000 });
+    await expect
+      .poll(() => store.sql("select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%CANCELLED%'"))
+      .toHaveLength(1);
+    await parent.query(
+      `insert into ${table} (workflow_uuid, status, name, parent_workflow_id, owner_xid, created_at, updated_at)
+       values ('child', 'PENDING', 'greet', 'root', 'x', 1, 1)`,
+    );
+    await parent.query('commit');
+    expect((await cancelled).sort()).toEqual(['child', 'root']);
+    expect(await statuses(store)).toEqual({ child: 'CANCELLED', root: 'CANCELLED' });
+  });
+});
+
+describeStorage('resume', (store) => {
+  const resume = async (...workflowIds: readonly string[]): Promise<string[]> =>
+    (await store.storage.workflows.resume({ workflowIds, queueName: 'internal', now: 4000 })).sort();
+  const cancel = (...workflowIds: readonly string[]) =>
+    store.storage.workflows.cancel({ workflowIds, reason: 'enough', now: 2000 });
+
+  it('puts a cancelled workflow on a queue as if it had never been tried', async () => {
+    await store.storage.workflows.insertMany(writer, [newWorkflow('a', { timeoutMs: 50, deadlineAt: 1050 })]);
+    await cancel('a');
+    expect(await resume('a')).toEqual(['a']);
+    expect(await store.storage.workflows.get(['a'])).toMatchObject([
+      {
+        status: 'ENQUEUED',
+        queueName: 'internal',
+        attempts: 0,
+        owner: null,
+        executorId: null,
+        deadlineAt: null,
+        timeoutMs: 50,
+        completedAt: null,
+        statusReason: null,
+        updatedAt: 4000,
+      },
+    ]);
+    expect(await resume('a')).toEqual([]);
+  });
+
+  it('starts STALLED and given-up workflows again, and no others', async () => {
+    await start(store, 'stalled', 'dead', 'good', 'bad', 'running');
+    const { workflows } = store.storage;
+    await workflows.stall({ workflowId: 'stalled', owner: 'owner of stalled', reason: 'x', now: 2000 });
+    await workflows.finishMany([finished('good'), finished('bad', { status: 'ERROR' })]);
+    const status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED';
+    await store.sql(`update ${store.table('workflow_status')} set status = '${status}' where workflow_uuid = 'dead'`);
+    expect(await resume('stalled', 'dead', 'good', 'bad', 'running', 'nowhere')).toEqual(['dead', 'stalled']);
+    expect(await resume()).toEqual([]);
+    expect(await statuses(store)).toMatchObject({ good: 'SUCCESS', bad: 'ERROR', running: 'PENDING' });
+  });
+
+  it('brings cancelled children back with their parent', async () => {
+    await plantTree(store);
+    await store.storage.workflows.finishMany([finished('b')]);
+    await cancel('root');
+    expect(await resume('root')).toEqual(['a', 'a1', 'a2', 'root']);
+    expect(await statuses(store)).toMatchObject({ b: 'SUCCESS', detached: 'PENDING', aside: 'PENDING' });
+  });
+
+  it('does not bring back a detached child, which was cancelled on its own account', async () => {
+    await plantTree(store);
+    await cancel('root', 'detached');
+    expect(await resume('root')).toEqual(['a', 'a1', 'a2', 'b', 'root']);
+  });
+
+  it('brings back a part of a tree without the rest', async () => {
+    await plantTree(store);
+    await cancel('root');
+    expect(await resume('a1')).toEqual(['a1', 'a2']);
+    expect(await idsOf(store.storage.workflows.list({ status: ['CANCELLED'] }))).toEqual(['a', 'b', 'root']);
+  });
+
+  it('leaves a child cancelled when its parent has the cancellation on record as its result', async () => {
+    await plantTree(store);
+    await cancel('a');
+    const result = { name: 'DBOS.getResult', output: null, error: '"cancelled"' };
+    await store.storage.steps.recordMany('app', [
+      newStep('root', 0, { childWorkflowId: 'a', output: null }),
+      newStep('root', 1, { ...result, childWorkflowId: 'a' }),
+      newStep('root', 2, { childWorkflowId: 'b', output: null }),
+    ]);
+    await cancel('root');
+    expect(await resume('root')).toEqual(['b', 'root']);
+    expect(await statuses(store)).toMatchObject({ a: 'CANCELLED', a1: 'CANCELLED', a2: 'CANCELLED' });
+  });
+});

@@ -1,0 +1,53 @@
+import { expect, it } from 'vitest';
+import { describeStorage } from './contract-support.js';
+
+describeStorage('versions', (store) => {
+  const names = async (appName = 'app'): Promise<string[]> =>
+    (await store.storage.versions.list(appName)).map((version) => version.name);
+
+  it('lists the versions of an app, the latest first', async () => {
+    const { versions } = store.storage;
+    await versions.register({ name: 'v1', appName: 'app', now: 10 });
+    await versions.register({ name: 'v2', appName: 'app', now: 20 });
+    expect(await versions.list('app')).toEqual([
+      { name: 'v2', createdAt: 20, latestAt: 20 },
+      { name: 'v1', createdAt: 10, latestAt: 10 },
+    ]);
+  });
+
+  it('keeps a version as it is when it is registered again', async () => {
+    const { versions } = store.storage;
+    await versions.register({ name: 'v1', appName: 'app', now: 10 });
+    await versions.register({ name: 'v1', appName: 'app', now: 99 });
+    expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
+  });
+
+  it('registers one version when ten processes do so at once', async () => {
+    const { versions } = store.storage;
+    const register = (_: unknown, i: number) => versions.register({ name: 'v1', appName: 'app', now: i });
+    await Promise.all(Array.from({ length: 10 }, register));
+    expect(await names()).toEqual(['v1']);
+  });
+
+  it('makes a version the latest, also within one millisecond and by a clock that stands behind', async () => {
+    const { versions } = store.storage;
+    for (const name of ['v1', 'v2', 'v3']) await versions.register({ name, appName: 'app', now: 10 });
+    expect(await versions.setLatest({ name: 'v2', appName: 'app', now: 10 })).toBe(true);
+    expect((await names())[0]).toBe('v2');
+    expect(await versions.setLatest({ name: 'v1', appName: 'app', now: 10 })).toBe(true);
+    expect((await names())[0]).toBe('v1');
+    expect(await versions.setLatest({ name: 'v3', appName: 'app', now: 1 })).toBe(true);
+    expect((await names())[0]).toBe('v3');
+    expect(await versions.setLatest({ name: 'v2', appName: 'app', now: 500 })).toBe(true);
+    expect((await versions.list('app'))[0]).toEqual({ name: 'v2', createdAt: 10, latestAt: 500 });
+  });
+
+  it('knows no version that was not registered, and none of another app', async () => {
+    const { versions } = store.storage;
+    await versions.register({ name: 'mine', appName: 'app', now: 10 });
+    expect(await versions.setLatest({ name: 'unknown', appName: 'app', now: 20 })).toBe(false);
+    expect(await versions.setLatest({ name: 'mine', appName: 'other', now: 20 })).toBe(false);
+    expect(await names('other')).toEqual([]);
+    expect(await names()).toEqual(['mine']);
+  });
+});

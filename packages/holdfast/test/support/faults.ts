@@ -1,0 +1,104 @@
+import Sqlite from 'better-sqlite3';
+import pg from 'pg';
+import type { Logger } from '../../src/index.js';
+import type { VirtualClock } from '../../src/testing/index.js';
+
+/** Runs SQL behind the app's back, as a fault or another program would. Table names go without a schema. */
+export async function tamper(database: string, sql: string): Promise<Record<string, unknown>[]> {
+  if (database.startsWith('sqlite:')) {
+    const db = new Sqlite(database.slice('sqlite:'.length));
+    try {
+      const statement = db.prepare(sql);
+      if (statement.reader) return statement.all() as Record<string, unknown>[];
+      statement.run();
+      return [];
+    } finally {
+      db.close();
+    }
+  }
+  const client = new pg.Client(database);
+  await client.connect();
+  try {
+    await client.query('set search_path to dbos');
+    return (await client.query(sql)).rows as Record<string, unknown>[];
+  } finally {
+    await client.end();
+  }
+}
+
+/** A promise that the test settles. */
+export function gate<T = void>(): { promise: Promise<T>; open: (value: T) => void; fail: (error: unknown) => void } {
+  let open!: (value: T) => void;
+  let fail!: (error: unknown) => void;
+  const promise = new Promise<T>((resolve, reject) => {
+    [open, fail] = [resolve, reject];
+  });
+  return { promise, open, fail };
+}
+
+/** A promise for a test that must never settle in its life, and does not. */
+export function forever(): Promise<never> {
+  return new Promise(() => {});
+}
+
+export interface RecordingLogger extends Logger {
+  readonly lines: string[];
+  matching(pattern: RegExp): string[];
+}
+
+/** Keeps warnings and errors for the test to read. */
+export function recordingLogger(): RecordingLogger {
+  const lines: string[] = [];
+  const keep = (line: string): void => void lines.push(line);
+  return {
+    lines,
+    debug: () => {},
+    info: () => {},
+    warn: keep,
+    error: keep,
+    matching: (pattern) => lines.filter((line) => pattern.test(line)),
+  };
+}
+
+/** What the promise rejects with. */
+export async function failure(promise: Promise<unknown>): Promise<Error & Record<string, unknown>> {
+  const settled = await promise.then(
+    () => ({ ok: true, error: undefined }),
+    (error: unknown) => ({ ok: false, error }),
+  );
+  if (settled.ok) throw new Error('Expected a rejection, but the promise resolved.');
+  return settled.error as Error & Record<string, unknown>;
+}
+
+/** What a synchronous call throws. */
+export function thrown(call: () => unknown): Error & Record<string, unknown> {
+  try {
+    call();
+  } catch (error) {
+    return error as Error & Record<string, unknown>;
+  }
+  throw new Error('Expected an exception, but the call returned.');
+}
+
+/** Moves the clock second by second, so that services which look around from time to time do, until it settles. */
+export async function overTime<T>(clock: VirtualClock, promise: Promise<T>, limitSeconds = 600): Promise<T> {
+  let pending = true;
+  const done = (): void => {
+    pending = false;
+  };
+  promise.then(done, done);
+  for (let second = 0; pending && second < limitSeconds; second++) await clock.advance('1s');
+  if (pending) throw new Error(`Nothing happened within ${limitSeconds} s of virtual time.`);
+  return promise;
+}
+
+/** Whether the promise has settled by the time the app has come to rest. */
+export async function isSettled(clock: VirtualClock, promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  const done = (): void => {
+    settled = true;
+  };
+  promise.then(done, done);
+  await clock.advance(0);
+  return settled;
+}
