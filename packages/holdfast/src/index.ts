@@ -1,7 +1,7 @@
 export type { App } from './app/app.js';
 export { launch } from './app/launch.js';
 export type { LaunchOptions } from './app/options.js';
-export { registerClass, type Serializer } from './codec/codec.js';
+export { type ClassOptions, registerClass, type Serializer } from './codec/codec.js';
 export { now, random, uuid } from './engine/chance.js';
 export { context, type WorkflowContext } from './engine/context.js';
 export type { WorkflowOptions } from './engine/definition.js';

@@ -33,11 +33,12 @@ export interface AppParts {
   readonly recovery: Recovery;
   readonly queue: Loop;
   readonly loops: readonly Loop[];
+  /** The workflows that know of the engine, to be told when it is gone. */
+  readonly registered: Set<AnyWorkflow>;
 }
 
 export function createApp(parts: AppParts): App {
-  const { engine, recovery, queue } = parts;
-  const registered = new Set<AnyWorkflow>();
+  const { engine, recovery, queue, registered } = parts;
   let closing: Promise<void> | undefined;
   const app: App = {
     name: parts.name,
@@ -60,7 +61,7 @@ export function createApp(parts: AppParts): App {
     shutdown: (options = {}) => {
       checkKnownOptions('shutdown()', options, ['drain']);
       const drainMs = parseDuration(options.drain ?? 0, 'The drain of shutdown()');
-      closing ??= close(parts, registered, drainMs);
+      closing ??= close(parts, drainMs);
       return closing;
     },
   };
@@ -79,13 +80,19 @@ function attach(engine: Engine, workflows: readonly AnyWorkflow[], registered: S
   }
 }
 
-async function close(parts: AppParts, registered: Set<AnyWorkflow>, drainMs: number): Promise<void> {
-  const { engine } = parts;
+/** The opposite of {@link attach}: calls find other apps, or none. */
+export function detach(engine: Engine, registered: ReadonlySet<AnyWorkflow>): void {
+  for (const each of registered) workflowInternals(each)?.engines.delete(engine);
+}
+
+async function close(parts: AppParts, drainMs: number): Promise<void> {
+  const { engine, registered } = parts;
+  engine.refuseStarts();
   // No new work is taken on while draining; deadlines and cancellations are still heeded.
   await Promise.all([parts.queue.stop(), parts.recovery.stop()]);
   await engine.drain(drainMs);
   await Promise.all(parts.loops.map((loop) => loop.stop()));
-  for (const each of registered) workflowInternals(each)?.engines.delete(engine);
+  detach(engine, registered);
   await engine.handOver();
   await engine.storage.close();
 }

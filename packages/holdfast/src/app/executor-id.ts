@@ -15,7 +15,7 @@ export function generateExecutorId(): string {
 export function isDeadHere(executorId: string): boolean {
   const [host, pid, started, ...rest] = executorId.split(':');
   if (rest.length !== 1 || host !== hostname().replaceAll(':', '-') || !/^\d+$/.test(pid ?? '')) return false;
-  if (!isAlive(Number(pid))) return true;
+  if (!isAlive(Number(pid)) || isZombie(Number(pid))) return true;
   const now = processStart(Number(pid));
   // The pid lives, but it may have been given to another process since.
   return now !== undefined && started !== 'unknown' && now !== started;
@@ -30,14 +30,31 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/**
+ * Killed, but not yet waited for by its parent: it still takes signals, and runs nothing any more. In a container whose
+ * first process reaps no orphans it stays so for ever.
+ */
+function isZombie(pid: number): boolean {
+  const state = statFields(pid)?.[0];
+  return state === 'Z' || state === 'X';
+}
+
 /** When a process started: which boot of the machine, and ticks since then. Undefined where the system does not tell. */
 function processStart(pid: number): string | undefined {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
+    const fields = statFields(pid);
+    return fields && `${boot}-${fields[19]}`;
+  } catch {
+    return undefined;
+  }
+}
+
+function statFields(pid: number): string[] | undefined {
+  try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // Fields are counted from behind the command's name, which may itself contain spaces and parentheses.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return `${boot}-${fields[19]}`;
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   } catch {
     return undefined;
   }

@@ -10,7 +10,7 @@ import { Recovery } from '../recovery/recovery.js';
 import { openStorage } from '../storage/open.js';
 import type { StatementProbe } from '../storage/probe.js';
 import type { Storage } from '../storage/storage.js';
-import { type App, createApp } from './app.js';
+import { type App, type AppParts, createApp, detach } from './app.js';
 import { generateExecutorId, isDeadHere } from './executor-id.js';
 import {
   type CheckedOptions,
@@ -25,6 +25,8 @@ import { computeVersion } from './version.js';
 export interface Internals {
   /** Instead of the database's clock. */
   readonly clock?: Clock;
+  /** Instead of the time after which an unanswered statement on Postgres is given up. */
+  readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
   readonly beforeResolve?: () => void;
   /** Receives the engine, and a way to stop the app as a crash would. */
@@ -45,8 +47,13 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
   const registry = new Registry();
   for (const definition of definitionsOf(workflows)) registry.add(definition);
   const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});
-  const { probe, beforeResolve } = internals;
-  const storage = await openStorage({ ...checked, applicationName: checked.name, ...(probe && { probe }) });
+  const { probe, answerTimeoutMs, beforeResolve } = internals;
+  const storage = await openStorage({
+    ...checked,
+    applicationName: checked.name,
+    ...(answerTimeoutMs && { answerTimeoutMs }),
+    ...(probe && { probe }),
+  });
   try {
     const clock = internals.clock ?? (await databaseClock(storage));
     const engine = new Executions({
@@ -77,8 +84,9 @@ async function assemble(
   const queue = internalQueueWorker(engine);
   const loops = [deadlineSweep(engine), cancellationWatch(engine)];
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, logger));
-  const app = createApp({ name, engine, recovery, queue, loops });
-  internals.onStart?.(engine, () => abandon(engine, [queue, ...loops], recovery));
+  const parts: AppParts = { name, engine, recovery, queue, loops, registered: new Set() };
+  const app = createApp(parts);
+  internals.onStart?.(engine, () => abandon(parts));
   await registerVersion(engine);
   app.register(...workflows);
   for (const loop of loops) loop.start();
@@ -97,9 +105,10 @@ function recoverAtLaunch(engine: Executions, recovery: Recovery): Promise<void> 
   });
 }
 
-async function abandon(engine: Executions, loops: readonly Loop[], recovery: Recovery): Promise<void> {
+async function abandon({ engine, queue, loops, recovery, registered }: AppParts): Promise<void> {
+  detach(engine, registered);
   engine.abandon();
-  await Promise.all([recovery.stop(), ...loops.map((loop) => loop.stop())]);
+  await Promise.all([recovery.stop(), queue.stop(), ...loops.map((loop) => loop.stop())]);
   await engine.storage.close();
 }
 

@@ -16,7 +16,7 @@ import type { Codec, Serializer } from './format.js';
 import { native } from './native.js';
 import { portable } from './portable.js';
 
-export { type ClassOf, type ClassOptions, registerClass } from './classes.js';
+export { type ClassOptions, registerClass } from './classes.js';
 export type { Codec, Serializer } from './format.js';
 
 /** The built-in native format, which gives back what it was given: a value need not be read again to be used. */

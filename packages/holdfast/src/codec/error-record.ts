@@ -54,7 +54,7 @@ export function errorRecord(error: Error, ancestors: readonly unknown[] = []): E
  * Whether something that was thrown and stored was an Error. One that we or a DBOS SDK stored always has these three
  * texts; a plain object that was thrown has all three only if it means to be an Error.
  */
-export function isErrorRecord(value: unknown): value is ErrorRecord {
+function isErrorRecord(value: unknown): value is ErrorRecord {
   if (typeof value !== 'object' || value === null || value instanceof Error) return false;
   const { name, message, stack } = value as Partial<ErrorRecord>;
   return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string';

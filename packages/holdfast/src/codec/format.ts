@@ -23,3 +23,8 @@ export interface Serializer {
   stringify(value: unknown): string | Promise<string>;
   parse(text: string): unknown;
 }
+
+/** Whether every copy of the value is the value itself. */
+export function isPrimitive(value: unknown): boolean {
+  return value === null || (typeof value !== 'object' && typeof value !== 'function');
+}

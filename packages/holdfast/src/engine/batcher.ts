@@ -15,6 +15,8 @@ import { Backoff } from './backoff.js';
  */
 export interface BatchKind<T, R> {
   readonly name: string;
+  /** How many statements may be under way at once (default 1). With more, rows may be committed out of order. */
+  readonly lanes?: number;
   /** One statement for all items; resolves with a result per item, in order. */
   write(items: readonly T[]): Promise<R[]>;
   /** About how many characters the item adds to the statement. */
@@ -37,7 +39,7 @@ export interface BatcherOptions {
 
 export class Batcher<T, R> {
   private waiting: Entry<T, R>[] = [];
-  private sending = false;
+  private sending = 0;
   private scheduled = false;
   private closed = false;
   private readonly backoff: Backoff;
@@ -64,7 +66,7 @@ export class Batcher<T, R> {
   }
 
   get isIdle(): boolean {
-    return !this.sending && this.waiting.length === 0;
+    return this.sending === 0 && this.waiting.length === 0;
   }
 
   /** Gives up retrying: what the database has not confirmed stays unsettled for ever. */
@@ -74,7 +76,7 @@ export class Batcher<T, R> {
   }
 
   private schedule(): void {
-    if (this.scheduled || this.sending) return;
+    if (this.scheduled || this.sending >= (this.kind.lanes ?? 1)) return;
     this.scheduled = true;
     // At the end of this turn of the event loop, so that everything submitted in it shares one commit.
     setImmediate(() => {
@@ -84,10 +86,10 @@ export class Batcher<T, R> {
   }
 
   private async drain(): Promise<void> {
-    this.sending = true;
+    this.sending++;
     while (this.waiting.length > 0 && !this.closed) await this.send(this.takeBatch());
-    this.sending = false;
-    for (const resolve of this.idleWaiters.splice(0)) resolve();
+    this.sending--;
+    if (this.sending === 0) for (const resolve of this.idleWaiters.splice(0)) resolve();
   }
 
   private takeBatch(): Entry<T, R>[] {

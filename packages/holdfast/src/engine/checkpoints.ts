@@ -67,6 +67,7 @@ export class Checkpoints {
     this.steps = new Batcher(
       {
         name: 'step checkpoints',
+        lanes: 2,
         write: (rows) => this.writeSteps(rows, () => steps.recordMany(writer.appName, rows)),
         weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 200,
       },

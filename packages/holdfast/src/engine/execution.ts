@@ -79,11 +79,14 @@ export class Execution {
     return () => this.waits.delete(wait);
   }
 
-  /** Instants until which it only sleeps, or undefined when something else is going on too. */
-  sleepingUntil(): number | undefined {
+  /**
+   * Until when it has nothing to do but wait, or undefined when a step is running. Waiting for another workflow counts
+   * as endless: whether that one has something to do is for itself to say.
+   */
+  idleUntil(): number | undefined {
     if (this.runningSteps > 0 || this.waits.size === 0) return undefined;
     let earliest = Number.POSITIVE_INFINITY;
-    for (const wait of this.waits) earliest = Math.min(earliest, wait.until ?? Number.NEGATIVE_INFINITY);
+    for (const wait of this.waits) earliest = Math.min(earliest, wait.until ?? earliest);
     return earliest;
   }
 

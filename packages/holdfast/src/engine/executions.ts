@@ -153,14 +153,21 @@ export class Executions implements Engine {
     return undefined;
   }
 
-  /** Lets workflows go on until they have ended, or only sleep, or the time is up; starts no new ones. */
+  /** From now on nothing new is started from outside. */
+  refuseStarts(): void {
+    if (this.state === 'open') this.state = 'draining';
+  }
+
+  /** Lets workflows go on until they have ended, or only wait, or the time is up; starts no new ones. */
   async drain(drainMs: number): Promise<void> {
-    this.state = 'draining';
+    this.refuseStarts();
     const until = this.clock.now() + drainMs;
     const timeUp = new AbortController();
     const timer = this.clock.at(until, () => timeUp.abort());
-    while (!timeUp.signal.aborted && [...this.running.values()].some((each) => !sleepsBeyond(each, until))) {
+    while (!timeUp.signal.aborted && [...this.running.values()].some((each) => !waitsBeyond(each, until))) {
       await Promise.race([this.nextEnd(), delay(this.clock, 100, timeUp.signal)]);
+      // A parent that waited for the one that ended is still on its way to learn of it.
+      await new Promise((resolve) => setImmediate(resolve));
     }
     timer.cancel();
   }
@@ -212,7 +219,7 @@ export class Executions implements Engine {
   }
 }
 
-function sleepsBeyond(execution: Execution, until: number): boolean {
-  const wakesAt = execution.sleepingUntil();
-  return wakesAt !== undefined && wakesAt > until;
+function waitsBeyond(execution: Execution, until: number): boolean {
+  const idleUntil = execution.idleUntil();
+  return idleUntil !== undefined && idleUntil > until;
 }

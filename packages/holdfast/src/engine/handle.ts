@@ -90,7 +90,8 @@ async function recordableResult(execution: Execution, workflowId: string, timeou
   const common = { startedAt, begun: false, childWorkflowId: workflowId };
   let forget = (): void => {};
   const cancelled = new Promise<never>((_, reject) => {
-    const stop = execution.onCancel({ cancelled: reject, dropped: () => {} });
+    const until = timeoutMs === undefined ? {} : { until: startedAt + timeoutMs };
+    const stop = execution.onCancel({ ...until, cancelled: reject, dropped: () => {} });
     forget = () => void stop();
   });
   const waiting = waitForEnding(engine, workflowId, timeoutMs).finally(() => forget());

@@ -1,4 +1,5 @@
 import { nativeCodecName } from '../codec/codec.js';
+import { isPrimitive } from '../codec/format.js';
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import { enter, type StepScope } from './context.js';
 import type { Execution } from './execution.js';
@@ -51,9 +52,10 @@ function encodeValue(
   const codec = execution.engine.codecs.native;
   try {
     const output = codec.encode(value, `The result of step "${call.name}"`);
-    // Our own codec answers at once and gives back an equal value; what a custom one gives back, only it can tell.
+    // The code gets the value as it reads from the record, as a replay would: what becomes of the step's own object
+    // later must not show. Our own codec answers at once; a primitive has no copies.
     if (typeof output === 'string' && codec.name === nativeCodecName) {
-      return valueOutcome(startedAt, output, codec.name, value);
+      return valueOutcome(startedAt, output, codec.name, isPrimitive(value) ? value : codec.decode(output));
     }
     return encodeCustom(execution, startedAt, output);
   } catch (error) {

@@ -1,8 +1,10 @@
+import type { Codec } from '../codec/codec.js';
 import { HoldfastError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
 import { mismatchAdvice, stalledError } from './endings.js';
+import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
 import type { Result } from './once.js';
 import { schemaError } from './start.js';
@@ -78,9 +80,18 @@ async function settle(execution: Execution, result: Result): Promise<void> {
 
 type StoredOutcome = Pick<FinishedWorkflow, 'status' | 'output' | 'error'>;
 
+/** A row in a format that this app lacks still needs its ERROR; whoever reads that learns of the format. */
+function codecFor(engine: Engine, serialization: string | null): Codec {
+  try {
+    return engine.codecs.for(serialization);
+  } catch {
+    return engine.codecs.native;
+  }
+}
+
 async function encodeOutcome(execution: Execution, result: Result): Promise<StoredOutcome> {
   const { engine, facts } = execution;
-  const codec = engine.codecs.for(facts.serialization);
+  const codec = codecFor(engine, facts.serialization);
   if (!result.ok) return { status: 'ERROR', output: null, error: await codec.encodeError(result.error) };
   try {
     const output = await codec.encode(result.value, `The result of workflow "${facts.name}"`);

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type { Codec } from '../codec/codec.js';
+import { type Codec, nativeCodecName } from '../codec/codec.js';
+import { isPrimitive } from '../codec/format.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, newWorkflowId } from '../model/ids.js';
@@ -129,7 +130,7 @@ function begin(
   if (started === 'created') {
     const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = row;
     const common = { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes };
-    engine.run({ ...common, attempt: 1, definition, args });
+    engine.run({ ...common, attempt: 1, definition, ...(readsBackAlike(row, args) && { args }) });
     return;
   }
   if ('workflowId' in started && started.name === definition.name) return;
@@ -139,6 +140,14 @@ function begin(
     `Workflow ID "${row.workflowId}" belongs to "${owner}", so "${definition.name}" cannot use it. Choose another ID.`,
     { details: { workflowId: row.workflowId, existing: owner, requested: definition.name } },
   );
+}
+
+/**
+ * Whether the arguments at hand are what a recovery will read. Other formats than our own may give back something
+ * else (a text for a Date), and an object may be changed by the caller while the workflow runs.
+ */
+function readsBackAlike(row: NewWorkflow, args: readonly unknown[]): boolean {
+  return row.serialization === nativeCodecName && args.every(isPrimitive);
 }
 
 async function newRow(

@@ -14,6 +14,8 @@ export interface StorageOptions {
   readonly migrate: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
+  /** How long an unanswered statement is waited for on Postgres, in place of the default. */
+  readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
 }
 

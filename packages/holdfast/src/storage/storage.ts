@@ -166,7 +166,7 @@ export interface Workflows {
     readonly reason: string | null;
     readonly now: number;
   }): Promise<CancelledWorkflow[]>;
-  /** IDs of PENDING workflows whose deadline has passed. */
+  /** IDs of unfinished workflows whose deadline has passed, running, dead or handed over. */
   expired(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
   /** Which workflows were cancelled since then, by anyone. */
   cancelledSince(since: number): Promise<CancelledWorkflow[]>;

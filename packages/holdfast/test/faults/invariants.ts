@@ -24,7 +24,9 @@ export const atMostOneCheckpoint: Check = ({ steps, entries }) => {
 
 /** I3: an outcome, once there, stays what it is. */
 export const outcomesStay: Check = ({ workflows, entries }) => {
-  const now = new Map(workflows.map((row) => [String(row.workflow_uuid), isEnded(row) ? outcomeOf(row) : 'unfinished']));
+  const now = new Map(
+    workflows.map((row) => [String(row.workflow_uuid), isEnded(row) ? outcomeOf(row) : 'unfinished']),
+  );
   const found = new Map<string, string>();
   const violations: string[] = [];
   const compare = (id: string, outcome: string): void => {
@@ -41,7 +43,9 @@ export const outcomesStay: Check = ({ workflows, entries }) => {
 export const ackedStartsEnd: Check = ({ workflows, entries }) => {
   const ended = new Set(workflows.filter(isEnded).map((row) => row.workflow_uuid));
   const acked = new Set(entries.filter((entry) => entry.kind === 'ack').map((entry) => entry.workflowId));
-  return [...acked].filter((id) => !ended.has(id)).map((id) => `I4: the start of ${id} was acknowledged, but no end came`);
+  return [...acked]
+    .filter((id) => !ended.has(id))
+    .map((id) => `I4: the start of ${id} was acknowledged, but no end came`);
 };
 
 /** I5: a step that is on record did take effect. */

@@ -2,8 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { ackedStartsEnd, atMostOneCheckpoint, type Evidence, observersAgree } from './invariants.js';
-import { outcomesStay, recordedStepsTookEffect, violations } from './invariants.js';
+import {
+  ackedStartsEnd,
+  atMostOneCheckpoint,
+  type Evidence,
+  observersAgree,
+  outcomesStay,
+  recordedStepsTookEffect,
+  violations,
+} from './invariants.js';
 import { Ledger } from './ledger.js';
 import { observe, type Row } from './rows.js';
 
@@ -95,7 +102,9 @@ it('I4 reports an acknowledged start that never ended, or was lost', () => {
 
 it('I5 reports a recorded step without an effect', () => {
   goodHistory();
-  const found = recordedStepsTookEffect(evidence({ steps: [charge, { ...charge, function_id: 1, completion_seq: 1 }] }));
+  const found = recordedStepsTookEffect(
+    evidence({ steps: [charge, { ...charge, function_id: 1, completion_seq: 1 }] }),
+  );
   expect(found).toEqual(['I5: w#1 is on record, but its body never ran to its end']);
 });
 

@@ -30,7 +30,10 @@ function sqliteRows(path: string): RowReader {
   return {
     read: async (idPrefix) => {
       const range = { 1: idPrefix, 2: `${idPrefix}~` };
-      return { workflows: db.prepare(workflowsSql).all(range) as Row[], steps: db.prepare(stepsSql).all(range) as Row[] };
+      return {
+        workflows: db.prepare(workflowsSql).all(range) as Row[],
+        steps: db.prepare(stepsSql).all(range) as Row[],
+      };
     },
     close: async () => void db.close(),
   };
@@ -41,7 +44,9 @@ async function postgresRows(url: string): Promise<RowReader> {
   await client.connect();
   // Byte order, as the range of an ID prefix needs it.
   const inBytes = (sql: string): string =>
-    sql.replace(/workflow_uuid (>=|<) (\$\d)/g, 'workflow_uuid collate "C" $1 $2').replace(/from (\w+)/, 'from dbos.$1');
+    sql
+      .replace(/workflow_uuid (>=|<) (\$\d)/g, 'workflow_uuid collate "C" $1 $2')
+      .replace(/from (\w+)/, 'from dbos.$1');
   return {
     read: async (idPrefix) => {
       const range = [idPrefix, `${idPrefix}~`];

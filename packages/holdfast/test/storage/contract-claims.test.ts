@@ -1,6 +1,15 @@
 import { expect, it } from 'vitest';
 import type { Storage, WorkflowRecord } from '../../src/storage/storage.js';
-import { describeStorage, finished, idsOf, newClaim, newWorkflow, start, statuses, writer } from './contract-support.js';
+import {
+  describeStorage,
+  finished,
+  idsOf,
+  newClaim,
+  newWorkflow,
+  start,
+  statuses,
+  writer,
+} from './contract-support.js';
 
 const noneOfOurs = 'nobody.%';
 
@@ -104,6 +113,23 @@ describeStorage('claims of work that an executor left PENDING', (store) => {
     expect(await claim({ limit: 100 })).toEqual([]);
   });
 
+  if (store.backend === 'postgres') {
+    it('takes no more than the limit, whatever the planner makes of it', async () => {
+      await start(store, ...Array.from({ length: 30 }, (_, i) => `w${i}`));
+      for (const way of ['hashjoin', 'mergejoin', 'hashagg', 'sort', 'material', 'memoize']) {
+        await store.sql(`alter database ${new URL(store.url).pathname.slice(1)} set enable_${way} = off`);
+      }
+      const other = await store.another();
+      expect(await claim({ limit: 3 }, other)).toHaveLength(3);
+      const owned = (await store.storage.workflows.list({})).map(({ workflowId, owner }) => ({
+        workflowId,
+        owner: owner ?? '',
+      }));
+      await store.storage.workflows.release({ owned, queueName: 'q', now: 3000 });
+      expect(await other.workflows.claimEnqueued({ ...newClaim({ limit: 4 }), queueName: 'q' })).toHaveLength(4);
+    });
+  }
+
   it('gives each workflow to one of two processes', async () => {
     const ids = Array.from({ length: 60 }, (_, i) => `w${i}`);
     await start(store, ...ids);
@@ -112,7 +138,12 @@ describeStorage('claims of work that an executor left PENDING', (store) => {
       claim({ owner: 'x', writer: { ...writer, executorId: 'x' } }),
       claim({ owner: 'y', writer: { ...writer, executorId: 'y' } }, other),
     ]);
-    expect(both.flat().map((row) => row.workflowId).sort()).toEqual([...ids].sort());
+    expect(
+      both
+        .flat()
+        .map((row) => row.workflowId)
+        .sort(),
+    ).toEqual([...ids].sort());
   });
 
   it('gives each workflow to one of ten claimers who take pages at once', async () => {

@@ -1,5 +1,14 @@
 import { expect, it } from 'vitest';
-import { describeStorage, finished, idsOf, newClaim, newWorkflow, start, statuses, writer } from './contract-support.js';
+import {
+  describeStorage,
+  finished,
+  idsOf,
+  newClaim,
+  newWorkflow,
+  start,
+  statuses,
+  writer,
+} from './contract-support.js';
 
 describeStorage('workflows: handing back, setting aside, passing deadlines', (store) => {
   it('releases work to a queue: nobody owns it and its attempt is given back', async () => {
@@ -39,18 +48,25 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
   it('sets a workflow aside as STALLED, its attempt given back', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
-    const params = { workflowId: 'a', reason: 'the code changed', now: 3000 };
+    const params = { workflowId: 'a', reason: 'the code changed', error: '"changed"', now: 3000 };
     expect(await workflows.stall({ ...params, owner: 'former' })).toBe(false);
     expect(await statuses(store)).toEqual({ a: 'PENDING' });
     expect(await workflows.stall({ ...params, owner: 'owner of a' })).toBe(true);
     expect(await workflows.get(['a'])).toMatchObject([
-      { status: 'STALLED', statusReason: 'the code changed', attempts: 0, completedAt: 3000, owner: 'owner of a' },
+      {
+        status: 'STALLED',
+        statusReason: 'the code changed',
+        error: '"changed"',
+        attempts: 0,
+        completedAt: 3000,
+        owner: 'owner of a',
+      },
     ]);
     expect(await workflows.stall({ ...params, owner: 'owner of a' })).toBe(false);
     expect(await workflows.finishMany([finished('a')])).toEqual(new Set());
   });
 
-  it('finds PENDING workflows whose deadline has passed', async () => {
+  it('finds unfinished workflows whose deadline has passed', async () => {
     const { workflows } = store.storage;
     await workflows.insertMany(writer, [
       newWorkflow('passed', { deadlineAt: 1999 }),
@@ -58,9 +74,12 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
       newWorkflow('later', { deadlineAt: 2001 }),
       newWorkflow('none'),
       newWorkflow('ended', { deadlineAt: 1999 }),
+      newWorkflow('handed over', { deadlineAt: 1999 }),
     ]);
     await workflows.finishMany([finished('ended')]);
-    expect((await workflows.expired({ now: 2000, limit: 10 })).sort()).toEqual(['just now', 'passed']);
+    const owned = [{ workflowId: 'handed over', owner: 'owner of handed over' }];
+    await workflows.release({ owned, queueName: 'internal', now: 1500 });
+    expect((await workflows.expired({ now: 2000, limit: 10 })).sort()).toEqual(['handed over', 'just now', 'passed']);
     expect(await workflows.expired({ now: 2000, limit: 1 })).toHaveLength(1);
     expect(await workflows.expired({ now: 1000, limit: 10 })).toEqual([]);
   });

@@ -105,7 +105,14 @@ describeStorage('steps', (store) => {
         { ...a, stepNumber: 0, recorded: true, completionSeq: 0 },
         { ...a, stepNumber: 1, recorded: true, completionSeq: null },
         { ...a, stepNumber: 2, recorded: false, completionSeq: null },
-        { workflowId: 'b', owner: 'owner of b', status: 'SUCCESS', stepNumber: 0, recorded: false, completionSeq: null },
+        {
+          workflowId: 'b',
+          owner: 'owner of b',
+          status: 'SUCCESS',
+          stepNumber: 0,
+          recorded: false,
+          completionSeq: null,
+        },
       ]),
     );
   });

@@ -31,12 +31,17 @@ export interface Store {
 const awkwardSchema = 'we"ird; Schema';
 
 /** The contract suite runs on SQLite, on Postgres, and on Postgres in a schema whose name needs quotes. */
-export function describeStorage(title: string, suite: (store: Store) => void): void {
-  describeBackends(title, (backend) => {
+export function describeStorage(
+  title: string,
+  suite: (store: Store) => void,
+  backends?: readonly Backend['name'][],
+): void {
+  const eachSchema = (backend: Backend): void => {
     describe('in the usual schema', () => suite(openedStore(backend, 'dbos')));
     if (backend.name === 'sqlite') return;
     describe(`in the schema ${awkwardSchema}`, () => suite(openedStore(backend, awkwardSchema)));
-  });
+  };
+  describeBackends(title, eachSchema, backends);
 }
 
 function openedStore(backend: Backend, schema: string): Store {

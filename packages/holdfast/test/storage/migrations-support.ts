@@ -123,7 +123,8 @@ export function minus(a: readonly string[], b: readonly string[]): string[] {
   return a.filter((line) => !b.includes(line));
 }
 
-const dbosFolder = join(createRequire(import.meta.url).resolve('@dbos-inc/dbos-sdk'), '../');
+const require = createRequire(import.meta.url);
+const dbosFolder = join(require.resolve('@dbos-inc/dbos-sdk'), '../');
 
 /** Migrates with the real DBOS, as its users do. */
 export function migrateWithDbos(url: string): void {

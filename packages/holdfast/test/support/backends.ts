@@ -14,9 +14,15 @@ export interface Backend {
   testApp(options?: TestAppOptions): Promise<TestApp>;
 }
 
-/** Runs a suite once per database. Everything that is promised is promised on both. */
-export function describeBackends(title: string, suite: (backend: Backend) => void): void {
-  for (const name of ['sqlite', 'postgres'] as const) {
+const both = ['sqlite', 'postgres'] as const;
+
+/** Runs a suite once per database. Everything that is promised is promised on both; only faults are peculiar to one. */
+export function describeBackends(
+  title: string,
+  suite: (backend: Backend) => void,
+  names: readonly Backend['name'][] = both,
+): void {
+  for (const name of names) {
     describe(`${title} (${name})`, () => {
       const stores = name === 'sqlite' ? sqliteStores() : postgresStores();
       const started: TestApp[] = [];

@@ -43,7 +43,7 @@ const withIdentityAndDelay = [
 const withApplication = [...withIdentityAndDelay, optional('application_name', 'text')];
 
 /** What `enqueue_workflow` takes since each of the versions that changed it. */
-export const enqueueSignatures = { 14: enqueueParameters, 38: withIdentityAndDelay, 105: withApplication } as const;
+const enqueueSignatures = { 14: enqueueParameters, 38: withIdentityAndDelay, 105: withApplication } as const;
 export type EnqueueSignature = keyof typeof enqueueSignatures;
 
 export function dropEnqueueWorkflow(d: Ddl, since: EnqueueSignature): string {

@@ -1,22 +1,15 @@
 import type { Index, Migration } from './migration.js';
 
-/** The sweep for passed deadlines. */
-const deadline = {
-  name: 'idx_workflow_status_deadline',
-  table: 'workflow_status',
-  on: 'workflow_deadline_epoch_ms',
-} as const;
-
 const indexes: readonly Index[] = [
-  // By name and shape the index of DBOS 5 (its version 122), so that an adopted database does not get a second one,
-  // nor a database of ours when DBOS migrates it on.
+  // The sweep for passed deadlines. By name and shape the index of DBOS 5 (its version 122), so that an adopted
+  // database does not get a second one, nor a database of ours when DBOS migrates it on.
+  // SQLite uses a partial index only for a query that repeats its condition, so these are in the queries' words.
   {
-    ...deadline,
-    only: 'postgres',
+    name: 'idx_workflow_status_deadline',
+    table: 'workflow_status',
+    on: 'workflow_deadline_epoch_ms',
     where: "status in ('ENQUEUED', 'PENDING', 'DELAYED') and workflow_deadline_epoch_ms is not null",
   },
-  // SQLite uses a partial index only for a query that repeats its condition, so these two are in the queries' words.
-  { ...deadline, only: 'sqlite', where: "status = 'PENDING' and workflow_deadline_epoch_ms is not null" },
   {
     name: 'idx_holdfast_enqueued',
     table: 'workflow_status',

@@ -10,6 +10,10 @@ function workflowId(d: Ddl, column: string): string {
 
 /** Migration 1: everything but the triggers. */
 export function firstTables(d: Ddl): string[] {
+  return [...workflowTables(d), ...messageTables(d), ...(d.name === 'postgres' ? [eventDispatch(d)] : [])];
+}
+
+function workflowTables(d: Ddl): string[] {
   return [
     `create table ${d.table('workflow_status')} (
       workflow_uuid text not null primary key,
@@ -54,6 +58,11 @@ export function firstTables(d: Ddl): string[] {
       child_workflow_id text,
       primary key (workflow_uuid, function_id)
     )`,
+  ];
+}
+
+function messageTables(d: Ddl): string[] {
+  return [
     // On SQLite the key is here from the start, because it cannot be added as migration 10 does.
     `create table ${d.table('notifications')} (
       message_uuid text not null ${d.name === 'sqlite' ? 'primary key ' : ''}default ${d.uuid},
@@ -76,7 +85,6 @@ export function firstTables(d: Ddl): string[] {
       "offset" integer not null,
       primary key (workflow_uuid, key, "offset")
     )`,
-    ...(d.name === 'postgres' ? [eventDispatch(d)] : []),
   ];
 }
 

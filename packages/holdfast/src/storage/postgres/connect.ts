@@ -11,6 +11,7 @@ export interface PostgresOptions {
   readonly logger: Logger;
   readonly applicationName: string;
   readonly poolSize?: number;
+  readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
 }
 
@@ -49,7 +50,7 @@ function adviceFor(state: string): string {
 }
 
 /** The URL without its password, for messages. */
-export function safeUrl(url: string): string {
+function safeUrl(url: string): string {
   try {
     const parsed = new URL(url);
     if (parsed.password) parsed.password = '***';

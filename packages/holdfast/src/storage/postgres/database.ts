@@ -14,7 +14,7 @@ const writerConnections = 4;
 const defaultPoolSize = 10;
 
 /** An unanswered statement is given up after this long, and its connection with it. What it did is then read back. */
-const answerTimeoutMs = 30_000;
+const defaultAnswerTimeoutMs = 30_000;
 
 /**
  * Batch statements are prepared while tables may be empty and never analysed, and keep the plan they get. On their
@@ -104,13 +104,15 @@ class PostgresDatabase implements Database {
   }
 
   private async execute(pool: pg.Pool, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    const client = await pool.connect();
+    // Under way from here on: a connection may have to be opened first.
+    const reached = this.probe?.(statement.name);
+    const client = await pool.connect().catch((error) => {
+      reached?.('failed');
+      throw error;
+    });
     const name = statement.unprepared ? undefined : statement.name;
-    let reached: ReturnType<StatementProbe> | undefined;
-    let unwatch: (() => void) | undefined;
+    const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
-      reached = this.probe?.(statement.name);
-      unwatch = reached && watchReply(client, () => reached?.('after-apply'));
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
       reached?.('after-reply');
       client.release();
@@ -132,12 +134,14 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, se
     application_name: `holdfast ${options.applicationName}`.slice(0, 63),
     max,
     connectionTimeoutMillis: 10_000,
-    query_timeout: answerTimeoutMs,
+    query_timeout: options.answerTimeoutMs ?? defaultAnswerTimeoutMs,
     keepAlive: true,
     types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
   });
-  // An idle connection that breaks is replaced on its next use; without a listener it would end the process.
-  pool.on('error', (error) => logLostConnection(options.logger, error));
+  // A connection that breaks, idle or under a statement, is replaced on its next use. The pool listens to idle ones
+  // only, and an error event that nobody listens to ends the process.
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', (error) => logLostConnection(options.logger, error)));
   if (settings) pool.on('connect', (client) => void client.query(settings).catch(() => {}));
   return pool;
 }
@@ -150,7 +154,7 @@ function parserFor(driver: typeof pg, oid: number, format: unknown): (value: str
 }
 
 function logLostConnection(logger: Logger, error: Error): void {
-  logger.debug(`A connection to Postgres broke while idle and will be replaced: ${error.message}`);
+  logger.debug(`A connection to Postgres broke and will be replaced: ${error.message}`);
 }
 
 /** Calls `applied` when the raw reply that ends a committed statement arrives, before the driver parses it. */

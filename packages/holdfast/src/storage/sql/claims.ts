@@ -5,6 +5,10 @@ import { workflowColumns } from './rows.js';
  * Taking work: each statement picks rows and makes them this executor's in one go, under a fresh owner token, so that
  * of any number of processes that try only one succeeds, and a former owner is fenced from that moment.
  *
+ * The rows are picked in a materialized query of their own, which runs once. As a plain subquery Postgres may run it
+ * again for each row of the table; it then passes over what the statement has already changed, takes the rows after
+ * it, and the limit is none.
+ *
  * Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 runnable (JSON), $7 limit, $8 where from,
  * $9 owner tokens of the caller's own live work.
  */
@@ -18,6 +22,11 @@ export function claimStatements(d: Dialect) {
     pending: {
       name: 'workflows.claimPending',
       text: [
+        `with picked as materialized (select workflow_uuid from ${workflows}`,
+        `where status = 'PENDING' and ${d.anyOf('executor_id', '$8')}`,
+        `and application_version = $4 and ${ofThisApp} and class_name is null`,
+        `and (owner_xid is null or owner_xid not like $9) and name in (select runnable from ${runnable})`,
+        `order by created_at limit $7 ${d.forUpdate})`,
         `update ${workflows} as w set updated_at = cast($5 as bigint),`,
         `owner_xid = case when queue_name is null then $1 end,`,
         `executor_id = case when queue_name is null then $2 end,`,
@@ -25,26 +34,26 @@ export function claimStatements(d: Dialect) {
         `status = case when queue_name is not null then 'ENQUEUED'`,
         `when recovery_attempts > r.most then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
         'completed_at = case when queue_name is null and recovery_attempts > r.most then cast($5 as bigint) end',
-        `from ${runnable} where w.name = r.runnable and workflow_uuid in (`,
-        `select workflow_uuid from ${workflows} where status = 'PENDING' and ${d.anyOf('executor_id', '$8')}`,
-        `and application_version = $4 and ${ofThisApp} and class_name is null`,
-        `and (owner_xid is null or owner_xid not like $9) and name in (select runnable from ${runnable})`,
-        `order by created_at limit $7 ${d.forUpdate}) returning ${workflowColumns}`,
+        `from ${runnable} where w.name = r.runnable and workflow_uuid in (select workflow_uuid from picked)`,
+        `returning ${workflowColumns}`,
       ].join(' '),
     },
     enqueued: {
       name: 'workflows.claimEnqueued',
       text: [
-        `update ${workflows} as w set owner_xid = $1, executor_id = $2, updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),`,
+        `with picked as materialized (select workflow_uuid from ${workflows}`,
+        `where status = 'ENQUEUED' and queue_name = $8`,
+        `and application_version = $4 and ${ofThisApp} and class_name is null`,
+        `and name in (select runnable from ${runnable})`,
+        `order by priority, created_at limit $7 ${d.forUpdateSkipLocked})`,
+        `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
+        'updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),',
         'recovery_attempts = recovery_attempts + 1,',
         'workflow_deadline_epoch_ms = coalesce(workflow_deadline_epoch_ms, cast($5 as bigint) + workflow_timeout_ms),',
         `status = case when recovery_attempts > r.most then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
         'completed_at = case when recovery_attempts > r.most then cast($5 as bigint) end',
-        `from ${runnable} where w.name = r.runnable and workflow_uuid in (`,
-        `select workflow_uuid from ${workflows} where status = 'ENQUEUED' and queue_name = $8`,
-        `and application_version = $4 and ${ofThisApp} and class_name is null`,
-        `and name in (select runnable from ${runnable})`,
-        `order by priority, created_at limit $7 ${d.forUpdateSkipLocked}) returning ${workflowColumns}`,
+        `from ${runnable} where w.name = r.runnable and workflow_uuid in (select workflow_uuid from picked)`,
+        `returning ${workflowColumns}`,
       ].join(' '),
     },
     pendingNames: {

@@ -208,7 +208,7 @@ function workflowStatements(d: Dialect) {
     expired: {
       name: 'workflows.expired',
       text:
-        `select workflow_uuid from ${workflows} where status = 'PENDING' ` +
+        `select workflow_uuid from ${workflows} where status in ('ENQUEUED', 'PENDING', 'DELAYED') ` +
         'and workflow_deadline_epoch_ms is not null and workflow_deadline_epoch_ms <= $1 limit $2',
     },
     cancelledSince: {

@@ -38,6 +38,14 @@ function openFile(path: string): Sqlite.Database {
     db.pragma('foreign_keys = ON');
     return db;
   } catch (cause) {
+    if (isDriverUnbuilt(cause)) {
+      throw new HoldfastError(
+        'DRIVER_MISSING',
+        `The compiled part of better-sqlite3 is missing, or was built for another Node than ${process.version}. ` +
+          'Run: npm rebuild better-sqlite3 (and allow its install script, if npm is set to run none).',
+        { cause },
+      );
+    }
     throw new HoldfastError(
       'DATABASE_UNREACHABLE',
       `The SQLite file "${path}" could not be opened (${describeError(cause)}). ` +
@@ -45,6 +53,11 @@ function openFile(path: string): Sqlite.Database {
       { cause, details: { path } },
     );
   }
+}
+
+/** Without its install script the package has no binary (`tries` are the places that were searched for it). */
+function isDriverUnbuilt(error: unknown): boolean {
+  return error instanceof Error && ('tries' in error || ('code' in error && error.code === 'ERR_DLOPEN_FAILED'));
 }
 
 class SqliteDatabase implements Database {

@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { hostname } from 'node:os';
+import { createInterface } from 'node:readline';
+import { expect, it, vi } from 'vitest';
+import { generateExecutorId, isDeadHere } from './executor-id.js';
+
+const idOf = (pid: number): string => [hostname().replaceAll(':', '-'), pid, 'unknown', '0a1b2c3d'].join(':');
+
+it('takes this process for alive, and one with its pid but another start for dead', () => {
+  const id = generateExecutorId();
+  expect(isDeadHere(id)).toBe(false);
+  const [host, pid, , own] = id.split(':');
+  expect(isDeadHere([host, pid, 'another-start', own].join(':'))).toBe(process.platform === 'linux');
+});
+
+it('judges nothing that was not generated on this host', () => {
+  expect(isDeadHere('worker-1')).toBe(false);
+  expect(isDeadHere('another-host:999999999:unknown:0a1b2c3d')).toBe(false);
+  expect(isDeadHere(idOf(999_999_999))).toBe(true);
+});
+
+it.runIf(process.platform === 'linux')(
+  'takes a killed process for dead before its parent has waited for it',
+  async () => {
+    // The shell becomes a program that waits for none of its children, so that the killed one stays a zombie.
+    const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    try {
+      const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
+      const pid = Number(line);
+      expect(isDeadHere(idOf(pid))).toBe(false);
+      process.kill(pid, 'SIGKILL');
+      await vi.waitFor(() => expect(isDeadHere(idOf(pid))).toBe(true));
+      expect(process.kill(pid, 0)).toBe(true);
+    } finally {
+      parent.kill('SIGKILL');
+    }
+  },
+);

@@ -1,0 +1,218 @@
+import { expect, it } from 'vitest';
+import { context, run, sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, forever, gate, overTime, tamper } from '../support/faults.js';
+
+describeBackends('cancel', (backend) => {
+  it('wakes a sleeper at once, with an error that its code can see', async () => {
+    const seen: unknown[] = [];
+    const wf = workflow('wf', async () => {
+      try {
+        await sleep('30 days');
+      } catch (error) {
+        seen.push((error as { code: string }).code);
+        throw error;
+      } finally {
+        seen.push('cleaned up');
+      }
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1h');
+    const before = t.clock.now();
+    await handle.cancel();
+    expect(await failure(handle.result())).toMatchObject({
+      code: 'WORKFLOW_CANCELLED',
+      details: { workflowId: handle.id },
+    });
+    await t.clock.advance(0);
+    expect(seen).toEqual(['WORKFLOW_CANCELLED', 'cleaned up']);
+    expect(t.clock.now()).toBe(before);
+    expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
+  });
+
+  it('reaches children and grandchildren, but not detached ones', async () => {
+    const leaf = workflow('leaf', () => sleep('1d'));
+    const child = workflow('child', async () => {
+      await leaf.with({ id: 'detached grandchild', timeout: null }).start();
+      await leaf.with({ id: 'grandchild' })();
+    });
+    const parent = workflow('parent', async () => {
+      await leaf.with({ id: 'detached', timeout: null }).start();
+      await leaf.with({ id: 'started' }).start();
+      await child.with({ id: 'child' })();
+    });
+    const t = await backend.testApp({ workflows: [parent, child, leaf] });
+    const handle = await parent.with({ id: 'parent' }).start();
+    await t.clock.advance('1h');
+    await handle.cancel();
+    const all = await t.app.workflows.list();
+    expect(Object.fromEntries(all.map(({ workflowId, status }) => [workflowId, status]))).toEqual({
+      parent: 'CANCELLED',
+      child: 'CANCELLED',
+      grandchild: 'CANCELLED',
+      started: 'CANCELLED',
+      detached: 'PENDING',
+      'detached grandchild': 'PENDING',
+    });
+    await t.clock.advance('1d');
+    expect(await t.app.workflows.get('detached')).toMatchObject({ status: 'SUCCESS' });
+  });
+
+  it('aborts context().signal of the workflow and of its running step', async () => {
+    const signals: AbortSignal[] = [];
+    const wf = workflow('wf', async () => {
+      signals.push(context().signal);
+      await run('hang', () => {
+        signals.push(context().signal);
+        return forever();
+      });
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance(0);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+    await handle.cancel();
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+    expect(signals[1]?.reason).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+  });
+
+  it('is never recorded as the result of a step, and lets nothing durable succeed afterwards', async () => {
+    const codes: unknown[] = [];
+    const ran: string[] = [];
+    const hold = gate();
+    const child = workflow('child', async () => 1);
+    const wf = workflow('wf', async () => {
+      const attempt = async (call: () => Promise<unknown>) => codes.push((await failure(call())).code);
+      await attempt(() => run('in flight', () => hold.promise));
+      await attempt(() => run('after', () => ran.push('after')));
+      await attempt(() => sleep('1s'));
+      await attempt(() => child());
+      await attempt(() => child.start());
+      return 'swallowed';
+    });
+    const t = await backend.testApp({ workflows: [wf, child] });
+    const handle = await wf.start();
+    await t.clock.advance(0);
+    await handle.cancel();
+    hold.open();
+    await t.clock.advance('1h');
+    expect(codes).toEqual(Array.from({ length: 5 }, () => 'WORKFLOW_CANCELLED'));
+    expect(ran).toEqual([]);
+    expect(await t.app.workflows.steps(handle.id)).toEqual([]);
+    expect(await t.app.workflows.list({ name: 'child' })).toEqual([]);
+    expect(await handle.status()).toMatchObject({ status: 'CANCELLED', output: undefined });
+  });
+
+  it('ends the pause between two attempts of a step', async () => {
+    let ran = 0;
+    const failing = () => {
+      ran++;
+      throw new Error('no');
+    };
+    const wf = workflow('wf', () => run('fails', failing, { retries: { max: 9, initial: '1h' } }));
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1m');
+    await handle.cancel();
+    expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    await t.clock.advance('10h');
+    expect(ran).toBe(1);
+  });
+
+  it('ends the wait for a child', async () => {
+    const child = workflow('child', () => sleep('1d'));
+    const seen: unknown[] = [];
+    const parent = workflow('parent', async () => {
+      const handle = await child.with({ timeout: null }).start();
+      await handle.result().catch((error: { code: string }) => seen.push(error.code));
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.start();
+    await t.clock.advance('1m');
+    await handle.cancel();
+    await t.clock.advance(0);
+    expect(seen).toEqual(['WORKFLOW_CANCELLED']);
+  });
+
+  it('reaches a workflow that runs in another app on the same database', async () => {
+    const inStep = gate<AbortSignal>();
+    const hangs = workflow('hangs', () =>
+      run('hang', () => {
+        inStep.open(context().signal);
+        return forever();
+      }),
+    );
+    const sleeps = workflow('sleeps', () => sleep('30 days'));
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [hangs, sleeps], database });
+    const other = await backend.testApp({ database, clock: t.clock, executorId: 'other' });
+    const results = [await hangs.start(), await sleeps.start()].map((handle) => failure(handle.result()));
+    const signal = await inStep.promise;
+    const ids = (await other.app.workflows.list()).map(({ workflowId }) => workflowId);
+    await other.app.workflows.cancel(ids);
+    for (const result of results) {
+      expect(await overTime(t.clock, result, 5)).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    }
+    expect(signal.aborted).toBe(true);
+  });
+
+  it('is noticed at the next checkpoint of a workflow that another program cancelled', async () => {
+    const hold = gate();
+    const seen: unknown[] = [];
+    const wf = workflow('wf', async () => {
+      await run('hold', () => hold.promise).catch((error: { code: string }) => seen.push(error.code));
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [wf], database });
+    const handle = await wf.start();
+    await t.clock.advance(0);
+    await tamper(database, `update workflow_status set status = 'CANCELLED'`);
+    hold.open();
+    await t.clock.advance(0);
+    expect(seen).toEqual(['WORKFLOW_CANCELLED']);
+    expect(await failure(overTime(t.clock, handle.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+  });
+
+  it('of a child alone is an error that its parent can handle, and replays', async () => {
+    const child = workflow('child', () => sleep('1d'));
+    const parent = workflow('parent', async () => {
+      const { code } = await failure(child.with({ id: 'child' })());
+      await sleep('1h');
+      return code;
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const { id } = await parent.start();
+    await t.clock.advance('1m');
+    await t.app.workflows.cancel('child');
+    await t.clock.advance('1m');
+    const again = await t.restart();
+    const result = again.app.workflows.handle(id).result();
+    expect(await again.clock.runUntil(result)).toBe('WORKFLOW_CANCELLED');
+  });
+
+  it('called by a workflow on another one happens once, not again in the replay', async () => {
+    const victim = workflow('victim', () => sleep('10d'));
+    const killer = workflow('killer', async (id: string) => {
+      await t.app.workflows.handle(id).cancel();
+      await sleep('1d');
+    });
+    let t = await backend.testApp({ workflows: [victim, killer] });
+    const { id } = await victim.start();
+    await killer.start(id);
+    await t.clock.advance('1m');
+    expect(await t.app.workflows.get(id)).toMatchObject({ status: 'CANCELLED' });
+    await t.app.workflows.resume(id);
+    await t.clock.advance('1m');
+    t = await t.restart();
+    await t.clock.advance('1m');
+    expect(await t.app.workflows.get(id)).toMatchObject({ status: 'PENDING' });
+  });
+
+  it('of an unknown workflow changes nothing', async () => {
+    const t = await backend.testApp();
+    await t.app.workflows.cancel('nobody');
+    await t.app.workflows.handle('nobody').cancel();
+    expect(await t.app.workflows.list()).toEqual([]);
+  });
+});

@@ -1,0 +1,161 @@
+import { expect, it } from 'vitest';
+import { run, sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, overTime } from '../support/faults.js';
+
+// P7, the other half: code that does not repeat what is on record is stopped before it does anything.
+describeBackends('P7 non-determinism', (backend) => {
+  type Ran = string[];
+  const version = 'v1';
+  const record = (ran: Ran, name: string) => run(name, () => void ran.push(name));
+
+  function original(ran: Ran) {
+    return workflow('wf', async () => {
+      await record(ran, 'reserve');
+      await record(ran, 'charge');
+      await sleep('1h');
+      await record(ran, 'ship');
+      return 'shipped';
+    });
+  }
+
+  const changed: Record<string, (ran: Ran) => Promise<unknown>> = {
+    renamed: async (ran) => {
+      await record(ran, 'reserve');
+      await record(ran, 'charge card');
+      await sleep('1h');
+      await record(ran, 'ship');
+    },
+    reordered: async (ran) => {
+      await record(ran, 'charge');
+      await record(ran, 'reserve');
+      await sleep('1h');
+      await record(ran, 'ship');
+    },
+    removed: async (ran) => {
+      await record(ran, 'reserve');
+      await sleep('1h');
+      await record(ran, 'ship');
+    },
+    inserted: async (ran) => {
+      await record(ran, 'reserve');
+      await record(ran, 'log');
+      await record(ran, 'charge');
+      await sleep('1h');
+      await record(ran, 'ship');
+    },
+    'all but removed': async () => 'nothing to do any more',
+  };
+
+  /** The original sleeps, its process crashes, and the changed code is deployed under the same version. */
+  async function redeploy(change: (ran: Ran) => Promise<unknown>) {
+    const ran: Ran = [];
+    const wf = original(ran);
+    const t = await backend.testApp({ workflows: [wf], version });
+    await wf.with({ id: 'x' }).start();
+    await t.clock.advance('1m');
+    expect(ran.splice(0)).toEqual(['reserve', 'charge']);
+    const again = await t.restart({ workflows: [workflow('wf', () => change(ran))] });
+    await again.clock.advance('2h');
+    return { ran, wf, again };
+  }
+
+  it.each(Object.keys(changed))('stalls a workflow whose code has a step %s, without a side effect', async (kind) => {
+    const { ran, again } = await redeploy(changed[kind] as (ran: Ran) => Promise<unknown>);
+    expect(ran).toEqual([]);
+    const info = await again.app.workflows.get('x');
+    expect(info).toMatchObject({ status: 'STALLED', attempts: 1 });
+    const error = await failure(again.app.workflows.handle('x').result());
+    expect(error).toMatchObject({ code: 'NON_DETERMINISM' });
+    expect(error.message).toContain('"x"');
+    expect(error.message).toMatch(/on record +asked for now/);
+    expect(info?.reason).toContain('on record');
+  });
+
+  it('shows recorded beside requested steps and marks the first difference', async () => {
+    const { again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
+    const { message } = await failure(again.app.workflows.handle('x').result());
+    const marked = message.split('\n').filter((line) => line.startsWith('>'));
+    expect(marked).toHaveLength(1);
+    expect(marked[0]).toMatch(/^> +1 +charge +charge card$/);
+    expect(message).toMatch(/\n +0 +reserve +reserve\n/);
+    expect(message).toMatch(/resume|patch\(\)|fork/);
+  });
+
+  it('cannot be caught by the workflow', async () => {
+    const seen: string[] = [];
+    const { again } = await redeploy(async () => {
+      try {
+        await run('another', () => {});
+        seen.push('went on');
+      } catch {
+        seen.push('caught');
+      } finally {
+        seen.push('finally');
+      }
+      return 'swallowed';
+    });
+    expect(seen).toEqual([]);
+    expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
+  });
+
+  it('spends no attempt however often it is tried', async () => {
+    const { ran, again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
+    for (let n = 0; n < 3; n++) {
+      await again.app.workflows.resume('x');
+      await again.clock.advance('2s');
+      expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
+    }
+    expect((await again.app.workflows.get('x'))?.attempts).toBeLessThanOrEqual(1);
+    expect(ran).toEqual([]);
+  });
+
+  it('is not tried again by itself, not by a restart either', async () => {
+    let bodies = 0;
+    const { again } = await redeploy(async () => {
+      bodies++;
+      await run('another', () => {});
+    });
+    const third = await again.restart();
+    await third.clock.advance('1h');
+    expect(bodies).toBe(1);
+    expect(await third.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
+  });
+
+  it('completes when it is resumed after the right code was deployed again', async () => {
+    const { ran, wf, again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
+    const third = await again.restart({ workflows: [wf] });
+    const handle = await third.app.workflows.resume('x');
+    expect(await overTime(third.clock, handle.result(), 7200)).toBe('shipped');
+    expect(ran).toEqual(['ship']);
+    const info = await handle.status();
+    expect(info).toMatchObject({ status: 'SUCCESS', reason: undefined, error: undefined });
+  });
+
+  it('stalls only the workflow that does not match; others of the same name go on', async () => {
+    const ran: Ran = [];
+    const wf = original(ran);
+    const t = await backend.testApp({ workflows: [wf], version });
+    await wf.with({ id: 'old' }).start();
+    await t.clock.advance('1m');
+    const newer = workflow('wf', () => changed.renamed?.(ran) ?? Promise.resolve());
+    const again = await t.restart({ workflows: [newer] });
+    const handle = await newer.with({ id: 'new' }).start();
+    await again.clock.runUntil(handle.result());
+    expect(await handle.status()).toMatchObject({ status: 'SUCCESS' });
+    expect(await again.app.workflows.get('old')).toMatchObject({ status: 'STALLED' });
+  });
+
+  it('accepts steps appended after the last recorded one', async () => {
+    const { ran, again } = await redeploy(async (log) => {
+      await record(log, 'reserve');
+      await record(log, 'charge');
+      await sleep('1h');
+      await record(log, 'ship');
+      await record(log, 'notify');
+      return 'notified';
+    });
+    expect(await again.app.workflows.handle('x').result()).toBe('notified');
+    expect(ran).toEqual(['ship', 'notify']);
+  });
+});

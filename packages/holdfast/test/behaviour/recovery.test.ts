@@ -1,0 +1,170 @@
+import { expect, it } from 'vitest';
+import { run, sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, forever, recordingLogger, tamper } from '../support/faults.js';
+
+describeBackends('recovery', (backend) => {
+  it('counts attempts: 1 at the first start, one more at each recovery', async () => {
+    const wf = workflow('wf', () => sleep('1d'));
+    let t = await backend.testApp({ workflows: [wf] });
+    const { id } = await wf.start();
+    expect(await t.app.workflows.get(id)).toMatchObject({ attempts: 1 });
+    for (const attempts of [2, 3, 4]) {
+      t = await t.restart();
+      expect(await t.app.workflows.get(id)).toMatchObject({ attempts, status: 'PENDING' });
+    }
+  });
+
+  it.each([0, 1, 3])('gives a workflow up that may be recovered %i times, one attempt later', async (most) => {
+    let bodies = 0;
+    const logger = recordingLogger();
+    const wf = workflow('wf', () => run('hang', () => (bodies++, forever())), { maxRecoveryAttempts: most });
+    let t = await backend.testApp({ workflows: [wf], logger });
+    const { id } = await wf.start();
+    for (let recovery = 1; recovery <= most; recovery++) {
+      t = await t.restart();
+      expect(await t.app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: recovery + 1 });
+    }
+    t = await t.restart();
+    await t.clock.advance(0);
+    // As the seed has it: a limit of 1 shows 3 attempts when the workflow is given up.
+    expect(await t.app.workflows.get(id)).toMatchObject({
+      status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
+      attempts: most + 2,
+    });
+    expect(bodies).toBe(most + 1);
+    expect(await failure(t.app.workflows.handle(id).result())).toMatchObject({ code: 'WORKFLOW_DEAD' });
+    expect(logger.matching(/MAX_RECOVERY_ATTEMPTS_EXCEEDED/)[0]).toContain(id);
+    t = await t.restart();
+    await t.clock.advance('1h');
+    expect(bodies).toBe(most + 1);
+  });
+
+  it('warns about a workflow that is not registered each second, and runs it once it is', async () => {
+    const database = await backend.newDatabase();
+    const late = workflow('late', async () => {
+      await sleep('1h');
+      return 'ran after all';
+    });
+    const known = workflow('known', async () => {
+      await sleep('1h');
+      return 'not held up';
+    });
+    const t = await backend.testApp({ workflows: [late, known], database, version: 'v1' });
+    const ids = [(await late.start()).id, (await known.start()).id];
+    await t.clock.advance('1m');
+    const logger = recordingLogger();
+    const again = await t.restart({ workflows: [known], logger });
+    const warnings = () => logger.matching(/"late"/);
+    expect(warnings()).toHaveLength(1);
+    expect(warnings()[0]).toContain(ids[0]);
+    expect(warnings()[0]).toMatch(/app\.register\(\)/);
+    for (let second = 0; second < 3; second++) await again.clock.advance('1s');
+    expect(warnings()).toHaveLength(4);
+    expect(await again.clock.runUntil(again.app.workflows.handle(ids[1] as string).result())).toBe('not held up');
+    expect(await again.app.workflows.get(ids[0] as string)).toMatchObject({ status: 'PENDING', attempts: 1 });
+    again.app.register(late);
+    const handle = again.app.workflows.handle(ids[0] as string);
+    await again.clock.advance('2s');
+    expect(await again.clock.runUntil(handle.result())).toBe('ran after all');
+    const count = warnings().length;
+    await again.clock.advance('1m');
+    expect(warnings()).toHaveLength(count);
+  });
+
+  it.each([
+    ['is not valid JSON', `update workflow_status set inputs = '{"json":' where workflow_uuid = 'bad'`],
+    ['is missing', `update workflow_status set inputs = null where workflow_uuid = 'bad'`],
+    ['is of an unknown format', `update workflow_status set serialization = 'py_pickle' where workflow_uuid = 'bad'`],
+  ])('makes a workflow whose input %s an ERROR at once, and goes on with the others', async (_, fault) => {
+    let bodies = 0;
+    const wf = workflow('wf', async (n: number) => {
+      bodies++;
+      await sleep('1h');
+      return n;
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [wf], database });
+    await wf.with({ id: 'bad' }).start(1);
+    await wf.with({ id: 'good' }).start(2);
+    await t.clock.advance('1m');
+    await t.crash();
+    await tamper(database, fault);
+    bodies = 0;
+    const again = await t.restart();
+    await again.clock.advance('1s');
+    expect(await again.app.workflows.get('bad')).toMatchObject({ status: 'ERROR' });
+    const { code } = await failure(again.app.workflows.handle('bad').result());
+    expect(['UNREADABLE_VALUE', 'UNKNOWN_SERIALIZER']).toContain(code);
+    expect(await again.clock.runUntil(again.app.workflows.handle('good').result())).toBe(2);
+    expect(bodies).toBe(1);
+  });
+
+  it('stalls only the workflow that has a step which cannot be decoded', async () => {
+    const wf = workflow('wf', async () => {
+      const value = await run('load', () => ({ a: 1 }));
+      await sleep('1h');
+      return value;
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [wf], database });
+    await wf.with({ id: 'bad' }).start();
+    await wf.with({ id: 'good' }).start();
+    await t.clock.advance('1m');
+    await t.crash();
+    await tamper(
+      database,
+      `update operation_outputs set output = 'garbage' where workflow_uuid = 'bad' and function_id = 0`,
+    );
+    const again = await t.restart();
+    expect(await again.clock.runUntil(again.app.workflows.handle('good').result())).toEqual({ a: 1 });
+    const info = await again.app.workflows.get('bad');
+    expect(info).toMatchObject({ status: 'STALLED' });
+    expect(info?.reason).toContain('"load"');
+    expect((await again.app.workflows.list()).map(({ workflowId }) => workflowId).sort()).toEqual(['bad', 'good']);
+  });
+
+  it('takes over only the work of its own executor ID at launch, and of others on demand', async () => {
+    const wf = workflow('wf', async () => {
+      await sleep('1h');
+      return 'done';
+    });
+    const database = await backend.newDatabase();
+    const shared = { workflows: [wf], database };
+    const a = await backend.testApp({ ...shared, executorId: 'a' });
+    const { id } = await wf.start();
+    await a.clock.advance('1m');
+    await a.crash();
+    const b = await backend.testApp({ ...shared, executorId: 'b', clock: a.clock });
+    await b.clock.advance('1m');
+    expect(await b.app.workflows.get(id)).toMatchObject({ executorId: 'a', attempts: 1, status: 'PENDING' });
+    const handles = await b.app.recovery.recover(['a', 'nobody']);
+    expect(handles.map((handle) => handle.id)).toEqual([id]);
+    expect(await b.clock.runUntil((handles[0] as { result(): Promise<unknown> }).result())).toBe('done');
+    expect(await b.app.workflows.get(id)).toMatchObject({ executorId: 'b', attempts: 2, status: 'SUCCESS' });
+  });
+
+  it('recovers more workflows than fit into one page', async () => {
+    const wf = workflow('wf', async (n: number) => {
+      await sleep('1h');
+      return n;
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handles = await Promise.all(Array.from({ length: 1100 }, (_, n) => wf.start(n)));
+    const again = await t.restart();
+    const results = Promise.all(handles.map(({ id }) => again.app.workflows.handle<number>(id).result()));
+    expect(await again.clock.runUntil(results)).toEqual(handles.map((_, n) => n));
+  });
+
+  it('recovers the work of another app name never', async () => {
+    const wf = workflow('wf', () => sleep('1d'));
+    const database = await backend.newDatabase();
+    const mine = await backend.testApp({ workflows: [wf], database, name: 'mine' });
+    const { id } = await wf.start();
+    await mine.crash();
+    const yours = await backend.testApp({ workflows: [wf], database, name: 'yours', clock: mine.clock });
+    await yours.app.recovery.recover(['test']);
+    await yours.clock.advance('1m');
+    expect(await yours.app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: 1, appName: 'mine' });
+  });
+});

@@ -1,0 +1,119 @@
+import { expect, it } from 'vitest';
+import { run, sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, forever, overTime } from '../support/faults.js';
+
+describeBackends('resume', (backend) => {
+  it('starts a cancelled workflow again after its last recorded step', async () => {
+    const ran: string[] = [];
+    const wf = workflow('wf', async () => {
+      await run('a', () => void ran.push('a'));
+      await sleep('1h');
+      await run('b', () => void ran.push('b'));
+      return 'done';
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1m');
+    await handle.cancel();
+    expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    const resumed = await t.app.workflows.resume(handle.id);
+    expect(await t.clock.runUntil(resumed.result())).toBe('done');
+    expect(ran).toEqual(['a', 'b']);
+    expect(await handle.status()).toMatchObject({ status: 'SUCCESS', attempts: 1, reason: undefined });
+    expect(await handle.result()).toBe('done');
+  });
+
+  it('brings the children back that were cancelled with their parent', async () => {
+    const leaf = workflow('leaf', async () => {
+      await sleep('1h');
+      return 'leaf';
+    });
+    const child = workflow('child', async () => `child of ${await leaf.with({ id: 'leaf' })()}`);
+    const parent = workflow('parent', async () => `parent of ${await child.with({ id: 'child' })()}`);
+    const t = await backend.testApp({ workflows: [parent, child, leaf] });
+    const handle = await parent.start();
+    await t.clock.advance('1m');
+    await handle.cancel();
+    expect(await t.app.workflows.get('leaf')).toMatchObject({ status: 'CANCELLED' });
+    const resumed = await t.app.workflows.resume(handle.id);
+    expect(await t.clock.runUntil(resumed.result())).toBe('parent of child of leaf');
+    const all = await t.app.workflows.list();
+    expect(all.map(({ status }) => status)).toEqual(['SUCCESS', 'SUCCESS', 'SUCCESS']);
+  });
+
+  it('leaves a child cancelled whose cancellation its parent has on record', async () => {
+    const child = workflow('child', () => sleep('1d'));
+    const parent = workflow('parent', async () => {
+      const { code } = await failure(child.with({ id: 'child' })());
+      await sleep('1d');
+      return code;
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.start();
+    await t.clock.advance('1m');
+    await t.app.workflows.cancel('child');
+    await t.clock.advance('1m');
+    await handle.cancel();
+    await t.app.workflows.resume(handle.id);
+    expect(await t.clock.runUntil(handle.result())).toBe('WORKFLOW_CANCELLED');
+    expect(await t.app.workflows.get('child')).toMatchObject({ status: 'CANCELLED' });
+  });
+
+  it('gives a dead-lettered workflow its attempts back', async () => {
+    let hang = true;
+    const wf = workflow('wf', () => run('hang', () => (hang ? forever() : 'done')), { maxRecoveryAttempts: 0 });
+    const t = await backend.testApp({ workflows: [wf] });
+    const { id } = await wf.start();
+    let again = await t.restart();
+    expect(await again.app.workflows.get(id)).toMatchObject({ status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', attempts: 2 });
+    hang = false;
+    const resumed = await again.app.workflows.resume(id);
+    expect(await overTime(again.clock, resumed.result())).toBe('done');
+    expect(await resumed.status()).toMatchObject({ status: 'SUCCESS', attempts: 1 });
+    again = await again.restart();
+    expect(await again.app.workflows.handle(id).result()).toBe('done');
+  });
+
+  it('gives a workflow with a timeout the whole time again', async () => {
+    const wf = workflow('wf', () => sleep('2h'), { timeout: '1h' });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('90m');
+    expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
+    await t.app.workflows.resume(handle.id);
+    await t.clock.advance(1000);
+    expect((await handle.status()).deadlineAt).toBeGreaterThanOrEqual(t.clock.now() + 3_590_000);
+    await t.clock.runUntil(handle.result());
+    expect(await handle.status()).toMatchObject({ status: 'SUCCESS' });
+  });
+
+  it('survives a crash right after it was asked for', async () => {
+    const wf = workflow('wf', async () => {
+      await sleep('1h');
+      return 'done';
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1m');
+    await handle.cancel();
+    await t.app.workflows.resume(handle.id);
+    const again = await t.restart();
+    expect(await overTime(again.clock, again.app.workflows.handle(handle.id).result(), 4000)).toBe('done');
+  });
+
+  it('of a running workflow changes nothing, and of an unknown one is WORKFLOW_NOT_FOUND', async () => {
+    let bodies = 0;
+    const wf = workflow('wf', async () => {
+      bodies++;
+      await sleep('1h');
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1m');
+    const resumed = await t.app.workflows.resume(handle.id);
+    await t.clock.runUntil(resumed.result());
+    expect(bodies).toBe(1);
+    expect(await failure(t.app.workflows.resume('nobody'))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+  });
+});

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { SeededRandom } from '../../src/model/ids.js';
+import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { report, requireBuild } from './child-process.js';
+import {
+  type CanonicalName,
+  type CrashCase,
+  canonicalNames,
+  emptyTally,
+  everyPoint,
+  Lane,
+  Stores,
+  type Tally,
+} from './crash-sweep.js';
+import { Ledger } from './ledger.js';
+
+/** More children at a time would only wait for each other: there are two cores. */
+const lanes = 2;
+const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
+/** Crashes during recovery; HOLDFAST_FAULT_PAIRS=1000 makes a long night of it. */
+const pairs = Number(process.env.HOLDFAST_FAULT_PAIRS ?? 40);
+const minutes = 60_000;
+
+describeBackends('crash clock', (backend) => {
+  const rig = crashRig(backend);
+
+  it(
+    'finishes every workflow that was killed at any statement, in any phase, as a run without a crash does',
+    async () => {
+      const cases = canonicalNames.flatMap((workflow) =>
+        everyPoint(rig.statements(workflow)).map((point) => ({ workflow, points: [point] })),
+      );
+      const tally = await rig.sweep(cases);
+      const counts = canonicalNames.map((name) => `${name} ${rig.statements(name)}`).join(', ');
+      report(`crash clock (${backend.name}): ${tally.kills} kills, ${tally.void.length} void; statements: ${counts}`);
+      expect(tally.violations).toEqual([]);
+      expect(tally.void).toEqual([]);
+      expect(tally.landed).toHaveLength(cases.length);
+    },
+    5 * minutes,
+  );
+
+  it(
+    'finishes workflows whose recovery was killed too',
+    async () => {
+      const tally = await rig.sweepPairs(new SeededRandom(`pairs ${backend.name} ${seed}`));
+      report(
+        `crash during recovery (${backend.name}): ${tally.landed.length} pairs, ${tally.kills} kills, ` +
+          `${tally.void.length} void and drawn again; HOLDFAST_FAULT_SEED=${seed}`,
+      );
+      expect(tally.violations).toEqual([]);
+      expect(tally.landed).toHaveLength(pairs);
+    },
+    5 * minutes,
+  );
+});
+
+function crashRig(backend: Backend) {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-crash-'));
+  const ledger = new Ledger(join(folder, 'ledger.sqlite'));
+  const stores = new Stores(backend.newDatabase);
+  const counts = new Map<CanonicalName, number>();
+  const expected = new Map<CanonicalName, string>();
+  const inLanes = async (work: (lane: Lane, tally: Tally) => Promise<void>): Promise<Tally> => {
+    const tally = emptyTally();
+    const runLane = async (): Promise<void> => {
+      const lane = new Lane(stores, ledger, expected, tally);
+      await work(lane, tally);
+      await lane.end();
+    };
+    await Promise.all(Array.from({ length: lanes }, runLane));
+    return tally;
+  };
+  beforeAll(async () => {
+    await requireBuild();
+    const lane = new Lane(stores, ledger, expected, emptyTally());
+    for (const name of canonicalNames) {
+      const { statements, result } = await lane.clean(name);
+      expect(statements.at(-1)).toBe('workflows.finish');
+      counts.set(name, statements.length);
+      expected.set(name, result);
+    }
+  });
+  afterAll(() => {
+    ledger.close();
+    rmSync(folder, { recursive: true });
+  });
+  const statements = (name: CanonicalName): number => counts.get(name) ?? 0;
+  return {
+    statements,
+    sweep: (cases: readonly CrashCase[]) => {
+      const waiting = [...cases];
+      return inLanes(async (lane) => {
+        for (let next = waiting.shift(); next; next = waiting.shift()) await lane.run(next);
+      });
+    },
+    /** Draws pairs of points until enough of them have landed. */
+    sweepPairs: (random: SeededRandom) => {
+      let wanted = pairs;
+      return inLanes(async (lane, tally) => {
+        while (wanted-- > 0) {
+          if (!(await lane.run(drawPair(random, statements)))) wanted++;
+          expect(tally.void.length).toBeLessThan(pairs);
+        }
+      });
+    },
+  };
+}
+
+/** A recovery makes about as many statements as were left, and a few more to find out what is left. */
+function drawPair(random: SeededRandom, statements: (name: CanonicalName) => number): CrashCase {
+  const upTo = (n: number): number => 1 + Math.floor(random.number() * n);
+  const workflow = canonicalNames[upTo(canonicalNames.length) - 1] as CanonicalName;
+  const point = (last: number): CrashPoint => {
+    return { statement: upTo(last), phase: crashPhases[upTo(crashPhases.length) - 1] as CrashPoint['phase'] };
+  };
+  const first = point(statements(workflow) - 1);
+  return { workflow, points: [first, point(statements(workflow) - first.statement + 5)] };
+}

@@ -1,0 +1,138 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { fixturePath, report, requireBuild } from './child-process.js';
+import { violations } from './invariants.js';
+import { Ledger } from './ledger.js';
+import { observe, openRows, type RowReader } from './rows.js';
+
+const roundsPerBackend = 51;
+const middles = ['in a step', 'in a failing step', 'asleep'] as const;
+
+interface Message {
+  readonly event: string;
+  readonly workflowId?: string;
+  readonly workflowIds?: string[];
+}
+
+describeBackends('fencing between processes', (backend) => {
+  const pair = executorPair(backend);
+
+  it('lets a stopped executor whose work was taken over change nothing when it continues', async () => {
+    for (let round = 0; round < roundsPerBackend; round++) {
+      const workflowId = `round-${String(round).padStart(3, '0')}-`;
+      await stopAndTakeOver(pair, workflowId, middles[round % middles.length] as string);
+    }
+    const marks = pair.ledger.entries().filter((entry) => entry.by === 'first');
+    expect(marks.filter(({ kind }) => kind === 'catch' || kind === 'finally')).toEqual([]);
+    expect(marks.filter(({ kind }) => kind === 'aborted')).toHaveLength(roundsPerBackend);
+    expect(violations({ ...(await pair.rows.read('')), entries: pair.ledger.entries() })).toEqual([]);
+    report(`fencing (${backend.name}): ${roundsPerBackend} rounds of SIGSTOP, takeover and SIGCONT`);
+  }, 120_000);
+});
+
+/** The first executor is stopped in the middle of a workflow, the second finishes it, then the first goes on. */
+async function stopAndTakeOver({ first, second, rows, ledger }: Pair, workflowId: string, how: string): Promise<void> {
+  first.send({ command: 'start', workflowId, how });
+  await first.next('waiting');
+  first.process.kill('SIGSTOP');
+  // Lies in the pipe of a process that is truly stopped. A running one would act on it and leave nothing to take over.
+  first.send({ command: 'goOn', workflowId });
+  second.send({ command: 'recover', from: 'first' });
+  const { workflowIds } = await second.next('recovered');
+  expect(workflowIds).toEqual([workflowId]);
+  expect(first.unread()).toEqual([]);
+  const before = await rows.read(workflowId);
+  expect(before.workflows).toMatchObject([{ status: 'SUCCESS', executor_id: 'second' }]);
+  observe(ledger, before);
+  first.process.kill('SIGCONT');
+  // Its late write was answered: the workflow is another's. Then its own waiter hears the other's result.
+  await first.next('aborted');
+  await first.next('result');
+  expect(await rows.read(workflowId)).toEqual(before);
+}
+
+interface Pair {
+  first: Executor;
+  second: Executor;
+  rows: RowReader;
+  readonly ledger: Ledger;
+}
+
+function executorPair(backend: Backend): Pair {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-fencing-'));
+  const ledger = new Ledger(join(folder, 'ledger.sqlite'));
+  const pair = { ledger } as Pair;
+  beforeAll(async () => {
+    await requireBuild();
+    const database = await backend.newDatabase();
+    const start = (executorId: string) => Executor.start({ ledgerPath: ledger.path, database, executorId });
+    pair.first = await start('first');
+    pair.second = await start('second');
+    pair.rows = await openRows(database);
+  });
+  afterAll(async () => {
+    await pair.rows?.close();
+    for (const executor of [pair.first, pair.second]) await executor?.kill();
+    ledger.close();
+    rmSync(folder, { recursive: true });
+  });
+  return pair;
+}
+
+/** A process that runs workflows on command and says what has happened. */
+class Executor {
+  private readonly inbox: Message[] = [];
+  private wake = (): void => {};
+  private complaints = '';
+
+  static async start(options: Record<string, string>): Promise<Executor> {
+    const executor = new Executor(
+      fork(fixturePath('fencing-worker.mjs'), [JSON.stringify(options)], { execArgv: [], stdio: 'pipe' }),
+    );
+    await executor.next('ready');
+    return executor;
+  }
+
+  private constructor(readonly process: ChildProcess) {
+    process.on('message', (message) => {
+      this.inbox.push(message as Message);
+      this.wake();
+    });
+    process.stderr?.on('data', (chunk: Buffer) => {
+      this.complaints += chunk;
+    });
+    process.on('exit', () => this.wake());
+  }
+
+  send(message: object): void {
+    this.process.send(message);
+  }
+
+  unread(): readonly Message[] {
+    return this.inbox;
+  }
+
+  /** The next message of this event. What came before it goes unread. */
+  async next(event: string): Promise<Message> {
+    for (;;) {
+      const message = this.inbox.shift();
+      if (message?.event === event) return message;
+      if (message) continue;
+      if (this.process.exitCode !== null) throw new Error(`The executor ended: ${this.complaints}`);
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+      });
+    }
+  }
+
+  async kill(): Promise<void> {
+    const ended = new Promise((resolve) => this.process.once('exit', resolve));
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
+    this.process.kill('SIGKILL');
+    await ended;
+  }
+}

@@ -1,0 +1,122 @@
+import { context, run, sleep, type Workflow, workflow } from '../../src/index.js';
+import { delay } from '../../src/model/clock.js';
+import { SeededRandom } from '../../src/model/ids.js';
+import type { VirtualClock } from '../../src/testing/index.js';
+import type { Outcome, Program } from './programs.js';
+
+/** What the code of one execution saw: each operation that it called, and each result, in order. */
+export type Trace = string[];
+
+/**
+ * Runs programs as workflows and writes down what their code sees. One World watches all executions of a program,
+ * over all its crashes.
+ */
+export class World {
+  /** By workflow: the traces of its executions, oldest first. */
+  readonly traces = new Map<string, Trace[]>();
+  readonly violations: string[] = [];
+  /** Which launch this is: latencies differ between them, as they would in life. */
+  launches = 0;
+  clock!: VirtualClock;
+  latencySeed = 0;
+  private readonly committed = new Set<string>();
+
+  readonly root: Workflow<[Program], Outcome>;
+  readonly child: Workflow<[Program], unknown>;
+
+  constructor() {
+    this.root = workflow(
+      'root',
+      async (program: Program): Promise<Outcome> => settle(this.interpret(program, this.begin())),
+    );
+    this.child = workflow('child', async (program: Program): Promise<unknown> => this.interpret(program, this.begin()));
+  }
+
+  /** The step's checkpoint is in the database: its body must not begin any more. */
+  noteCommitted(workflowId: string, stepName: string): void {
+    this.committed.add(`${workflowId}/${stepName}`);
+  }
+
+  private begin(): Trace {
+    const { workflowId } = context();
+    const trace: Trace = [];
+    this.traces.set(workflowId, [...(this.traces.get(workflowId) ?? []), trace]);
+    return trace;
+  }
+
+  private async interpret(program: Program, trace: Trace): Promise<unknown> {
+    switch (program.op) {
+      case 'step':
+        return traced(trace, program.name, () => run(program.name, () => this.body(program.name, program.fails)));
+      case 'sleep':
+        return traced(trace, program.name, () => sleep(program.ms).then(() => program.name));
+      case 'sequence': {
+        const values: unknown[] = [];
+        for (const part of program.parts) values.push(await this.interpret(part, trace));
+        return values;
+      }
+      case 'try': {
+        const tried = await settle(this.interpret(program.body, trace));
+        if ('ok' in tried) return { tried: tried.ok };
+        return { caught: tried.error, handled: await this.interpret(program.handler, trace) };
+      }
+      case 'child':
+        return traced(trace, program.name, () => this.runChild(program.program, program.called));
+      case 'allSettled':
+        return Promise.all(program.parts.map((part) => settle(this.interpret(part, trace))));
+      default:
+        return combine(
+          program.op,
+          program.parts.map((part) => this.interpret(part, trace)),
+        );
+    }
+  }
+
+  private async runChild(program: Program, called: boolean): Promise<unknown> {
+    if (called) return this.child(program);
+    const handle = await this.child.start(program);
+    return handle.result();
+  }
+
+  private async body(name: string, fails: boolean): Promise<string> {
+    const { workflowId } = context();
+    if (this.committed.has(`${workflowId}/${name}`)) this.violations.push(`${name} began after its checkpoint`);
+    const random = new SeededRandom(`${this.latencySeed} ${this.launches} ${name}`);
+    const ms = Math.floor(random.number() * 4);
+    if (ms > 0) await delay(this.clock, ms);
+    if (fails) throw new Error(name);
+    return name;
+  }
+}
+
+function combine(op: 'all' | 'race' | 'any', branches: Promise<unknown>[]): Promise<unknown> {
+  if (op === 'all') return Promise.all(branches);
+  return op === 'race' ? Promise.race(branches) : Promise.any(branches);
+}
+
+async function traced(trace: Trace, name: string, operation: () => Promise<unknown>): Promise<unknown> {
+  trace.push(`calls ${name}`);
+  const outcome = await settle(operation());
+  trace.push(`${name}: ${JSON.stringify(outcome)}`);
+  if ('ok' in outcome) return outcome.ok;
+  throw toError(outcome.error);
+}
+
+async function settle(promise: Promise<unknown>): Promise<Outcome> {
+  try {
+    return { ok: await promise };
+  } catch (error) {
+    return { error: describe(error) };
+  }
+}
+
+/** Errors as plain JSON: a step's is its name, that of Promise.any the list of its errors. */
+function describe(error: unknown): unknown {
+  if (error instanceof AggregateError) return { any: error.errors.map(describe) };
+  return error instanceof Error ? error.message : String(error);
+}
+
+function toError(described: unknown): Error {
+  if (typeof described === 'string') return new Error(described);
+  return new AggregateError((described as { any: unknown[] }).any.map(toError));
+}

@@ -1,0 +1,172 @@
+import fc from 'fast-check';
+import { expect, it, onTestFinished } from 'vitest';
+import { isHoldfastError } from '../../src/index.js';
+import { type CrashPoint, type TestApp, testApp, VirtualClock } from '../../src/testing/index.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { tamper } from '../support/faults.js';
+import { report } from './child-process.js';
+import { type Trace, World } from './interpreter.js';
+import { allows } from './model.js';
+import { type Outcome, type Plan, type PlannedCrash, plans } from './programs.js';
+import { isCompleted, openRows, type RowReader } from './rows.js';
+
+const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
+/** A launch costs several times more on Postgres. HOLDFAST_FAULT_PROGRAMS=5000 makes a long night of it. */
+const programCounts = { sqlite: 300, postgres: 100 };
+
+describeBackends('random programs', (backend) => {
+  it('replay exactly, wherever they crash', async () => {
+    const programs = Number(process.env.HOLDFAST_FAULT_PROGRAMS ?? programCounts[backend.name]);
+    const store = await openStore(backend);
+    onTestFinished(store.rows.close);
+    const divergences: string[] = [];
+    let crashes = 0;
+    for (const [n, plan] of fc.sample(plans, { seed, numRuns: programs }).entries()) {
+      const trial = new Trial(store, `program-${n}`, plan);
+      const found = await trial.run();
+      crashes += trial.crashes;
+      if (found.length > 0) divergences.push(`program ${n}: ${found.join('; ')} ${JSON.stringify(plan)}`);
+    }
+    report(
+      `random programs (${backend.name}): ${programs} programs, ${crashes} crashes, ${divergences.length} diverged; ` +
+        `HOLDFAST_FAULT_SEED=${seed}`,
+    );
+    expect(divergences.map((each) => each.slice(0, 2000)).slice(0, 3)).toEqual([]);
+    // Every program crashed once; most must have crashed in their recovery too.
+    expect(crashes).toBeGreaterThan(programs * 1.5);
+  }, 240_000);
+});
+
+interface Store {
+  readonly database: string;
+  readonly rows: RowReader;
+}
+
+async function openStore(backend: Backend): Promise<Store> {
+  const database = await backend.newDatabase();
+  await (await testApp({ database, logger: silent, version: 'faults' })).stop();
+  return { database, rows: await openRows(database) };
+}
+
+/** Statements of a launch that finds nothing to do, and of one that recovers: crashes are wanted after those. */
+const idleLaunch = 4;
+const recoveringLaunch = 7;
+
+/** A point between the launch and the last statement. */
+function crashPoint({ at, phase }: PlannedCrash, launch: number, statements: number): CrashPoint {
+  return { statement: launch + 1 + Math.floor(at * Math.max(0, statements - launch - 1)), phase };
+}
+
+/** One program: counted, crashed, crashed in its recovery, finished, and replayed from its finished history. */
+class Trial {
+  crashes = 0;
+  /** The workflow that is crashed and replayed. */
+  private id = '';
+  private attempts = 0;
+  private readonly world = new World();
+  private readonly outcomes = new Map<string, Outcome[]>();
+
+  constructor(
+    private readonly store: Store,
+    private readonly name: string,
+    private readonly plan: Plan,
+  ) {
+    this.world.latencySeed = plan.latencySeed;
+  }
+
+  async run(): Promise<string[]> {
+    const [first, second] = this.plan.crashes;
+    const statements = await this.execute(`${this.name}-counted`);
+    let made = 0;
+    // With other latencies a run may make fewer statements: a fault that did not land is brought forward until it does.
+    for (let at = first.at; this.crashes === 0; at /= 2) {
+      this.id = `${this.name}-${this.attempts++}`;
+      made = await this.execute(this.id, crashPoint({ ...first, at }, idleLaunch, statements));
+    }
+    await this.noteCommitted();
+    await this.execute(this.id, crashPoint(second, recoveringLaunch, recoveringLaunch + statements - made));
+    await this.noteCommitted();
+    await this.execute(this.id);
+    await this.noteCommitted();
+    await this.unfinish();
+    await this.execute(this.id);
+    return [...this.world.violations, ...this.wrongOutcomes(), ...this.divergences()];
+  }
+
+  /** Launches, starts the program (or finds it there) and drives the clock until it has ended or crashed. */
+  private async execute(id: string, crashAt?: CrashPoint): Promise<number> {
+    const { world } = this;
+    world.launches++;
+    world.clock = new VirtualClock();
+    const t = await testApp({
+      database: this.store.database,
+      workflows: [world.root, world.child],
+      version: 'faults',
+      logger: silent,
+      clock: world.clock,
+      ...(crashAt && { crashAt }),
+    });
+    const outcome = await t.clock.runUntil(Promise.race([this.outcome(t, id), t.crashed]));
+    if (!outcome) this.crashes++;
+    else this.outcomes.set(id, [...(this.outcomes.get(id) ?? []), outcome]);
+    const statements = t.statements.length;
+    await t.crash();
+    return statements;
+  }
+
+  /** Never settles in an app that has crashed. */
+  private async outcome({ app }: TestApp, id: string): Promise<Outcome> {
+    try {
+      const handle = await this.world.root.with({ id, app }).start(this.plan.program);
+      return await handle.result();
+    } catch (error) {
+      if (isHoldfastError(error, 'APP_CLOSED') || isHoldfastError(error, 'NOT_LAUNCHED')) return new Promise(() => {});
+      return { error: `no outcome: ${error}` };
+    }
+  }
+
+  private async noteCommitted(): Promise<void> {
+    const { steps } = await this.store.rows.read(this.id);
+    for (const step of steps.filter(isCompleted)) {
+      this.world.noteCommitted(String(step.workflow_uuid), String(step.function_name));
+    }
+  }
+
+  /** Makes a finished workflow one that crashed just before its outcome was written. */
+  private async unfinish(): Promise<void> {
+    await tamper(
+      this.store.database,
+      `update workflow_status set status = 'PENDING', output = null, completed_at = null where workflow_uuid = '${this.id}'`,
+    );
+  }
+
+  private wrongOutcomes(): string[] {
+    const all = [...this.outcomes.values()].flat();
+    const own = new Set(this.outcomes.get(this.id)?.map((outcome) => JSON.stringify(outcome)));
+    return [
+      ...all
+        .filter((outcome) => !allows(this.plan.program, outcome))
+        .map((outcome) => `the model does not allow ${JSON.stringify(outcome)}`),
+      ...(own.size === 1 ? [] : [`the outcomes are ${[...own].join(' and ')}`]),
+    ];
+  }
+
+  /** Of any two executions of one workflow, one saw exactly what the other saw first. */
+  private divergences(): string[] {
+    const [finished, replayed] = this.world.traces.get(this.id)?.slice(-2) ?? [];
+    const cutShort =
+      finished?.length === replayed?.length ? [] : ['the replay of the finished history saw another end'];
+    const differing = [...this.world.traces].flatMap(([workflowId, traces]) => {
+      const longest = traces.reduce((a, b) => (b.length > a.length ? b : a));
+      return traces
+        .filter((trace) => firstDifference(trace, longest) !== undefined)
+        .map((trace) => `${workflowId} saw ${firstDifference(trace, longest)}`);
+    });
+    return [...cutShort, ...differing];
+  }
+}
+
+function firstDifference(trace: Trace, longest: Trace): string | undefined {
+  const at = trace.findIndex((event, i) => event !== longest[i]);
+  return at < 0 ? undefined : `"${trace[at]}" and "${longest[at]}" at event ${at}`;
+}

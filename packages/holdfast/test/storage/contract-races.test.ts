@@ -1,0 +1,104 @@
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { describeStorage, idsOf, newClaim, newStep, type Store, start, statuses } from './contract-support.js';
+
+/**
+ * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement
+ * under test waits for it, and commits then. SQLite has one writer at a time and none of these.
+ */
+describeStorage('two transactions at once', suite, ['postgres']);
+
+function suite(store: Store): void {
+  const table = store.table('workflow_status');
+  const claim = () =>
+    store.storage.workflows.claimPending({ ...newClaim(), executorIds: ['here'], exceptOwners: 'nobody.%' });
+
+  it('a cancel finds a child that its parent committed after the cancel had looked', async () => {
+    await start(store, 'root');
+    const parent = await transaction(store);
+    await parent.query(`select 1 from ${table} where workflow_uuid = 'root' for share`);
+    const cancelled = store.storage.workflows.cancel({ workflowIds: ['root'], reason: null, now: 2000 });
+    await waiting(store, 1);
+    await parent.query(
+      `insert into ${table} (workflow_uuid, status, name, parent_workflow_id, owner_xid, created_at, updated_at)
+       values ('child', 'PENDING', 'greet', 'root', 'x', 1, 1)`,
+    );
+    await parent.query('commit');
+    expect(await idsOf(cancelled)).toEqual(['child', 'root']);
+    expect(await statuses(store)).toEqual({ child: 'CANCELLED', root: 'CANCELLED' });
+  });
+
+  it('a claim waits for the last checkpoint of the dying owner, and sees it', async () => {
+    await start(store, 'a');
+    const owner = await transaction(store);
+    await owner.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
+    const claimed = claim();
+    await waiting(store, 1);
+    await owner.query(
+      `insert into ${store.table('operation_outputs')} (workflow_uuid, function_id, function_name) values ('a', 0, 'x')`,
+    );
+    await owner.query('commit');
+    expect(await claimed).toMatchObject([{ workflowId: 'a', owner: 'claim', attempts: 2 }]);
+    expect(await store.storage.steps.history(['a'])).toMatchObject([{ stepNumber: 0 }]);
+  });
+
+  it('a checkpoint that waits for a claim is fenced by it', async () => {
+    await start(store, 'a', 'b');
+    const claimer = await transaction(store);
+    await claimer.query(`update ${table} set owner_xid = 'new' where workflow_uuid = 'a'`);
+    const written = store.storage.steps.recordMany('app', [newStep('a', 0), newStep('b', 0)]);
+    await waiting(store, 1);
+    await claimer.query('commit');
+    expect(await written).toEqual(new Set(['0:b']));
+    expect(await store.storage.steps.history(['a'])).toEqual([]);
+  });
+
+  it('a claim leaves alone what ended, or was taken, while it waited, and takes others in its place', async () => {
+    await start(store, 'ended', 'taken', 'cancelled', 'left', 'later');
+    const other = await transaction(store);
+    await other.query(`update ${table} set status = 'SUCCESS' where workflow_uuid = 'ended'`);
+    await other.query(`update ${table} set executor_id = 'other', owner_xid = 'x' where workflow_uuid = 'taken'`);
+    await other.query(`update ${table} set status = 'CANCELLED' where workflow_uuid = 'cancelled'`);
+    const claimed = store.storage.workflows.claimPending({
+      ...newClaim({ limit: 1 }),
+      executorIds: ['here'],
+      exceptOwners: 'nobody.%',
+    });
+    await waiting(store, 1);
+    await other.query('commit');
+    expect(await idsOf(claimed)).toEqual(['left']);
+    expect(await statuses(store)).toMatchObject({ ended: 'SUCCESS', cancelled: 'CANCELLED' });
+  });
+
+  it('a claim from a queue does not wait for a row that another is taking', async () => {
+    await start(store, 'a', 'b');
+    const owned = ['a', 'b'].map((id) => ({ workflowId: id, owner: `owner of ${id}` }));
+    await store.storage.workflows.release({ owned, queueName: 'q', now: 3000 });
+    const other = await transaction(store);
+    await other.query(`select 1 from ${table} where workflow_uuid = 'a' for update`);
+    expect(await idsOf(store.storage.workflows.claimEnqueued({ ...newClaim(), queueName: 'q' }))).toEqual(['b']);
+    await other.query('rollback');
+  });
+
+  it('parallel checkpoints of one workflow do not wait for each other', async () => {
+    await start(store, 'a');
+    const other = await transaction(store);
+    await other.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
+    expect((await store.storage.steps.recordMany('app', [newStep('a', 0)])).size).toBe(1);
+    await other.query('rollback');
+  });
+}
+
+async function transaction(store: Store): Promise<pg.Client> {
+  const client = new pg.Client(store.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin');
+  return client;
+}
+
+/** Resolves when that many statements wait for a lock. */
+async function waiting(store: Store, count: number): Promise<void> {
+  const blocked = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(count);
+}
