@@ -94,7 +94,12 @@ async function showProof(proof) {
   if (proof.holds) {
     say('"ship" was begun twice. It had not finished when the process died, so nothing was on record, and a step runs');
     say('at least once until it is. Let such a step carry an idempotency key: world.mjs shows one.');
-  } else say(red(bold('The proof does not hold. Unless you changed workflows.mjs, that is a bug in Holdfast: please report it.')));
+  } else
+    say(
+      red(
+        bold('The proof does not hold. Unless you changed workflows.mjs, that is a bug in Holdfast: please report it.'),
+      ),
+    );
 }
 
 function readOn() {

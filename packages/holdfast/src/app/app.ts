@@ -6,6 +6,7 @@ import { workflowInternals } from '../engine/workflow.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { type Duration, parseDuration } from '../model/duration.js';
+import { checkName } from '../model/ids.js';
 import { checkKnownOptions } from '../model/options.js';
 import type { Recovery } from '../recovery/recovery.js';
 import { type AnyWorkflow, pickWorkflows } from './options.js';
@@ -49,6 +50,7 @@ export function createApp(parts: AppParts): App {
     recovery: {
       recover: (executorIds) => {
         engine.checkOpen();
+        for (const id of executorIds) checkName('An executor ID', id);
         return recovery.recover(executorIds);
       },
     },

@@ -6,7 +6,7 @@ import { type Clock, DatabaseClock } from '../model/clock.js';
 import { internalQueueWorker } from '../queues/internal-queue.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
-import { Recovery } from '../recovery/recovery.js';
+import { type FindDead, Recovery } from '../recovery/recovery.js';
 import { openStorage } from '../storage/open.js';
 import type { StatementProbe } from '../storage/probe.js';
 import type { Storage } from '../storage/storage.js';
@@ -80,7 +80,7 @@ async function assemble(
   internals: Internals,
 ): Promise<App> {
   const { clock } = engine;
-  const recovery = new Recovery(engine);
+  const recovery = new Recovery(engine, findDead(engine));
   const queue = internalQueueWorker(engine);
   const loops = [deadlineSweep(engine), cancellationWatch(engine)];
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, logger));
@@ -92,17 +92,17 @@ async function assemble(
   for (const loop of loops) loop.start();
   queue.start();
   queue.wake();
-  await recoverAtLaunch(engine, recovery);
+  await recovery.start();
   return app;
 }
 
-/** Work under this executor's own ID, and of dead processes on this host, is taken over before anything else. */
-function recoverAtLaunch(engine: Executions, recovery: Recovery): Promise<void> {
+/** Work under this executor's own ID (at launch), and of dead processes on this host, is free to take. */
+function findDead(engine: Executions): FindDead {
   const { version, writer } = engine;
-  return recovery.atLaunch(async () => {
+  return async (when) => {
     const pending = await engine.storage.workflows.pendingExecutors({ version, appName: writer.appName });
-    return pending.filter((id) => id === writer.executorId || isDeadHere(id));
-  });
+    return pending.filter((id) => (id === writer.executorId ? when === 'launch' : isDeadHere(id)));
+  };
 }
 
 async function abandon({ engine, queue, loops, recovery, registered }: AppParts): Promise<void> {

@@ -60,7 +60,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   if (version !== undefined) checkName('A version', version);
   if (executorId !== undefined) checkName('An executor ID', executorId);
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
-    if (typeof logger[method] !== 'function')
+    if (typeof logger?.[method] !== 'function')
       throw invalidOption('launch()', 'logger', logger, `an object with ${method}()`);
   }
   if (typeof migrate !== 'boolean') throw invalidOption('launch()', 'migrate', migrate, 'true or false');

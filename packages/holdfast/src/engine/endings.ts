@@ -59,5 +59,5 @@ export function stalledError(
 
 /** What to do about code that no longer matches a record, with the two side by side. */
 export function mismatchAdvice(diff: string | undefined): string {
-  return `Deploy the code that started it, or guard the change with patch(), then resume it; or fork it.\n${diff ?? ''}`;
+  return `Deploy the code that started it, or guard the change with patch(), then resume it.\n${diff ?? ''}`;
 }

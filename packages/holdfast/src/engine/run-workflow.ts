@@ -15,9 +15,10 @@ export async function runWorkflow(execution: Execution): Promise<void> {
   const result = args.ok ? await invoke(execution, args.value as unknown[]) : args;
   if (!execution.running) return;
   if (args.ok && execution.history?.reaches(execution.stepCount)) return stallUnasked(execution);
-  // No result is delivered from here on: steps that nobody awaited may still be under way.
+  // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
+  // off while a schema takes its time, a replay would not repeat.
   execution.close();
-  await settle(execution, result);
+  await settle(execution, await checkOutput(execution, result));
 }
 
 async function readArguments(execution: Execution): Promise<Result> {
@@ -43,11 +44,19 @@ async function invoke(execution: Execution, args: readonly unknown[]): Promise<R
   const { definition } = execution.facts;
   try {
     const fn = definition.fn as (...args: readonly unknown[]) => unknown;
-    const value = await enter({ execution, step: undefined }, () => fn(...args));
-    if (!definition.output) return { ok: true, value };
-    const checked = await definition.output['~standard'].validate(value);
+    return { ok: true, value: await enter({ execution, step: undefined }, () => fn(...args)) };
+  } catch (error) {
+    return { ok: false, error };
+  }
+}
+
+async function checkOutput(execution: Execution, result: Result): Promise<Result> {
+  const { name, output } = execution.facts.definition;
+  if (!output || !result.ok) return result;
+  try {
+    const checked = await output['~standard'].validate(result.value);
     if (!checked.issues) return { ok: true, value: checked.value };
-    return { ok: false, error: schemaError('INVALID_OUTPUT', `The output of "${definition.name}"`, checked.issues) };
+    return { ok: false, error: schemaError('INVALID_OUTPUT', `The output of "${name}"`, checked.issues) };
   } catch (error) {
     return { ok: false, error };
   }

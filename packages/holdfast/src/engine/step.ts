@@ -42,6 +42,7 @@ export function step<Args extends unknown[], Result>(
   fn: (...args: Args) => Result,
   options: StepOptions = {},
 ): (...args: Args) => Promise<Awaited<Result>> {
+  if (typeof fn !== 'function') throw invalidOption(`Step "${checkStepName(name)}"`, 'fn', fn, 'a function');
   const policy = stepPolicy(checkStepName(name), options);
   const defined = (...args: Args): Promise<Awaited<Result>> => {
     const scope = currentScope();

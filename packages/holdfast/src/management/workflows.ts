@@ -81,7 +81,11 @@ export function workflowOperations(engine: Engine, wakeQueue: () => void): Workf
       return Promise.all(inOrder.map((step) => toStepInfo(engine, step)));
     },
     handle: (workflowId) => createHandle(engine, checkName('A workflow ID', workflowId)),
-    cancel: (workflowIds) => engine.cancel(typeof workflowIds === 'string' ? [workflowIds] : workflowIds, null),
+    cancel: async (workflowIds) => {
+      const ids = Array.isArray(workflowIds) ? workflowIds : [workflowIds];
+      for (const id of ids) checkName('A workflow ID', id);
+      await engine.cancel(ids, null);
+    },
     resume: async (workflowId) => {
       checkName('A workflow ID', workflowId);
       const now = engine.clock.now();

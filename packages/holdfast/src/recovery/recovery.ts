@@ -10,9 +10,16 @@ const pageSize = 500;
 /** An unregistered function may be registered a moment later: it is looked for again after this long. */
 const retryMs = 1000;
 
+/** A process on this host may die at any time, or be dying just while its successor launches. */
+const lookAgainMs = 5000;
+
+/** Finds executors whose work is free to take. With `'launch'` also this executor's own ID: no predecessor uses it now. */
+export type FindDead = (when: 'launch' | 'later') => Promise<string[]>;
+
 /**
- * Takes over what executors have left PENDING: at launch those whose ID is ours or whose process on this host is dead,
- * on demand any that the caller knows to be dead. Only work of this application version is touched.
+ * Takes over what executors have left PENDING: at launch those whose ID is ours, then and from time to time those
+ * whose process on this host is dead, on demand any that the caller knows to be dead. Only work of this application
+ * version is touched.
  *
  * A workflow whose function is not registered is warned about and tried again each second; any other failure is
  * logged and the rest goes on. Recovery at launch is not over until it has succeeded: a database that fails in the
@@ -21,48 +28,54 @@ const retryMs = 1000;
 export class Recovery {
   /** Executors with work that could not be taken over yet. */
   private readonly waiting = new Set<string>();
-  private undiscovered: (() => Promise<string[]>) | undefined;
-  private readonly retry: Loop;
+  private launched = false;
+  private lookedAt = 0;
+  private readonly loop: Loop;
 
-  constructor(private readonly engine: Engine) {
+  constructor(
+    private readonly engine: Engine,
+    private readonly findDead: FindDead,
+  ) {
     const { clock, logger } = engine;
-    this.retry = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
+    this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
   }
 
-  /** Recovers the work of the executors that `discover` finds dead, now or as soon as the database allows. */
-  async atLaunch(discover: () => Promise<string[]>): Promise<void> {
-    this.undiscovered = discover;
-    this.retry.start();
-    await this.retry.runNow();
+  /** Recovers what it finds now, or as soon as the database allows, and keeps looking. */
+  async start(): Promise<void> {
+    this.loop.start();
+    await this.loop.runNow();
   }
 
   /** Recovers the work of these executors, which must be dead: a live one would be fenced off from its own work. */
   async recover(executorIds: readonly string[]): Promise<WorkflowHandle[]> {
     const handles = await this.claimAll(executorIds);
     await this.noteUnregistered(executorIds);
-    if (this.waiting.size > 0) this.retry.start();
     return handles;
   }
 
   /** Looks again at once, for instance because a workflow was registered. */
   wake(): void {
-    if (this.waiting.size > 0) this.retry.wake();
+    if (this.waiting.size > 0) this.loop.wake();
   }
 
   stop(): Promise<void> {
-    return this.retry.stop();
+    return this.loop.stop();
   }
 
   private async runOnce(): Promise<void> {
-    for (const id of (await this.undiscovered?.()) ?? []) this.waiting.add(id);
-    this.undiscovered = undefined;
+    await this.look();
     const executorIds = [...this.waiting];
-    if (executorIds.length > 0) {
-      const handles = await this.claimAll(executorIds);
-      if (handles.length > 0) this.engine.logger.info(`Recovering ${handles.length} unfinished workflows.`);
-      await this.noteUnregistered(executorIds);
-    }
-    if (this.waiting.size === 0) this.retry.pause();
+    if (executorIds.length === 0) return;
+    const handles = await this.claimAll(executorIds);
+    if (handles.length > 0) this.engine.logger.info(`Recovering ${handles.length} unfinished workflows.`);
+    await this.noteUnregistered(executorIds);
+  }
+
+  private async look(): Promise<void> {
+    const now = this.engine.clock.now();
+    if (this.launched && now - this.lookedAt < lookAgainMs) return;
+    for (const id of await this.findDead(this.launched ? 'later' : 'launch')) this.waiting.add(id);
+    [this.launched, this.lookedAt] = [true, now];
   }
 
   private async claimAll(executorIds: readonly string[]): Promise<WorkflowHandle[]> {

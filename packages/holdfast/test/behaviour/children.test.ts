@@ -61,7 +61,9 @@ describeBackends('child workflows', (backend) => {
       await probe.stop();
       children.length = 0;
       const t = await backend.testApp({ workflows: [parent, child], crashAt: { statement, phase } });
-      parent.with({ id: 'p' })().catch(() => {});
+      parent
+        .with({ id: 'p' })()
+        .catch(() => {});
       await t.crashed;
       const again = await t.restart();
       expect(await again.app.workflows.handle('p').result()).toBe('done');

@@ -155,7 +155,12 @@ describeBackends('P3 ownership', (backend) => {
     const b = await backend.testApp({ ...shared, executorId: 'b' });
     const taken = await Promise.all([a.app.recovery.recover(['dead']), b.app.recovery.recover(['dead'])]);
     await dead.clock.advance('1m');
-    expect(taken.flat().map(({ id }) => id).sort()).toEqual(ids.sort());
+    expect(
+      taken
+        .flat()
+        .map(({ id }) => id)
+        .sort(),
+    ).toEqual(ids.sort());
     expect(bodies).toBe(20);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { run, sleep, workflow } from '../../src/index.js';
+import { context, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, gate, overTime } from '../support/faults.js';
 
@@ -128,7 +128,6 @@ describeBackends('P4 outcomes', (backend) => {
   });
 
   it('completes a workflow that returns while steps of it still run, aborts their signal and drops their late results', async () => {
-    const { context } = await import('../../src/index.js');
     const late = gate<string>();
     let signal: AbortSignal | undefined;
     const wf = workflow('wf', async () => {

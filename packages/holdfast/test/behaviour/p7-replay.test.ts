@@ -161,7 +161,15 @@ describeBackends('P7 replay', (backend) => {
       log([...describe(aggregate), (aggregate as unknown as AggregateError).errors.map(describe)]);
     });
     expect(second).toEqual(first);
-    expect(first?.[0]).toMatchObject([false, 'Error', 'CardError', 'card', 'DECLINED', expect.any(String), 'RangeError: limit']);
+    expect(first?.[0]).toMatchObject([
+      false,
+      'Error',
+      'CardError',
+      'card',
+      'DECLINED',
+      expect.any(String),
+      'RangeError: limit',
+    ]);
   });
 
   it('gives a workflow the same input in the first run and in the replay, whatever the caller does to it', async () => {

@@ -18,7 +18,11 @@ describeBackends('recovery', (backend) => {
   it.each([0, 1, 3])('gives a workflow up that may be recovered %i times, one attempt later', async (most) => {
     let bodies = 0;
     const logger = recordingLogger();
-    const wf = workflow('wf', () => run('hang', () => (bodies++, forever())), { maxRecoveryAttempts: most });
+    const hang = () => {
+      bodies++;
+      return forever();
+    };
+    const wf = workflow('wf', () => run('hang', hang), { maxRecoveryAttempts: most });
     let t = await backend.testApp({ workflows: [wf], logger });
     const { id } = await wf.start();
     for (let recovery = 1; recovery <= most; recovery++) {

@@ -106,7 +106,7 @@ class Trial {
       clock: world.clock,
       ...(crashAt && { crashAt }),
     });
-    const outcome = await t.clock.runUntil(Promise.race([this.outcome(t, id), t.crashed]));
+    const outcome = await t.clock.runUntil(withWatchdog(Promise.race([this.outcome(t, id), t.crashed])));
     if (!outcome) this.crashes++;
     else this.outcomes.set(id, [...(this.outcomes.get(id) ?? []), outcome]);
     const statements = t.statements.length;
@@ -164,6 +164,15 @@ class Trial {
     });
     return [...cutShort, ...differing];
   }
+}
+
+/** A program takes milliseconds of real time; one that comes to nothing must not hide how the others fare. */
+async function withWatchdog<T>(promise: Promise<T>): Promise<T | Outcome> {
+  let timer: NodeJS.Timeout | undefined;
+  const hung = new Promise<Outcome>((resolve) => {
+    timer = setTimeout(() => resolve({ error: 'no outcome: it hangs' }), 10_000);
+  });
+  return Promise.race([promise, hung]).finally(() => clearTimeout(timer));
 }
 
 function firstDifference(trace: Trace, longest: Trace): string | undefined {

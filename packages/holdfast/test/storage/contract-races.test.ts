@@ -18,7 +18,7 @@ function suite(store: Store): void {
     const parent = await transaction(store);
     await parent.query(`select 1 from ${table} where workflow_uuid = 'root' for share`);
     const cancelled = store.storage.workflows.cancel({ workflowIds: ['root'], reason: null, now: 2000 });
-    await waiting(store, 1);
+    await waiting(store, "status = ''CANCELLED''");
     await parent.query(
       `insert into ${table} (workflow_uuid, status, name, parent_workflow_id, owner_xid, created_at, updated_at)
        values ('child', 'PENDING', 'greet', 'root', 'x', 1, 1)`,
@@ -33,7 +33,7 @@ function suite(store: Store): void {
     const owner = await transaction(store);
     await owner.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
     const claimed = claim();
-    await waiting(store, 1);
+    await waiting(store, 'with picked');
     await owner.query(
       `insert into ${store.table('operation_outputs')} (workflow_uuid, function_id, function_name) values ('a', 0, 'x')`,
     );
@@ -47,7 +47,7 @@ function suite(store: Store): void {
     const claimer = await transaction(store);
     await claimer.query(`update ${table} set owner_xid = 'new' where workflow_uuid = 'a'`);
     const written = store.storage.steps.recordMany('app', [newStep('a', 0), newStep('b', 0)]);
-    await waiting(store, 1);
+    await waiting(store, 'insert into');
     await claimer.query('commit');
     expect(await written).toEqual(new Set(['0:b']));
     expect(await store.storage.steps.history(['a'])).toEqual([]);
@@ -64,7 +64,7 @@ function suite(store: Store): void {
       executorIds: ['here'],
       exceptOwners: 'nobody.%',
     });
-    await waiting(store, 1);
+    await waiting(store, 'with picked');
     await other.query('commit');
     expect(await idsOf(claimed)).toEqual(['left']);
     expect(await statuses(store)).toMatchObject({ ended: 'SUCCESS', cancelled: 'CANCELLED' });
@@ -97,8 +97,9 @@ async function transaction(store: Store): Promise<pg.Client> {
   return client;
 }
 
-/** Resolves when that many statements wait for a lock. */
-async function waiting(store: Store, count: number): Promise<void> {
-  const blocked = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(count);
+/** Resolves when a statement with this piece of text waits for a lock. */
+async function waiting(store: Store, text: string): Promise<void> {
+  const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
+    and query like '%${text}%'`;
+  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
 }

@@ -42,6 +42,24 @@ describeStorage('versions', (store) => {
     expect((await versions.list('app'))[0]).toEqual({ name: 'v2', createdAt: 10, latestAt: 500 });
   });
 
+  it('leaves a version name to the app that has it: in the shared layout names are unique over all apps', async () => {
+    const { versions } = store.storage;
+    await versions.register({ name: 'v1', appName: 'app', now: 10 });
+    await versions.register({ name: 'v1', appName: 'other', now: 20 });
+    expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
+    expect(await names('other')).toEqual([]);
+  });
+
+  it('shows a version that was registered without an app, as DBOS did, to every app', async () => {
+    const { versions } = store.storage;
+    await store.sql(
+      `insert into ${store.table('application_versions')} (version_id, version_name, version_timestamp, created_at)
+       values ('1', 'old', 5, 5)`,
+    );
+    expect(await names('app')).toEqual(['old']);
+    expect(await versions.setLatest({ name: 'old', appName: 'other', now: 20 })).toBe(true);
+  });
+
   it('knows no version that was not registered, and none of another app', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'mine', appName: 'app', now: 10 });

@@ -115,6 +115,14 @@ describeStorage('workflows: start, finish, read', (store) => {
     expect(await workflows.get(['b'])).toMatchObject([{ output: '"result"', error: null }]);
   });
 
+  it('writes the outcome of the owner when a batch has one of a former owner too', async () => {
+    const { workflows } = store.storage;
+    await start(store, 'a');
+    const rows = [finished('a', { owner: 'former', output: 'wrong' }), finished('a', { output: 'right' })];
+    expect(await workflows.finishMany(rows)).toEqual(new Set(['a']));
+    expect(await workflows.get(['a'])).toMatchObject([{ output: 'right' }]);
+  });
+
   it('reads nothing for unknown IDs and for no IDs', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');

@@ -17,11 +17,7 @@ export interface PostgresOptions {
 
 /** One connection outside the pools, or a typed error that says what to check. */
 export async function connect(driver: typeof pg, options: PostgresOptions): Promise<pg.Client> {
-  const client = new driver.Client({
-    connectionString: options.url,
-    connectionTimeoutMillis: 10_000,
-    application_name: `holdfast ${options.applicationName}`.slice(0, 63),
-  });
+  const client = createClient(driver, options);
   client.on('error', (error) => options.logger.debug(`A connection to Postgres broke: ${error.message}`));
   try {
     await client.connect();
@@ -29,6 +25,23 @@ export async function connect(driver: typeof pg, options: PostgresOptions): Prom
   } catch (cause) {
     await client.end().catch(() => {});
     throw unreachable(options.url, cause);
+  }
+}
+
+function createClient(driver: typeof pg, options: PostgresOptions): pg.Client {
+  try {
+    return new driver.Client({
+      connectionString: options.url,
+      connectionTimeoutMillis: 10_000,
+      application_name: `holdfast ${options.applicationName}`.slice(0, 63),
+    });
+  } catch {
+    // What the driver threw has the whole URL in it, with the password.
+    throw new HoldfastError(
+      'DATABASE_URL_INVALID',
+      'The postgres:// URL cannot be parsed. Write it as "postgres://user:password@host:5432/name", with special ' +
+        'characters in user and password percent-encoded.',
+    );
   }
 }
 

@@ -1,0 +1,98 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { launch, workflow } from '../../src/index.js';
+import { silent } from '../support/backends.js';
+import { failure } from '../support/faults.js';
+
+// P8, of databases. Each of these has one backend only, or none.
+describe('P8 bad databases', () => {
+  let folder = '';
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'holdfast-bad-'));
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  const launchOn = (database: string) => failure(launch({ name: 'x', database, logger: silent }));
+
+  it.each(['mysql://localhost/x', 'shop.sqlite', 'sqlite:', 'http://', 'postgres:', ''])(
+    'refuses the URL %j and shows what one looks like',
+    async (url) => {
+      const error = await launchOn(url);
+      expect(error).toMatchObject({ code: 'DATABASE_URL_INVALID' });
+      expect(error.message).toMatch(/postgres:\/\/.*sqlite:/);
+    },
+  );
+
+  it.each(['postgres://user:secret@host:notaport/x', 'postgres://user:secret@[broken/x'])(
+    'refuses the malformed URL %j without showing its password',
+    async (url) => {
+      const error = await launchOn(url);
+      expect(error).toMatchObject({ code: 'DATABASE_URL_INVALID' });
+      expect(error.message).not.toContain('secret');
+    },
+  );
+
+  it('says that a server is unreachable, where, and what to check, without the password', async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    await new Promise((resolve) => server.close(resolve));
+    const error = await launchOn(`postgres://ada:secret@127.0.0.1:${port}/x`);
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
+    expect(error.message).toContain(`127.0.0.1:${port}`);
+    expect(error.message).toMatch(/Is the server running there/);
+    expect(error.message).not.toContain('secret');
+  });
+
+  it('says that the password is wrong', async () => {
+    const url = new URL(inject('postgresUrl'));
+    url.username = 'nobody_of_this_name';
+    url.password = 'wrong';
+    const error = await launchOn(url.toString());
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
+    expect(error.message).not.toContain('wrong@');
+  });
+
+  it('says that a file is no database and leaves it as it is', async () => {
+    const path = join(folder, 'letter.txt');
+    await writeFile(path, 'Dear Ada, this is not a database, and it must stay as it is.\n'.repeat(100));
+    const before = await readFile(path);
+    const error = await launchOn(`sqlite:${path}`);
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', details: { path } });
+    expect(error.message).toMatch(/SQLite database/);
+    expect(await readFile(path)).toEqual(before);
+  });
+
+  it('says that a database file is damaged', async () => {
+    const path = join(folder, 'damaged.sqlite');
+    const app = await launch({ name: 'x', database: `sqlite:${path}`, logger: silent });
+    await app.shutdown();
+    const bytes = await readFile(path);
+    bytes.fill(0xff, 100);
+    await writeFile(path, bytes);
+    const error = await launchOn(`sqlite:${path}`);
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
+    expect(error.message).toContain(path);
+  });
+
+  it('says that a folder is missing, or that the path is a folder, and creates nothing', async () => {
+    const missing = await launchOn(`sqlite:${join(folder, 'no', 'such', 'folder', 'x.sqlite')}`);
+    expect(missing).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
+    expect(missing.message).toMatch(/folder exists/);
+    await mkdir(join(folder, 'a folder'));
+    expect(await launchOn(`sqlite:${join(folder, 'a folder')}`)).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
+    expect(await readdir(join(folder, 'a folder'))).toEqual([]);
+  });
+
+  it('leaves a workflow callable after a launch that failed', async () => {
+    const wf = workflow('wf', async () => 1);
+    await failure(launch({ name: 'x', database: 'sqlite:/no/such/folder/x', workflows: [wf], logger: silent }));
+    expect(await failure(wf())).toMatchObject({ code: 'NOT_LAUNCHED' });
+    const app = await launch({ name: 'x', database: 'sqlite::memory:', workflows: [wf], logger: silent });
+    expect(await wf()).toBe(1);
+    await app.shutdown();
+  });
+});

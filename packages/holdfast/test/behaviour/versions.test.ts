@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, overTime, recordingLogger, tamper } from '../support/faults.js';
+
+describeBackends('versions', (backend) => {
+  const greet = () => workflow('greet', async (name: string) => `Hello ${name}`);
+  const changedGreet = () => workflow('greet', async (name: string) => `Good morning ${name}`);
+  const other = () => workflow('other', async () => 1);
+
+  async function versionOf(...workflows: ReturnType<typeof other | typeof greet>[]): Promise<string> {
+    const t = await backend.testApp({ workflows });
+    return t.app.version;
+  }
+
+  it('are the same for the same source, in any order', async () => {
+    const version = await versionOf(greet(), other());
+    expect(version).toMatch(/^[0-9a-f]{32}$/);
+    expect(await versionOf(other(), greet())).toBe(version);
+  });
+
+  it('differ when a workflow changed, was renamed, added or removed', async () => {
+    const all = [
+      await versionOf(greet(), other()),
+      await versionOf(changedGreet(), other()),
+      await versionOf(
+        greet(),
+        workflow('renamed', async () => 1),
+      ),
+      await versionOf(greet()),
+    ];
+    expect(new Set(all).size).toBe(4);
+  });
+
+  it('depend on the workflows only, not on the library, the app name, the database or the process', async () => {
+    // Nothing but name and source goes in: a database of workflows must outlive an upgrade of the library.
+    const source = async (n: number) => n + 1;
+    const expected = createHash('sha256').update(`frozen\0${source.toString()}\0`).digest('hex').slice(0, 32);
+    const t = await backend.testApp({ workflows: [workflow('frozen', source)], name: 'another name', executorId: 'e' });
+    expect(t.app.version).toBe(expected);
+  });
+
+  it('are written into application_versions, once each, and the newest is the latest', async () => {
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, version: 'one' });
+    await t.clock.advance('1m');
+    const two = await t.restart({ version: 'two' });
+    await two.clock.advance('1m');
+    const twoAgain = await two.restart({ version: 'two' });
+    expect((await twoAgain.app.versions.list()).map(({ name }) => name)).toEqual(['two', 'one']);
+    expect(await twoAgain.app.versions.latest()).toMatchObject({ name: 'two' });
+    const rows = await tamper(database, 'select version_name from application_versions order by version_timestamp');
+    expect(rows.map((row) => row.version_name)).toEqual(['one', 'two']);
+  });
+
+  it('that are not the latest are warned about at launch, until they are made the latest', async () => {
+    const logger = recordingLogger();
+    const t = await backend.testApp({ version: 'one', logger });
+    await t.clock.advance('1m');
+    const two = await t.restart({ version: 'two' });
+    expect(logger.matching(/latest/)).toEqual([]);
+    const one = await two.restart({ version: 'one' });
+    expect(logger.matching(/latest/)).toHaveLength(1);
+    expect(logger.matching(/latest/)[0]).toMatch(/"one".*"two" is the latest.*setLatest/s);
+    await one.app.versions.setLatest('one');
+    expect(await one.app.versions.latest()).toMatchObject({ name: 'one' });
+    await one.restart({ version: 'one' });
+    expect(logger.matching(/latest/)).toHaveLength(1);
+    expect(await failure(two.restart().then(({ app }) => app.versions.setLatest('tow')))).toMatchObject({
+      code: 'INVALID_NAME',
+      message: expect.stringContaining('Did you mean "two"?'),
+    });
+  });
+
+  it('recover only their own work; that of another version waits for it', async () => {
+    const make = () =>
+      workflow('wf', async () => {
+        await sleep('1h');
+        return 'done';
+      });
+    const old = make();
+    const t = await backend.testApp({ workflows: [old], version: 'old' });
+    const { id } = await old.start();
+    await t.clock.advance('1m');
+    const newer = await t.restart({ workflows: [make()], version: 'new' });
+    await newer.app.recovery.recover(['test']);
+    await newer.clock.advance('2h');
+    expect(await newer.app.workflows.get(id)).toMatchObject({ status: 'PENDING', version: 'old', attempts: 1 });
+    const back = await newer.restart({ workflows: [old], version: 'old' });
+    expect(await back.app.workflows.handle(id).result()).toBe('done');
+  });
+
+  it('dequeue only their own work after a hand-over', async () => {
+    const wf = workflow('wf', async () => {
+      await sleep('3m');
+      return 'done';
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [wf], database, version: 'old' });
+    const { id } = await wf.start();
+    await t.clock.advance('1m');
+    await t.app.shutdown();
+    const shared = { workflows: [wf], database, clock: t.clock };
+    const newer = await backend.testApp({ ...shared, version: 'new', executorId: 'newer' });
+    await newer.clock.advance('1m');
+    expect(await newer.app.workflows.get(id)).toMatchObject({ status: 'ENQUEUED', attempts: 0 });
+    const older = await backend.testApp({ ...shared, version: 'old', executorId: 'older' });
+    expect(await overTime(t.clock, older.app.workflows.handle(id).result()).toBe('done');
+  });
+});

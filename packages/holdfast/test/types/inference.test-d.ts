@@ -1,0 +1,139 @@
+import { expectTypeOf } from 'vitest';
+import {
+  type App,
+  type Duration,
+  type Invocation,
+  type LaunchOptions,
+  launch,
+  now,
+  patch,
+  random,
+  run,
+  sleep,
+  step,
+  uuid,
+  type Workflow,
+  type WorkflowHandle,
+  type WorkflowInfo,
+  workflow,
+} from '../../src/index.js';
+import { testApp, type VirtualClock } from '../../src/testing/index.js';
+
+/**
+ * What the compiler infers for users. Nothing here is run: `npm run check` compiles it, and an expectation that does not
+ * hold, or a line marked as an error that is none, is a type error.
+ */
+
+interface Order {
+  readonly id: string;
+  readonly cents: number;
+}
+interface Receipt {
+  readonly number: number;
+}
+declare const order: Order;
+
+export async function steps(): Promise<void> {
+  const charge = step(
+    'charge',
+    async (given: Order, note?: string): Promise<Receipt> => ({ number: given.cents, ...(note && {}) }),
+  );
+  expectTypeOf(charge).parameters.toEqualTypeOf<[given: Order, note?: string | undefined]>();
+  expectTypeOf(charge).returns.toEqualTypeOf<Promise<Receipt>>();
+
+  // A step's promise is not nested, and a synchronous step is a promise like any other.
+  const count = step('count', (items: readonly string[]) => items.length);
+  expectTypeOf(count).returns.toEqualTypeOf<Promise<number>>();
+  expectTypeOf(await run('inline', async () => 'text')).toEqualTypeOf<string>();
+  expectTypeOf(await run('inline', () => 1, { retries: 3, timeout: '5s' })).toEqualTypeOf<number>();
+  expectTypeOf(await run('nothing', () => {})).toEqualTypeOf<void>();
+
+  // @ts-expect-error: an order is missing
+  void charge();
+  // @ts-expect-error: not an order
+  void charge('order-7');
+  // @ts-expect-error: no such option
+  step('charge', async () => {}, { retry: 3 });
+  // @ts-expect-error: max is required
+  step('charge', async () => {}, { retries: { factor: 2 } });
+}
+
+export async function workflows(): Promise<void> {
+  const checkout = workflow('checkout', async (given: Order, gift?: boolean): Promise<Receipt> => {
+    return { number: gift ? 0 : given.cents };
+  });
+  expectTypeOf(checkout).toEqualTypeOf<Workflow<[given: Order, gift?: boolean | undefined], Receipt>>();
+  expectTypeOf(await checkout(order)).toEqualTypeOf<Receipt>();
+  expectTypeOf(await checkout.start(order, true)).toEqualTypeOf<WorkflowHandle<Receipt>>();
+  expectTypeOf(checkout.workflowName).toEqualTypeOf<string>();
+
+  const nothing = workflow('nothing', async () => {});
+  expectTypeOf(await nothing()).toEqualTypeOf<void>();
+
+  // @ts-expect-error: an order is missing
+  void checkout();
+  // @ts-expect-error: not a boolean
+  void checkout.start(order, 'gift');
+  // @ts-expect-error: the result is a receipt
+  const wrong: string = await checkout(order);
+  // @ts-expect-error: no such option
+  workflow('checkout', async () => {}, { timeOut: '1h' });
+  return void wrong;
+}
+
+export async function startOptions(): Promise<void> {
+  const checkout = workflow('checkout', async (given: Order): Promise<Receipt> => ({ number: given.cents }));
+  const prepared = checkout.with({ id: 'order-7', timeout: '1h', attributes: { country: 'PT' }, roles: ['clerk'] });
+  expectTypeOf(prepared).toEqualTypeOf<Invocation<[given: Order], Receipt>>();
+  expectTypeOf(await prepared(order)).toEqualTypeOf<Receipt>();
+  void checkout.with({ timeout: null }).start(order);
+
+  // @ts-expect-error: an ID is a text
+  checkout.with({ id: 7 });
+  // @ts-expect-error: no such option
+  checkout.with({ idempotencyKey: 'order-7' });
+  // @ts-expect-error: still an order
+  void prepared('order-7');
+  // @ts-expect-error: what is prepared has options already
+  prepared.with({});
+}
+
+export async function handles(app: App): Promise<void> {
+  const checkout = workflow('checkout', async (given: Order): Promise<Receipt> => ({ number: given.cents }));
+  const handle = await checkout.start(order);
+  expectTypeOf(await handle.result()).toEqualTypeOf<Receipt>();
+  expectTypeOf(await handle.result({ timeout: '5s' })).toEqualTypeOf<Receipt>();
+  expectTypeOf(await handle.status()).toEqualTypeOf<WorkflowInfo>();
+  expectTypeOf(handle.id).toEqualTypeOf<string>();
+
+  // From an ID alone nothing is known of the result, unless the caller says so.
+  expectTypeOf(await app.workflows.handle('order-7').result()).toEqualTypeOf<unknown>();
+  expectTypeOf(await app.workflows.handle<Receipt>('order-7').result()).toEqualTypeOf<Receipt>();
+  expectTypeOf(await app.workflows.resume<Receipt>('order-7')).toEqualTypeOf<WorkflowHandle<Receipt>>();
+  expectTypeOf(await app.workflows.get('order-7')).toEqualTypeOf<WorkflowInfo | undefined>();
+  // @ts-expect-error: no such status
+  void app.workflows.list({ status: 'DONE' });
+}
+
+export async function insideAWorkflow(): Promise<void> {
+  expectTypeOf(await sleep('3 days')).toEqualTypeOf<void>();
+  expectTypeOf(await patch('name')).toEqualTypeOf<boolean>();
+  expectTypeOf([now(), random(), uuid()] as const).toEqualTypeOf<readonly [Date, number, string]>();
+  expectTypeOf<Duration>().toEqualTypeOf<number | string>();
+}
+
+export async function launching(): Promise<void> {
+  const one = workflow('one', async (given: Order) => given.id);
+  const two = workflow('two', () => 2);
+  expectTypeOf(await launch({ name: 'shop', workflows: [one, two] })).toEqualTypeOf<App>();
+  // What `import * as workflows` gives: other exports are passed over.
+  void launch({ name: 'shop', workflows: { one, two, helper: () => {}, limit: 3 } });
+  void launch({ name: 'shop', database: process.env.DATABASE_URL });
+  expectTypeOf((await testApp({ workflows: [one] })).clock).toEqualTypeOf<VirtualClock>();
+  expectTypeOf<LaunchOptions>().toHaveProperty('name');
+
+  // @ts-expect-error: a name is required
+  void launch({ workflows: [one] });
+  // @ts-expect-error: a plain function is no workflow
+  void launch({ name: 'shop', workflows: [async () => 1] });
+}
