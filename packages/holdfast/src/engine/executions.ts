@@ -96,7 +96,9 @@ export class Executions implements Engine {
 
   finished(ending: Ending, owner: string): void {
     const execution = this.running.get(ending.workflowId);
-    if (execution?.facts.owner === owner) this.drop(execution);
+    // A newer execution here means that this outcome was another's to write after all.
+    if (execution?.facts.owner !== owner) return;
+    this.drop(execution);
     this.outcomes.settle(ending);
   }
 

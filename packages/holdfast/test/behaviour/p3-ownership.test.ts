@@ -68,6 +68,26 @@ describeBackends('P3 ownership', (backend) => {
     expect(info).toMatchObject({ status: 'SUCCESS', output: 'by the second', executorId: 'second', attempts: 2 });
   });
 
+  it('keeps the late result of a fenced execution out while the new owner is still in that step', async () => {
+    const held = { first: gate<string>(), second: gate<string>() };
+    const wf = workflow('wf', async () => {
+      const who = context().executorId as 'first' | 'second';
+      return run('draw', () => held[who].promise);
+    });
+    const database = await backend.newDatabase();
+    const first = await backend.testApp({ workflows: [wf], database, executorId: 'first' });
+    const local = (await wf.with({ id: 'x' }).start()).result();
+    await first.clock.advance(0);
+    const second = await backend.testApp({ workflows: [wf], database, clock: first.clock, executorId: 'second' });
+    await second.app.recovery.recover(['first']);
+    held.first.open('by the first, too late');
+    await first.clock.advance('1m');
+    expect(await second.app.workflows.steps('x')).toEqual([]);
+    held.second.open('by the second');
+    expect(await overTime(first.clock, local)).toBe('by the second');
+    expect(await second.app.workflows.steps('x')).toMatchObject([{ name: 'draw', output: 'by the second' }]);
+  });
+
   it('gives a handle in the fenced process the result of the execution that counts', async () => {
     const { late, local, first } = await takeOver();
     late.open('by the first, too late');

@@ -99,6 +99,33 @@ describeBackends('P7 replay', (backend) => {
     expect(second).toEqual(first);
   });
 
+  it('takes a rejection that the code picks up late, in the first run and in the replay, without calling it unhandled', async () => {
+    // Vitest fails the run at an unhandled rejection.
+    const { first, second } = await replay(async (log) => {
+      const failing = run('fails', () => Promise.reject(new Error('picked up late')));
+      await run('another', () => {});
+      await sleep('1h');
+      log((await failure(failing)).message);
+    });
+    expect(first?.[0]).toBe('picked up late');
+    expect(second).toEqual(first);
+  });
+
+  it('lets the code between two results run to its end before the next one arrives', async () => {
+    const { first, second } = await replay(async (log) => {
+      // The first branch has a long way from its result to its next step, the second one none: if both results arrived
+      // in one turn of the event loop, the second would overtake, and the two would swap their next steps.
+      const roundabout = run('a', () => {}).then(async () => {
+        for (let hop = 0; hop < 20; hop++) await null;
+        log(await run('after a', () => 'a'));
+      });
+      const direct = run('b', () => {}).then(async () => log(await run('after b', () => 'b')));
+      await Promise.all([roundabout, direct]);
+    });
+    expect(first?.slice(0, 2)).toEqual(['a', 'b']);
+    expect(second).toEqual(first);
+  });
+
   it('gives the same time, random numbers and UUIDs in a replay', async () => {
     const { first, second } = await replay(async (log) => {
       log([now().getTime(), random(), uuid()]);

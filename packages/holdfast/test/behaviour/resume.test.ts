@@ -99,7 +99,7 @@ describeBackends('resume', (backend) => {
     await handle.cancel();
     await t.app.workflows.resume(handle.id);
     const again = await t.restart();
-    expect(await overTime(again.clock, again.app.workflows.handle(handle.id).result()).toBe('done');
+    expect(await overTime(again.clock, again.app.workflows.handle(handle.id).result())).toBe('done');
   });
 
   it('of a running workflow changes nothing, and of an unknown one is WORKFLOW_NOT_FOUND', async () => {

@@ -106,6 +106,6 @@ describeBackends('versions', (backend) => {
     await newer.clock.advance('1m');
     expect(await newer.app.workflows.get(id)).toMatchObject({ status: 'ENQUEUED', attempts: 0 });
     const older = await backend.testApp({ ...shared, version: 'old', executorId: 'older' });
-    expect(await overTime(t.clock, older.app.workflows.handle(id).result()).toBe('done');
+    expect(await overTime(t.clock, older.app.workflows.handle(id).result())).toBe('done');
   });
 });

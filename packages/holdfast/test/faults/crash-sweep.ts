@@ -155,7 +155,7 @@ export function everyPoint(statements: number): CrashPoint[] {
   );
 }
 
-export function describeCase({ workflow, points }: CrashCase): string {
+function describeCase({ workflow, points }: CrashCase): string {
   return `${workflow} killed at ${points.map(({ statement, phase }) => `${statement}:${phase}`).join(' and ')}`;
 }
 

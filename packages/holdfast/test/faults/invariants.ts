@@ -68,7 +68,7 @@ export const observersAgree: Check = ({ workflows, entries }) => {
     });
 };
 
-export const everyCheck: readonly Check[] = [
+const everyCheck: readonly Check[] = [
   atMostOneCheckpoint,
   outcomesStay,
   ackedStartsEnd,
@@ -81,7 +81,7 @@ export function violations(evidence: Evidence): string[] {
 }
 
 /** The form in which observers write a result into the ledger. Fixtures of these tests return plain JSON only. */
-export function recordedResult(workflow: Row): string {
+function recordedResult(workflow: Row): string {
   const { status, output, error } = workflow;
   const text = status === 'SUCCESS' ? output : error;
   const value = text === null ? null : (JSON.parse(String(text)) as { json?: unknown }).json;

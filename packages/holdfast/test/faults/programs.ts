@@ -10,7 +10,7 @@ export type Program =
   | { readonly op: 'try'; readonly body: Program; readonly handler: Program }
   | { readonly op: 'child'; readonly name: string; readonly called: boolean; readonly program: Program };
 
-export type Combinator = 'all' | 'race' | 'any' | 'allSettled';
+type Combinator = 'all' | 'race' | 'any' | 'allSettled';
 
 /** What a program came to. Values and errors are plain JSON: see interpreter.ts. */
 export type Outcome = { readonly ok: unknown } | { readonly error: unknown };

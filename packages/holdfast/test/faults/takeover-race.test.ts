@@ -3,7 +3,7 @@ import { context, run, workflow } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { gate } from '../support/faults.js';
+import { gate, tamper } from '../support/faults.js';
 import { report } from './child-process.js';
 
 const rounds = 200;
@@ -30,6 +30,16 @@ describeBackends('a step commit that races a takeover', (backend) => {
   });
 });
 
+/**
+ * Keeps the statement that records the step open for a few milliseconds after it has checked its ownership: time for a
+ * takeover to slip in, were it not for the lock that the check takes.
+ */
+const slowCheckpoints =
+  'create function linger() returns trigger language plpgsql as ' +
+  "'begin perform pg_sleep(0.004); return new; end'; " +
+  'create trigger linger before insert on operation_outputs for each row ' +
+  "when (new.function_name = 'step') execute function linger()";
+
 /** Two executors in this process on one database. The old one holds a step open until its race begins. */
 async function takeoverRace(backend: Backend) {
   const held = new Map<string, ReturnType<typeof gate>>();
@@ -55,6 +65,7 @@ async function takeoverRace(backend: Backend) {
   const common = { database: await backend.newDatabase(), workflows: [contested], clock: new VirtualClock() };
   const old = await backend.testApp({ ...common, executorId: 'old' });
   const next = await backend.testApp({ ...common, executorId: 'new' });
+  if (backend.name === 'postgres') await tamper(common.database, slowCheckpoints);
 
   return async (id: string, first: 'commit' | 'takeover', turns: number): Promise<Winner> => {
     held.set(id, gate());

@@ -39,6 +39,14 @@ describeBackends(
       await app.shutdown();
       expect(await tamper(database, 'select status from workflow_status')).toEqual([{ status: 'SUCCESS' }]);
     });
+
+    it('creates nothing with migrate: false', async () => {
+      const database = await backend.newDatabase();
+      await dropDatabase(database);
+      const options = { name: 'test', database, migrate: false, logger: silent };
+      await expect(launch(options)).rejects.toMatchObject({ code: 'DATABASE_MISSING' });
+      await expect(launch(options)).rejects.toMatchObject({ code: 'DATABASE_MISSING' });
+    });
   },
   ['postgres'],
 );

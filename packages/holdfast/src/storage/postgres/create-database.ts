@@ -33,12 +33,16 @@ export async function ensureDatabase(url: string, connect: (url: string) => Prom
       await client.end().catch(() => {});
     }
   }
-  throw new HoldfastError(
+  throw missingDatabase(url, `could not be created: ${describeError(reason)}`, reason);
+}
+
+export function missingDatabase(url: string, why: string, cause: unknown): HoldfastError {
+  const name = databaseName(url);
+  return new HoldfastError(
     'DATABASE_MISSING',
-    `The database "${name}" does not exist and could not be created: ` +
-      `${describeError(reason)}. ` +
+    `The database "${name}" does not exist and ${why}. ` +
       `Create it (\`createdb ${name}\`), or give the role of the URL the right to (\`alter role ... createdb\`).`,
-    { details: { database: name }, cause: reason },
+    { details: { database: name }, cause },
   );
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from '../../model/logger.js';
 import type { BatchStatement, Database, Dialect, Failure, Row, Statement } from '../database.js';
 import type { StatementProbe } from '../probe.js';
 import { connect, type PostgresOptions } from './connect.js';
-import { ensureDatabase } from './create-database.js';
+import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, sqlState } from './failures.js';
 import { migratePostgres } from './migrate.js';
@@ -32,6 +32,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const driver = await loadDriver();
   const first = await connect(driver, options).catch(async (error) => {
     if (sqlState((error as Error).cause) !== '3D000') throw error;
+    if (!options.migrate) throw missingDatabase(options.url, '`migrate: false` creates nothing', error);
     await ensureDatabase(options.url, (url) => connect(driver, { ...options, url }));
     return connect(driver, options);
   });
