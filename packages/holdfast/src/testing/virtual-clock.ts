@@ -58,15 +58,22 @@ export class VirtualClock implements Clock {
       if (!pending) return promise;
       const next = this.next();
       if (next !== undefined) await this.moveTo(next);
+      else await this.beat();
     }
   }
 
-  private next(): number | undefined {
+  private next(background = false): number | undefined {
     let earliest: number | undefined;
     for (const alarm of this.alarms) {
-      if (!alarm.background && (earliest === undefined || alarm.at < earliest)) earliest = alarm.at;
+      if (alarm.background === background && (earliest === undefined || alarm.at < earliest)) earliest = alarm.at;
     }
     return earliest;
+  }
+
+  /** Only services wait for the clock, perhaps for another process, or a step waits for the world: give them time. */
+  private async beat(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    await this.moveTo(this.next(true) ?? this.current);
   }
 
   private async moveTo(instant: number): Promise<void> {

@@ -8,7 +8,7 @@ const greet = workflow('greet', () => run('compose', () => 'hello'));
 
 describeBackends('launch with migrate: false', (backend) => {
   it('refuses an empty database, and leaves it empty', async () => {
-    const database = await backend.newDatabase();
+    const database = await backend.emptyDatabase();
     const options = { name: 'test', database, workflows: [greet], logger: silent };
     await expect(launch({ ...options, migrate: false })).rejects.toMatchObject({ code: 'MIGRATION_REQUIRED' });
     const tables = {
@@ -19,7 +19,7 @@ describeBackends('launch with migrate: false', (backend) => {
   });
 
   it('runs on a database that another launch has migrated', async () => {
-    const database = await backend.newDatabase();
+    const database = await backend.emptyDatabase();
     const options = { name: 'test', database, workflows: [greet], logger: silent };
     await (await launch(options)).shutdown();
     const app = await launch({ ...options, migrate: false });
@@ -32,7 +32,7 @@ describeBackends(
   'launch on a missing database',
   (backend) => {
     it('creates it, and runs', async () => {
-      const database = await backend.newDatabase();
+      const database = await backend.emptyDatabase();
       await dropDatabase(database);
       const app = await launch({ name: 'test', database, workflows: [greet], logger: silent });
       expect(await greet()).toBe('hello');
@@ -41,7 +41,7 @@ describeBackends(
     });
 
     it('creates nothing with migrate: false', async () => {
-      const database = await backend.newDatabase();
+      const database = await backend.emptyDatabase();
       await dropDatabase(database);
       const options = { name: 'test', database, migrate: false, logger: silent };
       await expect(launch(options)).rejects.toMatchObject({ code: 'DATABASE_MISSING' });

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -8,8 +8,10 @@ import { type TestApp, type TestAppOptions, testApp } from '../../src/testing/in
 /** One of the two databases, with a fresh store for every test that asks for one. */
 export interface Backend {
   readonly name: 'sqlite' | 'postgres';
-  /** URL of a store that is new and empty for each call, and removed after the test file. */
+  /** URL of a store that is new for each call, migrated, without a row, and removed after the test file. */
   newDatabase(): Promise<string>;
+  /** The same, but with nothing in it at all. */
+  emptyDatabase(): Promise<string>;
   /** A test app on a new database (or the one given); it is stopped after the test, and so are its restarts. */
   testApp(options?: TestAppOptions): Promise<TestApp>;
 }
@@ -33,9 +35,10 @@ export function describeBackends(
       afterAll(stores.close);
       suite({
         name,
-        newDatabase: stores.create,
+        newDatabase: () => stores.create('migrated'),
+        emptyDatabase: () => stores.create('empty'),
         testApp: async (options = {}) => {
-          const database = options.database ?? (await stores.create());
+          const database = options.database ?? (await stores.create('migrated'));
           return track(await testApp({ logger: silent, ...options, database }), started);
         },
       });
@@ -52,7 +55,7 @@ export const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 interface Stores {
   open(): Promise<void>;
-  create(): Promise<string>;
+  create(content: 'migrated' | 'empty'): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -63,7 +66,11 @@ function sqliteStores(): Stores {
     open: async () => {
       folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'));
     },
-    create: async () => `sqlite:${join(folder, `${created++}.sqlite`)}`,
+    create: async (content) => {
+      const path = join(folder, `${created++}.sqlite`);
+      if (content === 'migrated') await copyFile(inject('sqliteTemplate'), path);
+      return `sqlite:${path}`;
+    },
     close: () => rm(folder, { recursive: true, force: true }),
   };
 }
@@ -76,9 +83,10 @@ function postgresStores(): Stores {
       admin = new pg.Client(inject('postgresUrl'));
       await admin.connect();
     },
-    create: async () => {
+    create: async (content) => {
       const name = `t${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
-      await admin.query(`create database ${name}`);
+      const template = content === 'migrated' ? inject('postgresTemplate') : 'template1';
+      await admin.query(`create database ${name} template ${template}`);
       created.push(name);
       const url = new URL(inject('postgresUrl'));
       url.pathname = `/${name}`;
