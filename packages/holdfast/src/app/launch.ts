@@ -88,6 +88,7 @@ async function assemble(
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   await registerVersion(engine);
+  await warnOfOtherVersions(engine);
   app.register(...workflows);
   for (const loop of loops) loop.start();
   queue.start();
@@ -120,6 +121,19 @@ async function registerVersion(engine: Executions): Promise<void> {
     logger.warn(
       `This process runs version "${version}" of "${writer.appName}", but "${latest.name}" is the latest. ` +
         'New scheduled and unversioned work goes to the latest; app.versions.setLatest() changes which one that is.',
+    );
+  }
+}
+
+/** A changed workflow is a new version, and what the old one left unfinished waits for it: silently, but for this. */
+async function warnOfOtherVersions(engine: Executions): Promise<void> {
+  const { storage, version, writer, logger } = engine;
+  const others = await storage.workflows.pendingOfOtherVersions({ version, appName: writer.appName });
+  for (const other of others) {
+    logger.warn(
+      `${other.count} unfinished ${other.count === 1 ? 'workflow belongs' : 'workflows belong'} to version ` +
+        `"${other.version}" and will not run in this process, which is version "${version}". A process with that code ` +
+        `goes on with such work; so does this code under launch({ version: '${other.version}' }), if its steps still match.`,
     );
   }
 }

@@ -1,11 +1,51 @@
 import type { StepRecord, WorkflowRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
 
+/** How long a claim whose answer was lost is looked for: its statement may still have been waiting for a lock. */
+const uncertainMs = 60_000;
+
+/**
+ * Takes work from the database and runs it.
+ *
+ * **Invariant:** what this process has claimed, it runs. A claim whose connection broke may have been committed: it is
+ * looked for under its owner token, because nobody else would ever take work that a live process owns.
+ */
+export class Claims {
+  /** Owner tokens of claims that may or may not have been committed, and until when to look for them. */
+  private readonly uncertain = new Map<string, number>();
+
+  constructor(private readonly engine: Engine) {}
+
+  /** Runs what the statement claims under the owner token it is given. Returns all that it has touched. */
+  async take(statement: (owner: string) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]> {
+    await this.readBack();
+    const { owners, storage, clock } = this.engine;
+    const owner = owners.next();
+    const claimed = await statement(owner).catch((error) => {
+      if (storage.classify(error) === 'lost') this.uncertain.set(owner, clock.now() + uncertainMs);
+      throw error;
+    });
+    await runClaimed(this.engine, claimed);
+    return claimed;
+  }
+
+  private async readBack(): Promise<void> {
+    const { storage, writer, version, clock } = this.engine;
+    for (const [owner, until] of this.uncertain) {
+      const claimed = await storage.workflows.claimedUnder({ owner, executorId: writer.executorId, version });
+      // Another turn of a loop may have found it meanwhile.
+      if (!this.uncertain.has(owner)) continue;
+      if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
+      await runClaimed(this.engine, claimed);
+    }
+  }
+}
+
 /**
  * Runs workflows that this process has claimed. Their histories are read in one statement, after the claim: by then
  * every checkpoint of a former owner is either committed, and seen, or fenced.
  */
-export async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): Promise<void> {
+async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): Promise<void> {
   const mine = claimed.filter((record) => record.status === 'PENDING');
   for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
   if (mine.length === 0) return;

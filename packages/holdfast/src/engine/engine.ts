@@ -5,6 +5,7 @@ import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import type { Ending, StepRecord, Storage, Writer } from '../storage/storage.js';
 import type { Checkpoints, Superseded } from './checkpoints.js';
+import type { Claims } from './claimed.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Turns } from './deliveries.js';
 import type { Outcomes } from './outcomes.js';
@@ -26,6 +27,7 @@ export interface Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
+  readonly claims: Claims;
   readonly outcomes: Outcomes;
   readonly turns: Turns;
   /** Runs a workflow that this process has just started or claimed. */

@@ -76,7 +76,7 @@ export class Execution {
   /** A wait (sleep, backoff, child result) that a cancellation ends at once. Returns the function that removes it. */
   onCancel(wait: Wait): () => void {
     this.waits.add(wait);
-    return () => this.waits.delete(wait);
+    return () => void this.waits.delete(wait);
   }
 
   /**

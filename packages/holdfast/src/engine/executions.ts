@@ -7,6 +7,7 @@ import { internalQueue } from '../model/queues.js';
 import type { CancelledWorkflow, Ending, Storage, Writer } from '../storage/storage.js';
 import { Backoff } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
+import { Claims } from './claimed.js';
 import { Turns } from './deliveries.js';
 import { closedError, timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
@@ -42,6 +43,7 @@ export class Executions implements Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
+  readonly claims = new Claims(this);
   readonly outcomes: Outcomes;
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
@@ -187,9 +189,25 @@ export class Executions implements Engine {
     // Also what was started or claimed while closing, and never ran here.
     const owned = [...unfinished.map(({ facts: { workflowId, owner } }) => ({ workflowId, owner })), ...this.unstarted];
     if (owned.length === 0) return;
-    await this.storage.workflows
-      .release({ owned, queueName: internalQueue, now: this.clock.now() })
-      .catch((error) => this.logger.warn(`Unfinished workflows could not be handed over: ${describeError(error)}`));
+    await this.release(owned);
+  }
+
+  /** Tried for a while: work that stays behind waits until someone knows that this executor is dead. */
+  private async release(owned: readonly { readonly workflowId: string; readonly owner: string }[]): Promise<void> {
+    const backoff = new Backoff('Handing over unfinished workflows', this.logger);
+    const until = performance.now() + longestFlushMs;
+    for (;;) {
+      try {
+        await this.storage.workflows.release({ owned, queueName: internalQueue, now: this.clock.now() });
+        return;
+      } catch (error) {
+        if (this.storage.classify(error) === 'refused' || performance.now() > until) {
+          this.logger.warn(`Unfinished workflows could not be handed over: ${describeError(error)}`);
+          return;
+        }
+        await backoff.pause(error);
+      }
+    }
   }
 
   /** Stops everything as a crash would: nothing is handed over, nothing more is written. For tests. */

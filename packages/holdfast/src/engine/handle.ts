@@ -1,3 +1,4 @@
+import type { Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions } from '../model/options.js';
@@ -34,14 +35,14 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
       const execution = currentExecution();
       return (
         execution
-          ? once(execution, resultName, () => recordableResult(execution, workflowId, timeoutMs))
+          ? once(execution, resultName, () => recordableResult(execution, engine, workflowId, timeoutMs))
           : plainResult(engine, workflowId, timeoutMs)
       ) as Promise<T>;
     },
     status: () => {
       const execution = currentExecution();
       return execution
-        ? once(execution, statusName, () => recordableStatus(execution, workflowId))
+        ? once(execution, statusName, () => recordableStatus(execution, engine, workflowId))
         : readStatus(engine, workflowId);
     },
     cancel: () => {
@@ -54,25 +55,35 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
 
 /** A child's result for the parent that called it directly; the number was taken at the call. */
 export function childResult(execution: Execution, stepNumber: number, childId: string): Promise<unknown> {
-  return onceAt(execution, stepNumber, resultName, () => recordableResult(execution, childId, undefined));
+  return onceAt(execution, stepNumber, resultName, () => recordableResult(execution, execution.engine, childId));
 }
 
 async function plainResult(engine: Engine, workflowId: string, timeoutMs: number | undefined): Promise<unknown> {
-  return resultOf(engine.codecs, await waitForEnding(engine, workflowId, timeoutMs));
+  return resultOf(engine.codecs, await waitForEnding(engine, workflowId, timeoutMs).ending);
 }
 
-async function waitForEnding(engine: Engine, workflowId: string, timeoutMs: number | undefined): Promise<Ending> {
+/** `giveUp` lets go of everything that the wait holds; its promise then never settles. */
+function waitForEnding(
+  engine: Engine,
+  workflowId: string,
+  timeoutMs: number | undefined,
+): { readonly ending: Promise<Ending>; readonly giveUp: () => void } {
   const { ending, forget } = engine.outcomes.wait(workflowId);
-  if (timeoutMs === undefined) return ending;
+  if (timeoutMs === undefined) return { ending, giveUp: forget };
+  let timer: Timer | undefined;
   const timeout = new Promise<never>((_, reject) => {
-    const timer = engine.clock.at(engine.clock.now() + timeoutMs, () => {
+    timer = engine.clock.at(engine.clock.now() + timeoutMs, () => {
       forget();
       reject(resultTimeout(workflowId, timeoutMs));
     });
-    const done = (): void => timer.cancel();
-    ending.then(done, done);
   });
-  return Promise.race([ending, timeout]);
+  const done = (): void => timer?.cancel();
+  ending.then(done, done);
+  const giveUp = (): void => {
+    forget();
+    done();
+  };
+  return { ending: Promise.race([ending, timeout]), giveUp };
 }
 
 function resultTimeout(workflowId: string, timeoutMs: number): HoldfastError {
@@ -84,36 +95,44 @@ function resultTimeout(workflowId: string, timeoutMs: number): HoldfastError {
 }
 
 /** Waits like anyone else, but a cancellation of the waiting workflow ends the wait at once. */
-async function recordableResult(execution: Execution, workflowId: string, timeoutMs?: number): Promise<Outcome> {
-  const { engine } = execution;
+async function recordableResult(
+  execution: Execution,
+  engine: Engine,
+  workflowId: string,
+  timeoutMs?: number,
+): Promise<Outcome> {
   const startedAt = engine.clock.now();
   const common = { startedAt, begun: false, childWorkflowId: workflowId };
-  let forget = (): void => {};
-  const cancelled = new Promise<never>((_, reject) => {
-    const until = timeoutMs === undefined ? {} : { until: startedAt + timeoutMs };
-    const stop = execution.onCancel({ ...until, cancelled: reject, dropped: () => {} });
-    forget = () => void stop();
+  const until = timeoutMs === undefined ? {} : { until: startedAt + timeoutMs };
+  const waiting = waitForEnding(engine, workflowId, timeoutMs);
+  let stop = (): void => {};
+  const cancelled = new Promise<never>((_, cancel) => {
+    stop = execution.onCancel({ ...until, cancelled: cancel, dropped: waiting.giveUp });
   });
-  const waiting = waitForEnding(engine, workflowId, timeoutMs).finally(() => forget());
   try {
-    const ending = await Promise.race([waiting, cancelled]);
+    const ending = await Promise.race([waiting.ending, cancelled]).finally(() => stop());
     const result = await settled(resultOf(engine.codecs, ending));
-    if (ending.status === 'SUCCESS' || ending.status === 'ERROR') {
+    if (engine === execution.engine && (ending.status === 'SUCCESS' || ending.status === 'ERROR')) {
       const { output, error, serialization } = ending;
       return { ...common, output, error, serialization, result };
     }
-    return { ...common, ...(await nativeError(execution, result)), result };
+    return { ...common, ...(await inOwnFormat(execution, result)), result };
   } catch (error) {
     if (!execution.running) throw error;
     const result: Result = { ok: false, error };
-    return { ...common, ...(await nativeError(execution, result)), result };
+    // No outcome of that workflow is known: with its ID, this record would pass for one when both are resumed.
+    return { ...common, ...(await inOwnFormat(execution, result)), childWorkflowId: null, result };
+  } finally {
+    waiting.giveUp();
   }
 }
 
-async function nativeError(execution: Execution, result: Result) {
+/** Not as the workflow stored it: another app may use a format that this one cannot read. */
+async function inOwnFormat(execution: Execution, result: Result) {
   const codec = execution.engine.codecs.native;
+  const output = result.ok ? await codec.encode(result.value, 'The result of a workflow') : null;
   const error = result.ok ? null : await codec.encodeError(result.error);
-  return { output: null, error, serialization: codec.name };
+  return { output, error, serialization: codec.name };
 }
 
 function settled(promise: Promise<unknown>): Promise<Result> {
@@ -129,11 +148,11 @@ async function readStatus(engine: Engine, workflowId: string): Promise<WorkflowI
   return toInfo(engine.codecs, record);
 }
 
-async function recordableStatus(execution: Execution, workflowId: string): Promise<Outcome> {
+async function recordableStatus(execution: Execution, engine: Engine, workflowId: string): Promise<Outcome> {
   const codec = execution.engine.codecs.native;
   const startedAt = execution.engine.clock.now();
   const common = { startedAt, begun: false, childWorkflowId: null, serialization: codec.name };
-  const result = await settled(readStatus(execution.engine, workflowId));
+  const result = await settled(readStatus(engine, workflowId));
   if (!result.ok) return { ...common, output: null, error: await codec.encodeError(result.error), result };
   return { ...common, output: await codec.encode(result.value, 'The status'), error: null, result };
 }

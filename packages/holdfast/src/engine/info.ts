@@ -59,7 +59,7 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
 }
 
 /** One workflow whose values this process cannot read must not hide the others in a list. */
-async function readable<T>(text: string | null, decode: (text: string) => T): Promise<Awaited<T> | undefined> {
+export async function readable<T>(text: string | null, decode: (text: string) => T): Promise<Awaited<T> | undefined> {
   if (text === null) return undefined;
   try {
     return await decode(text);

@@ -42,8 +42,14 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
     else if (found?.step && isComplete(found.step)) void replay(execution, found.step, caller);
     else void perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
   });
-  // The code may take a rejection up later than it arrives (in a replay everything arrives early): that is not an
-  // unhandled rejection. Whoever awaits the promise still gets it.
+  return takenUpLater(promise);
+}
+
+/**
+ * The code may take a rejection up later than it arrives (in a replay everything arrives early), or a cancellation may
+ * reject what it does not await: that is not an unhandled rejection. Whoever awaits the promise still gets it.
+ */
+export function takenUpLater<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
 }
@@ -80,7 +86,8 @@ async function replay(execution: Execution, step: StepRecord, caller: Caller): P
     const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${describeError(error)}`;
     return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
   });
-  if (!result || !execution.running) return;
+  if (!execution.running) return void execution.refuse().catch(caller.reject);
+  if (!result) return;
   execution.deliveries.replay(step.stepNumber, delivery(execution, caller, result, step.completedAt ?? 0));
 }
 

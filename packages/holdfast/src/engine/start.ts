@@ -5,6 +5,7 @@ import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, newWorkflowId } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { isTerminal } from '../model/status.js';
 import type { NewWorkflow, WorkflowRecord } from '../storage/storage.js';
 import type { Started } from './checkpoints.js';
 import type { WorkflowDefinition } from './definition.js';
@@ -133,12 +134,24 @@ function begin(
     engine.run({ ...common, attempt: 1, definition, ...(readsBackAlike(row, args) && { args }) });
     return;
   }
-  if ('workflowId' in started && started.name === definition.name) return;
+  if ('workflowId' in started && started.name === definition.name) {
+    warnOfOtherVersion(engine, started);
+    return;
+  }
   const owner = 'workflowId' in started ? started.name : 'another workflow';
   throw new HoldfastError(
     'WORKFLOW_CONFLICT',
     `Workflow ID "${row.workflowId}" belongs to "${owner}", so "${definition.name}" cannot use it. Choose another ID.`,
     { details: { workflowId: row.workflowId, existing: owner, requested: definition.name } },
+  );
+}
+
+/** The caller will wait for a workflow that this process must not run, perhaps for ever: that should not be silent. */
+function warnOfOtherVersion(engine: Engine, existing: WorkflowRecord): void {
+  if (isTerminal(existing.status) || existing.version === null || existing.version === engine.version) return;
+  engine.logger.warn(
+    `Workflow "${existing.workflowId}" was started before, by version "${existing.version}", and is unfinished. This ` +
+      `process is version "${engine.version}" and will not run it: it waits for a process of that version.`,
   );
 }
 

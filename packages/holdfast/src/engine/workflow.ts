@@ -7,6 +7,7 @@ import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
 import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
+import { takenUpLater } from './once.js';
 import { checkStartOptions, type StartOptions, startChild, startWorkflow } from './start.js';
 
 /** A workflow to call like any function, or to start in the background. */
@@ -85,15 +86,15 @@ function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOpt
 
 function invocation<Args extends unknown[], Result>(own: Internals, options: StartOptions): Invocation<Args, Result> {
   const call = (...args: Args): Promise<Result> => {
-    const parent = parentOf(own);
-    if (parent) return callChild(parent, own, options, args) as Promise<Result>;
+    const parent = parentOf(own, options);
+    if (parent) return takenUpLater(callChild(parent, own, options, args)) as Promise<Result>;
     return startRoot<Result>(own, options, args).then((handle) => handle.result());
   };
   const start = (...args: Args): Promise<WorkflowHandle<Result>> => {
-    const parent = parentOf(own);
+    const parent = parentOf(own, options);
     if (!parent) return startRoot(own, options, args);
     const started = startChild(parent, parent.takeStepNumber(), own.definition, options, args);
-    return started.then((id) => createHandle<Result>(parent.engine, id));
+    return takenUpLater(started.then((id) => createHandle<Result>(parent.engine, id)));
   };
   return Object.assign(call, { start });
 }
@@ -116,7 +117,7 @@ async function startRoot<Result>(
 }
 
 /** The execution that calls the workflow as its child, if the call comes from a workflow function. */
-function parentOf(own: Internals): Execution | undefined {
+function parentOf(own: Internals, options: StartOptions): Execution | undefined {
   const scope = currentScope();
   if (!scope) return undefined;
   const { name } = own.definition;
@@ -127,8 +128,16 @@ function parentOf(own: Internals): Execution | undefined {
       { details: { name } },
     );
   }
-  if (scope.execution.engine.registry.has(own.definition)) return scope.execution;
-  scope.execution.engine.registry.require(name);
+  const { engine } = scope.execution;
+  if (options.app !== undefined && options.app !== engine.app) {
+    throw new HoldfastError(
+      'UNSUPPORTED_CALL',
+      `Workflow "${name}" cannot be a child in another app than its parent's: leave out the option "app", or start it from outside.`,
+      { details: { name } },
+    );
+  }
+  if (engine.registry.has(own.definition)) return scope.execution;
+  engine.registry.require(name);
   throw new HoldfastError(
     'DUPLICATE_WORKFLOW',
     `Another workflow is registered under the name "${name}" in this app: rename one.`,

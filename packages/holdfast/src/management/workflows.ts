@@ -1,11 +1,11 @@
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { toInfo, type WorkflowInfo } from '../engine/info.js';
+import { readable, toInfo, type WorkflowInfo } from '../engine/info.js';
 import { checkName } from '../model/ids.js';
-import { checkCount, checkKnownOptions } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
-import type { WorkflowStatus } from '../model/status.js';
+import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { StepRecord } from '../storage/storage.js';
 
 /** Which workflows `list` returns: those that match everything given. */
@@ -70,7 +70,7 @@ export function workflowOperations(engine: Engine, wakeQueue: () => void): Workf
       const { status, limit = longestPage, ...rest } = options;
       const records = await storage.workflows.list({
         ...rest,
-        ...(status !== undefined && { status: typeof status === 'string' ? [status] : status }),
+        ...(status !== undefined && { status: checkStatuses(status) }),
         limit: Math.min(longestPage, checkCount('list()', 'limit', limit, 1)),
       });
       return Promise.all(records.map((record) => toInfo(codecs, record)));
@@ -98,14 +98,23 @@ export function workflowOperations(engine: Engine, wakeQueue: () => void): Workf
 }
 
 async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {
-  const codec = () => engine.codecs.for(step.serialization);
+  const { codecs } = engine;
   return {
     stepNumber: step.stepNumber,
     name: step.name,
-    output: step.output === null ? undefined : await codec().decode(step.output),
-    error: step.error === null ? undefined : await codec().decodeError(step.error),
+    output: await readable(step.output, (text) => codecs.for(step.serialization).decode(text)),
+    error: await readable(step.error, (text) => codecs.for(step.serialization).decodeError(text)),
     childWorkflowId: step.childWorkflowId ?? undefined,
     startedAt: step.startedAt ?? undefined,
     completedAt: step.completedAt ?? undefined,
   };
+}
+
+function checkStatuses(status: WorkflowStatus | readonly WorkflowStatus[]): readonly WorkflowStatus[] {
+  const given = typeof status === 'string' ? [status] : status;
+  for (const each of given) {
+    if (workflowStatuses.includes(each)) continue;
+    throw invalidOption('list()', 'status', each, `one of ${workflowStatuses.join(', ')}`);
+  }
+  return given;
 }

@@ -6,15 +6,18 @@
  * STALLED is Holdfast's one addition to the seed's set: the code no longer matches the record, so running on would
  * be a guess. The last three leave their state only by `resume`; SUCCESS and ERROR never do.
  */
-export type WorkflowStatus =
-  | 'PENDING'
-  | 'SUCCESS'
-  | 'ERROR'
-  | 'CANCELLED'
-  | 'ENQUEUED'
-  | 'DELAYED'
-  | 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
-  | 'STALLED';
+export const workflowStatuses = [
+  'PENDING',
+  'SUCCESS',
+  'ERROR',
+  'CANCELLED',
+  'ENQUEUED',
+  'DELAYED',
+  'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
+  'STALLED',
+] as const;
+
+export type WorkflowStatus = (typeof workflowStatuses)[number];
 
 /** Work that some executor still owes an outcome. */
 export const activeStatuses = ['PENDING', 'ENQUEUED', 'DELAYED'] as const;

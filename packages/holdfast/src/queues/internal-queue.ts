@@ -1,4 +1,3 @@
-import { runClaimed } from '../engine/claimed.js';
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import { internalQueue } from '../model/queues.js';
@@ -11,16 +10,17 @@ const pageSize = 100;
 export function internalQueueWorker(engine: Engine): Loop {
   const runOnce = async (): Promise<void> => {
     for (;;) {
-      const claimed = await engine.storage.workflows.claimEnqueued({
-        writer: engine.writer,
-        owner: engine.owners.next(),
-        version: engine.version,
-        runnable: engine.registry.runnable(),
-        now: engine.clock.now(),
-        limit: pageSize,
-        queueName: internalQueue,
-      });
-      await runClaimed(engine, claimed);
+      const claimed = await engine.claims.take((owner) =>
+        engine.storage.workflows.claimEnqueued({
+          writer: engine.writer,
+          owner,
+          version: engine.version,
+          runnable: engine.registry.runnable(),
+          now: engine.clock.now(),
+          limit: pageSize,
+          queueName: internalQueue,
+        }),
+      );
       if (claimed.length < pageSize) return;
     }
   };

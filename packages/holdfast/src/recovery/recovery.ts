@@ -1,8 +1,6 @@
-import { runClaimed } from '../engine/claimed.js';
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { Loop } from '../engine/loop.js';
-import { describeError } from '../model/errors.js';
 
 /** How many workflows are claimed by one statement. */
 const pageSize = 500;
@@ -31,6 +29,7 @@ export class Recovery {
   private launched = false;
   private lookedAt = 0;
   private readonly loop: Loop;
+  private readonly underWay = new Set<Promise<unknown>>();
 
   constructor(
     private readonly engine: Engine,
@@ -48,9 +47,13 @@ export class Recovery {
 
   /** Recovers the work of these executors, which must be dead: a live one would be fenced off from its own work. */
   async recover(executorIds: readonly string[]): Promise<WorkflowHandle[]> {
-    const handles = await this.claimAll(executorIds);
-    await this.noteUnregistered(executorIds);
-    return handles;
+    const recovering = this.recoverNow(executorIds);
+    this.underWay.add(recovering);
+    try {
+      return await recovering;
+    } finally {
+      this.underWay.delete(recovering);
+    }
   }
 
   /** Looks again at once, for instance because a workflow was registered. */
@@ -58,8 +61,15 @@ export class Recovery {
     if (this.waiting.size > 0) this.loop.wake();
   }
 
-  stop(): Promise<void> {
-    return this.loop.stop();
+  /** For good. Resolves when nothing is being taken over any more: a later claim would be left to a closed app. */
+  async stop(): Promise<void> {
+    await Promise.all([this.loop.stop(), Promise.allSettled(this.underWay)]);
+  }
+
+  private async recoverNow(executorIds: readonly string[]): Promise<WorkflowHandle[]> {
+    const handles = await this.claimAll(executorIds);
+    await this.noteUnregistered(executorIds);
+    return handles;
   }
 
   private async runOnce(): Promise<void> {
@@ -82,20 +92,19 @@ export class Recovery {
     const { engine } = this;
     const handles: WorkflowHandle[] = [];
     for (;;) {
-      const claimed = await engine.storage.workflows.claimPending({
-        writer: engine.writer,
-        owner: engine.owners.next(),
-        version: engine.version,
-        runnable: engine.registry.runnable(),
-        now: engine.clock.now(),
-        limit: pageSize,
-        executorIds,
-        exceptOwners: engine.owners.pattern,
-      });
-      for (const record of claimed) handles.push(createHandle(engine, record.workflowId));
-      await runClaimed(engine, claimed).catch((error) =>
-        engine.logger.error(`${claimed.length} workflows could not be recovered: ${describeError(error)}`),
+      const claimed = await engine.claims.take((owner) =>
+        engine.storage.workflows.claimPending({
+          writer: engine.writer,
+          owner,
+          version: engine.version,
+          runnable: engine.registry.runnable(),
+          now: engine.clock.now(),
+          limit: pageSize,
+          executorIds,
+          exceptOwners: engine.owners.pattern,
+        }),
       );
+      for (const record of claimed) handles.push(createHandle(engine, record.workflowId));
       if (claimed.length < pageSize) return handles;
     }
   }

@@ -152,6 +152,12 @@ export interface Workflows {
   ): Promise<WorkflowRecord[]>;
   /** Takes ENQUEUED workflows from a queue, oldest first; attempts and limits as above. */
   claimEnqueued(claim: Claim & { readonly queueName: string }): Promise<WorkflowRecord[]>;
+  /** What a claim under this owner token has taken, if it was committed. */
+  claimedUnder(params: {
+    readonly owner: string;
+    readonly executorId: string;
+    readonly version: string;
+  }): Promise<WorkflowRecord[]>;
   /** PENDING workflows of these executors, by name: what a recovery would have to run. */
   pendingNames(params: {
     readonly executorIds: readonly string[];
@@ -160,6 +166,11 @@ export interface Workflows {
   }): Promise<{ readonly name: string; readonly workflowId: string }[]>;
   /** The executors that have PENDING work of this version. */
   pendingExecutors(params: { readonly version: string; readonly appName: string }): Promise<string[]>;
+  /** How much PENDING work belongs to each other version of the app: work that this version will not touch. */
+  pendingOfOtherVersions(params: {
+    readonly version: string;
+    readonly appName: string;
+  }): Promise<{ readonly version: string; readonly count: number }[]>;
   /** Cancels these and all their descendants but the detached ones. Returns those that changed. */
   cancel(params: {
     readonly workflowIds: readonly string[];

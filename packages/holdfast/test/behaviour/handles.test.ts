@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { context, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure, overTime } from '../support/faults.js';
+import { failure, overTime, tamper } from '../support/faults.js';
 
 describeBackends('handles and context', (backend) => {
   it('wait no longer for a result than told, and can be asked again', async () => {
@@ -17,6 +17,20 @@ describeBackends('handles and context', (backend) => {
     expect(t.clock.now() - before).toBe(300_000);
     expect(await handle.status()).toMatchObject({ status: 'PENDING' });
     expect(await t.clock.runUntil(handle.result({ timeout: '2h' }))).toBe('done');
+  });
+
+  it('and lists refuse a status that does not exist, and show the rest when one value cannot be read', async () => {
+    const wf = workflow('wf', () => run('a', () => 'readable'));
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    expect(await failure(t.app.workflows.list({ status: 'SUCESS' as never }))).toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+    const handle = await wf.start();
+    await handle.result();
+    await tamper(database, "update operation_outputs set output = '{'");
+    expect(await t.app.workflows.steps(handle.id)).toMatchObject([{ name: 'a', output: undefined }]);
+    expect(await t.app.workflows.list({ status: 'SUCCESS' })).toMatchObject([{ output: 'readable' }]);
   });
 
   it('of an unknown workflow fail with WORKFLOW_NOT_FOUND', async () => {

@@ -91,6 +91,19 @@ describeBackends('versions', (backend) => {
     expect(await back.app.workflows.handle(id).result()).toBe('done');
   });
 
+  it('say at launch, and at a start under a known ID, which work they leave to another version', async () => {
+    const logger = recordingLogger();
+    const slow = workflow('slow', async () => sleep('1d'));
+    const one = await backend.testApp({ version: 'one', workflows: [slow], logger });
+    await slow.with({ id: 'left-behind' }).start();
+    await one.restart({ version: 'two' });
+    expect(logger.lines).toEqual([
+      expect.stringMatching(/^1 unfinished workflow belongs to version "one" and will not run in this process/),
+    ]);
+    await slow.with({ id: 'left-behind' }).start();
+    expect(logger.lines.at(-1)).toMatch(/"left-behind" was started before, by version "one"/);
+  });
+
   it('dequeue only their own work after a hand-over', async () => {
     const wf = workflow('wf', async () => {
       await sleep('3m');

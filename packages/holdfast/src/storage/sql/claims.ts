@@ -56,12 +56,26 @@ export function claimStatements(d: Dialect) {
         `returning ${workflowColumns}`,
       ].join(' '),
     },
+    // By executor first: there is an index for that, and none by owner.
+    claimedUnder: {
+      name: 'workflows.claimedUnder',
+      text:
+        `select ${workflowColumns} from ${workflows} where status = 'PENDING' and executor_id = $2 ` +
+        'and application_version = $3 and owner_xid = $1',
+    },
     pendingNames: {
       name: 'workflows.pendingNames',
       text:
         `select name, min(workflow_uuid) as workflow_uuid from ${workflows} where status = 'PENDING' ` +
         `and ${d.anyOf('executor_id', '$1')} and application_version = $2 ` +
         'and (application_name is null or application_name = $3) group by name',
+    },
+    pendingOfOtherVersions: {
+      name: 'workflows.pendingOfOtherVersions',
+      text:
+        `select application_version, count(*) as count from ${workflows} where status = 'PENDING' ` +
+        'and application_version <> $1 and (application_name is null or application_name = $2) ' +
+        'group by application_version order by application_version',
     },
     pendingExecutors: {
       name: 'workflows.pendingExecutors',

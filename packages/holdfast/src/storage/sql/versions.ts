@@ -30,12 +30,16 @@ export class SqlVersions implements Versions {
 
 function versionStatements(d: Dialect) {
   const versions = d.table('application_versions');
+  // Strictly later than every other, also when two come within one millisecond or a clock stands behind.
+  const latestAfter = (now: string) =>
+    `(select case when max(version_timestamp) >= cast(${now} as bigint) then max(version_timestamp) + 1 ` +
+    `else cast(${now} as bigint) end from ${versions})`;
   return {
     register: {
       name: 'versions.register',
       text:
         `insert into ${versions} (version_id, version_name, application_name, version_timestamp, created_at) ` +
-        `values ($1, $2, $3, $4, $4) on conflict do nothing`,
+        `values ($1, $2, $3, ${latestAfter('$4')}, $4) on conflict do nothing`,
     },
     list: {
       name: 'versions.list',
@@ -43,12 +47,10 @@ function versionStatements(d: Dialect) {
         `select version_name, created_at, version_timestamp from ${versions} ` +
         'where application_name is null or application_name = $1 order by version_timestamp desc, created_at desc',
     },
-    // Strictly later than every other, also when two are set within one millisecond or a clock stands behind.
     setLatest: {
       name: 'versions.setLatest',
       text:
-        `update ${versions} set version_timestamp = (select case when max(version_timestamp) >= $3 ` +
-        `then max(version_timestamp) + 1 else $3 end from ${versions}) ` +
+        `update ${versions} set version_timestamp = ${latestAfter('$3')} ` +
         'where version_name = $1 and (application_name is null or application_name = $2) returning version_name',
     },
   };

@@ -7,6 +7,7 @@ import type {
   FinishedWorkflow,
   NewChild,
   NewWorkflow,
+  Runnable,
   WorkflowFilter,
   WorkflowRecord,
   Workflows,
@@ -67,6 +68,11 @@ export class SqlWorkflows implements Workflows {
     return (await this.database.query(this.claims.enqueued, [...claimParams(claim), claim.queueName])).map(toWorkflow);
   }
 
+  async claimedUnder(params: { owner: string; executorId: string; version: string }): Promise<WorkflowRecord[]> {
+    const { owner, executorId, version } = params;
+    return (await this.database.query(this.claims.claimedUnder, [owner, executorId, version])).map(toWorkflow);
+  }
+
   async pendingNames(params: { executorIds: readonly string[]; version: string; appName: string }) {
     const executors = this.database.dialect.list(params.executorIds);
     const rows = await this.database.query(this.claims.pendingNames, [executors, params.version, params.appName]);
@@ -76,6 +82,11 @@ export class SqlWorkflows implements Workflows {
   async pendingExecutors(params: { version: string; appName: string }): Promise<string[]> {
     const rows = await this.database.query(this.claims.pendingExecutors, [params.version, params.appName]);
     return rows.map((row) => row.executor_id as string);
+  }
+
+  async pendingOfOtherVersions(params: { version: string; appName: string }) {
+    const rows = await this.database.query(this.claims.pendingOfOtherVersions, [params.version, params.appName]);
+    return rows.map((row) => ({ version: row.application_version as string, count: Number(row.count) }));
   }
 
   async cancel(params: {
@@ -134,8 +145,11 @@ function ids(rows: readonly Record<string, unknown>[]): Set<string> {
   return new Set(rows.map((row) => row.workflow_uuid as string));
 }
 
+const largestInt = 2 ** 31 - 1;
+
 function claimParams(claim: Claim): unknown[] {
-  const runnable = claim.runnable.map((each) => ({ runnable: each.name, most: each.maxRecoveryAttempts }));
+  const most = (each: Runnable): number => Math.min(each.maxRecoveryAttempts, largestInt);
+  const runnable = claim.runnable.map((each) => ({ runnable: each.name, most: most(each) }));
   const { executorId, appName } = claim.writer;
   return [claim.owner, executorId, appName, claim.version, claim.now, JSON.stringify(runnable), claim.limit];
 }
