@@ -16,9 +16,15 @@ export interface LaunchOptions {
   readonly database?: string | undefined;
   /** The workflows of this process: a list, or a module's exports (what is not a workflow is passed over). */
   readonly workflows?: readonly AnyWorkflow[] | Readonly<Record<string, unknown>>;
-  /** Default: a hash of the workflows' source. */
+  /**
+   * Unfinished work goes on only in a process of its own version. Default: a hash of the source of all workflow
+   * functions, so that every edit of one is a new version. Set it while developing, and where you use `patch()`.
+   */
   readonly version?: string;
-  /** Default: generated from host, pid and start time. */
+  /**
+   * Who runs the work of this process. Default: generated from host, pid and start time. Where the host name changes
+   * with each restart (containers), give each replica one of its own that stays. No two live processes may share one.
+   */
   readonly executorId?: string;
   /** Schema of the system tables on Postgres (default `dbos`). */
   readonly schema?: string;
@@ -52,6 +58,9 @@ export interface CheckedOptions {
 
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   checkKnownOptions('launch()', options, launchOptionNames);
+  if (options.name === undefined) {
+    throw invalidOption('launch()', 'name', undefined, 'given: the name of the application, as in { name: "shop" }');
+  }
   const name = checkName('The name of an app', options.name);
   const { schema = 'dbos', logger = defaultLogger, migrate = true, version, executorId } = options;
   checkName('A schema name', schema);
@@ -80,9 +89,10 @@ function databaseUrl(options: LaunchOptions): string {
 export function pickWorkflows(given: LaunchOptions['workflows']): AnyWorkflow[] {
   if (given === undefined) return [];
   if (!Array.isArray(given)) return Object.values(given).filter((value) => workflowInternals(value)) as AnyWorkflow[];
-  for (const each of given) {
-    if (!workflowInternals(each))
-      throw invalidOption('launch()', 'workflows', each, 'a list of what workflow() returns');
+  for (const [i, each] of given.entries()) {
+    if (workflowInternals(each)) continue;
+    const hint = each === undefined ? ' (is an import circular?)' : '';
+    throw invalidOption('launch()', `workflows[${i}]`, each, `what workflow() returns${hint}`);
   }
   return [...given];
 }

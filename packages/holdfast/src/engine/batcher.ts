@@ -42,6 +42,7 @@ export class Batcher<T, R> {
   private sending = 0;
   private scheduled = false;
   private closed = false;
+  private closedWith: Error | undefined;
   private readonly backoff: Backoff;
   private readonly idleWaiters: (() => void)[] = [];
 
@@ -54,6 +55,7 @@ export class Batcher<T, R> {
 
   submit(item: T): Promise<R> {
     return new Promise((resolve, reject) => {
+      if (this.closedWith) return reject(this.closedWith);
       this.waiting.push({ item, resolve, reject });
       this.schedule();
     });
@@ -69,10 +71,16 @@ export class Batcher<T, R> {
     return this.sending === 0 && this.waiting.length === 0;
   }
 
-  /** Gives up retrying: what the database has not confirmed stays unsettled for ever. */
-  close(): void {
+  /** Gives up retrying: what the database has not confirmed fails with this error, or without one never settles. */
+  close(error?: Error): void {
     this.closed = true;
+    this.closedWith = error;
+    this.giveUp(this.waiting);
     this.waiting = [];
+  }
+
+  private giveUp(entries: readonly Entry<T, R>[]): void {
+    if (this.closedWith) for (const entry of entries) entry.reject(this.closedWith);
   }
 
   private schedule(): void {
@@ -118,6 +126,7 @@ export class Batcher<T, R> {
         await this.backoff.pause(error);
       }
     }
+    this.giveUp(batch);
   }
 
   /** Halves a refused batch until the row at fault stands alone. */

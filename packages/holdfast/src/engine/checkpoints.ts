@@ -120,24 +120,27 @@ export class Checkpoints {
     return this.all().every((batcher) => batcher.isIdle);
   }
 
-  close(): void {
-    for (const batcher of this.all()) batcher.close();
+  /** Running workflows see nothing of it; `startError` is for those who wait outside for a start. */
+  close(startError?: Error): void {
+    this.starts.close(startError);
+    for (const batcher of this.all()) if (batcher !== this.starts) batcher.close();
   }
 
   private all() {
     return [this.starts, this.children, this.steps, this.completions, this.finishes];
   }
 
-  private async started(rows: readonly NewWorkflow[], created: Set<string>): Promise<Started[]> {
+  private async started(rows: readonly (NewWorkflow | NewChild)[], created: Set<string>): Promise<Started[]> {
     if (created.size === rows.length) return rows.map(() => 'created');
     const unconfirmed = rows.filter((row) => !created.has(row.owner));
-    const found = new Map(
-      (await this.storage.workflows.get(unconfirmed.map((row) => row.workflowId))).map((row) => [row.workflowId, row]),
-    );
+    const asked = unconfirmed.flatMap((row) => [row.workflowId, ...parentOf(row)]);
+    const found = new Map((await this.storage.workflows.get(asked)).map((row) => [row.workflowId, row]));
     return rows.map((row) => {
       const existing = found.get(row.workflowId);
       if (created.has(row.owner) || existing?.owner === row.owner) return 'created';
-      return existing ?? { owner: null, status: undefined };
+      // No child either: its parent is no longer the caller's.
+      const [parent] = parentOf(row).map((id) => found.get(id));
+      return existing ?? { owner: parent?.owner ?? null, status: parent?.status };
     });
   }
 
@@ -172,4 +175,8 @@ export class Checkpoints {
       return { owner: now?.owner ?? null, status: now?.status };
     });
   }
+}
+
+function parentOf(row: NewWorkflow | NewChild): string[] {
+  return 'parentWorkflowId' in row ? [row.parentWorkflowId] : [];
 }

@@ -1,5 +1,5 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { HoldfastError } from '../model/errors.js';
+import { carrier } from './carrier.js';
 import type { Execution } from './execution.js';
 
 /** Where the calling code runs: directly in a workflow, or inside one of its steps. */
@@ -14,30 +14,35 @@ export interface StepScope {
   readonly signal: AbortSignal;
 }
 
-// A carrier, not state: it holds nothing of any engine. It is shared between copies of the package in one process, so
-// that a workflow defined with one copy finds itself when it calls a step of another.
-const key = Symbol.for('holdfast.scope.v1');
-const shared = globalThis as { [key]?: AsyncLocalStorage<Scope> };
-shared[key] ??= new AsyncLocalStorage<Scope>();
-const scopes = shared[key];
-
 export function enter<R>(scope: Scope, fn: () => R): R {
-  return scopes.run(scope, fn);
+  return carrier.run(scope, fn);
 }
 
 export function currentScope(): Scope | undefined {
-  return scopes.getStore();
+  return carrier.getStore() as Scope | undefined;
+}
+
+/** The inside of a step. User code that is not repeated in a replay belongs here, not in the workflow around it. */
+export function stepScope(execution: Execution, stepNumber: number, attempt: number): Scope {
+  const step: StepScope = {
+    stepNumber,
+    attempt,
+    get signal() {
+      return execution.signal;
+    },
+  };
+  return { execution, step };
 }
 
 /** The execution whose workflow function is calling directly, not from inside a step. */
 export function currentExecution(): Execution | undefined {
-  const scope = scopes.getStore();
+  const scope = currentScope();
   return scope?.step ? undefined : scope?.execution;
 }
 
 /** The execution around a call that makes sense only in a workflow function, or a typed error. */
 export function requireExecution(call: string): Execution {
-  const scope = scopes.getStore();
+  const scope = currentScope();
   if (!scope) {
     throw new HoldfastError(
       'NOT_IN_WORKFLOW',
@@ -72,7 +77,7 @@ export interface WorkflowContext {
 
 /** Facts about the workflow or step that is calling. */
 export function context(): WorkflowContext {
-  const scope = scopes.getStore();
+  const scope = currentScope();
   if (!scope) throw new HoldfastError('NOT_IN_WORKFLOW', 'context() works only inside a workflow or a step.');
   const { execution, step } = scope;
   const { facts, engine } = execution;

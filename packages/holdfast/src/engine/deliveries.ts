@@ -22,6 +22,7 @@ export class Deliveries {
   constructor(
     private readonly turns: Turns,
     history: readonly StepRecord[],
+    private readonly onHeldUp: () => void = () => {},
   ) {
     if (history.length === 0) {
       [this.recorded, this.replayed, this.nextSeq, this.nextLive] = [none, noDeliveries, 0, 0];
@@ -61,6 +62,12 @@ export class Deliveries {
     return [...this.replayed.values(), ...this.live.values()];
   }
 
+  /** The recorded step whose result is next while others wait behind it, if the code has yet to ask for it. */
+  get heldUpBy(): number | undefined {
+    if (this.stopped || !this.replaying || this.next() || this.replayed.size + this.live.size === 0) return undefined;
+    return this.recorded[this.cursor];
+  }
+
   stop(): void {
     this.stopped = true;
     this.replayed.clear();
@@ -84,6 +91,7 @@ export class Deliveries {
 
   private request(): void {
     if (this.next()) this.turns.request(this);
+    else if (this.replaying) this.onHeldUp();
   }
 }
 

@@ -25,13 +25,6 @@ export function notFoundError(workflowId: string): HoldfastError {
   });
 }
 
-export function closedError(): HoldfastError {
-  return new HoldfastError(
-    'APP_CLOSED',
-    'The app was shut down. What was unfinished goes on in the next process that launches it.',
-  );
-}
-
 export function cancelledError(workflowId: string, reason: string | null): HoldfastError {
   const why = reason === null ? 'was cancelled' : `was cancelled: ${reason}`;
   return new HoldfastError('WORKFLOW_CANCELLED', `Workflow "${workflowId}" ${why}. \`resume\` starts it again.`, {

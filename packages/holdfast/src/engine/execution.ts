@@ -1,8 +1,9 @@
 import type { Timer } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import { SeededRandom } from '../model/ids.js';
+import { outside } from './carrier.js';
 import { Deliveries } from './deliveries.js';
-import { cancelledError } from './endings.js';
+import { cancelledError, mismatchAdvice, stalledError } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { History } from './history.js';
 
@@ -16,6 +17,12 @@ import { History } from './history.js';
  */
 export type ExecutionState = 'running' | 'cancelled' | 'parked' | 'closed';
 
+/**
+ * How long the code may take to ask for a step that is on record. Deterministic code asks at once; one that waits for
+ * something unrecorded in between gets the benefit of the doubt.
+ */
+const replayPatienceMs = 10_000;
+
 /** One run of a workflow's function in this process, from a claim to its end. Nothing else holds on to it. */
 export class Execution {
   readonly deliveries: Deliveries;
@@ -24,6 +31,7 @@ export class Execution {
   /** Epoch milliseconds that `now()` shows: the completion of the last result delivered, at first the start. */
   currentTime: number;
   deadlineTimer: Timer | undefined;
+  private replayTimer: Timer | undefined;
   /** Step bodies under way. */
   runningSteps = 0;
   private steps = 0;
@@ -36,7 +44,7 @@ export class Execution {
     readonly engine: Engine,
     readonly facts: ClaimedWorkflow,
   ) {
-    this.deliveries = new Deliveries(engine.turns, facts.recorded ?? []);
+    this.deliveries = new Deliveries(engine.turns, facts.recorded ?? [], () => this.watchReplay());
     this.history = facts.recorded && new History(facts.recorded);
     this.currentTime = facts.createdAt;
   }
@@ -117,6 +125,31 @@ export class Execution {
     return refusal;
   }
 
+  /**
+   * Results wait for a recorded one before them that the code has not asked for. If it never does, because that step
+   * was removed from the code, nothing would ever arrive.
+   */
+  private watchReplay(): void {
+    const step = this.deliveries.heldUpBy;
+    if (step === undefined || this.replayTimer || this.history?.wasRequested(step)) return;
+    const { clock } = this.engine;
+    const check = (): void => {
+      this.replayTimer = undefined;
+      if (this.deliveries.heldUpBy !== step) this.watchReplay();
+      else if (!this.history?.wasRequested(step)) this.stallUnasked(step);
+    };
+    this.replayTimer = clock.at(clock.now() + replayPatienceMs, check, 'background');
+  }
+
+  private stallUnasked(stepNumber: number): void {
+    const { facts, history, engine } = this;
+    const recorded = history?.peek(stepNumber)?.name;
+    const diff = history?.diff();
+    const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(diff)}`;
+    const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, diff });
+    void engine.stall(facts.workflowId, facts.owner, error);
+  }
+
   private dropWaits(): void {
     for (const wait of this.waits) wait.dropped();
     this.waits.clear();
@@ -126,7 +159,9 @@ export class Execution {
     this.state = state;
     this.deliveries.stop();
     this.deadlineTimer?.cancel();
-    this.controller?.abort(this.cancellation);
+    this.replayTimer?.cancel();
+    // Listeners run in here, on behalf of whoever cancels: perhaps another workflow.
+    outside(() => this.controller?.abort(this.cancellation));
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Codecs } from '../codec/codec.js';
 import { type Clock, delay } from '../model/clock.js';
-import { describeError, type HoldfastError } from '../model/errors.js';
+import { closedError, describeError, type HoldfastError } from '../model/errors.js';
 import { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import { internalQueue } from '../model/queues.js';
@@ -9,7 +9,7 @@ import { Backoff } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
 import { Claims } from './claimed.js';
 import { Turns } from './deliveries.js';
-import { closedError, timeoutReason } from './endings.js';
+import { timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { Execution } from './execution.js';
 import { Outcomes } from './outcomes.js';
@@ -48,6 +48,8 @@ export class Executions implements Engine {
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
   private readonly endWaiters = new Set<() => void>();
+  /** Owner tokens of workflows that were cancelled between the commit of their start and their first moment here. */
+  private readonly cancelledUnstarted = new Set<string>();
   /** `draining`: no new work from outside; what runs goes on. `closed`: nothing runs any more. */
   private state: 'open' | 'draining' | 'closed' = 'open';
   private readonly unstarted: { readonly workflowId: string; readonly owner: string }[] = [];
@@ -80,6 +82,7 @@ export class Executions implements Engine {
       this.unstarted.push({ workflowId, owner });
       return;
     }
+    if (this.cancelledUnstarted.delete(owner)) return;
     // A claim by this very process supersedes its own earlier execution like any other owner's.
     this.running.get(workflowId)?.park();
     if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
@@ -118,16 +121,24 @@ export class Executions implements Engine {
     if (execution?.facts.owner !== owner || !execution.running) return;
     execution.park();
     this.logger.error(error.message);
-    const text = await this.codecs.for(execution.facts.serialization).encodeError(error);
-    const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
-    await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
+    try {
+      const text = await this.codecs.for(execution.facts.serialization).encodeError(error);
+      const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
+      await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
+    } catch (failure) {
+      this.logger.error(`Workflow "${workflowId}" could not be set aside: ${describeError(failure)}`);
+    }
     this.drop(execution);
     this.outcomes.watchElsewhere(workflowId);
   }
 
   async cancel(workflowIds: readonly string[], reason: string | null): Promise<void> {
     const cancelled = await this.storage.workflows.cancel({ workflowIds, reason, now: this.clock.now() });
-    for (const each of cancelled) this.wasCancelled(each);
+    for (const each of cancelled) {
+      // Its start is committed, but the answer to that is still on its way here.
+      if (this.owners.issued(each.owner) && !this.running.has(each.workflowId)) this.cancelledUnstarted.add(each.owner);
+      this.wasCancelled(each);
+    }
   }
 
   /** Someone, here or elsewhere, has made the workflow CANCELLED: its code and its waiters learn of it at once. */
@@ -183,7 +194,7 @@ export class Executions implements Engine {
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
     await Promise.race([this.checkpoints.idle(), timeUp]);
-    this.checkpoints.close();
+    this.checkpoints.close(closedError());
     this.running.clear();
     this.outcomes.close();
     // Also what was started or claimed while closing, and never ran here.

@@ -2,7 +2,7 @@ import type { Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions } from '../model/options.js';
-import type { Ending } from '../storage/storage.js';
+import type { Ending, WorkflowRecord } from '../storage/storage.js';
 import { currentExecution } from './context.js';
 import { notFoundError, resultOf } from './endings.js';
 import type { Engine } from './engine.js';
@@ -48,7 +48,9 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
     cancel: () => {
       const execution = currentExecution();
       const cancel = () => engine.cancel([workflowId], null);
-      return execution ? once(execution, cancelName, () => recordableCall(execution, cancel)) : cancel();
+      // A database that fails for a moment is no outcome: what is recorded stays.
+      const persist = () => engine.untilAnswered('Cancelling a workflow', cancel);
+      return execution ? once(execution, cancelName, () => recordableCall(execution, persist)) : cancel();
     },
   };
 }
@@ -143,7 +145,10 @@ function settled(promise: Promise<unknown>): Promise<Result> {
 }
 
 async function readStatus(engine: Engine, workflowId: string): Promise<WorkflowInfo> {
-  const [record] = await engine.storage.workflows.get([workflowId]);
+  return toStatus(engine, workflowId, await engine.storage.workflows.get([workflowId]));
+}
+
+function toStatus(engine: Engine, workflowId: string, [record]: readonly WorkflowRecord[]): Promise<WorkflowInfo> {
   if (!record) throw notFoundError(workflowId);
   return toInfo(engine.codecs, record);
 }
@@ -152,12 +157,14 @@ async function recordableStatus(execution: Execution, engine: Engine, workflowId
   const codec = execution.engine.codecs.native;
   const startedAt = execution.engine.clock.now();
   const common = { startedAt, begun: false, childWorkflowId: null, serialization: codec.name };
-  const result = await settled(readStatus(engine, workflowId));
+  const read = () => engine.storage.workflows.get([workflowId]);
+  const records = await engine.untilAnswered('Reading the status of a workflow', read);
+  const result = await settled((async () => toStatus(engine, workflowId, records ?? []))());
   if (!result.ok) return { ...common, output: null, error: await codec.encodeError(result.error), result };
   return { ...common, output: await codec.encode(result.value, 'The status'), error: null, result };
 }
 
-async function recordableCall(execution: Execution, call: () => Promise<void>): Promise<Outcome> {
+async function recordableCall(execution: Execution, call: () => Promise<unknown>): Promise<Outcome> {
   const codec = execution.engine.codecs.native;
   const startedAt = execution.engine.clock.now();
   const result = await settled(call());

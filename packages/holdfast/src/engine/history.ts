@@ -18,6 +18,10 @@ export class History {
     return { step, matches: step === undefined || step.name === name };
   }
 
+  wasRequested(stepNumber: number): boolean {
+    return this.requested[stepNumber] !== undefined;
+  }
+
   peek(stepNumber: number): StepRecord | undefined {
     return this.byNumber.get(stepNumber);
   }

@@ -1,9 +1,9 @@
 import type { Clock, Timer } from '../model/clock.js';
-import { describeError } from '../model/errors.js';
+import { closedError, describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import { isTerminal } from '../model/status.js';
 import type { Ending, Storage } from '../storage/storage.js';
-import { closedError, notFoundError } from './endings.js';
+import { notFoundError } from './endings.js';
 
 const firstPollMs = 20;
 const longestPollMs = 500;
@@ -15,6 +15,7 @@ const longestPollMs = 500;
 export class Outcomes {
   private readonly waiters = new Map<string, Set<Waiter>>();
   private timer: Timer | undefined;
+  private dueAt = Number.POSITIVE_INFINITY;
   private pollMs = firstPollMs;
   private closed = false;
 
@@ -72,8 +73,16 @@ export class Outcomes {
 
   private poll(afterMs: number): void {
     this.pollMs = firstPollMs;
+    this.lookWithin(afterMs);
+  }
+
+  /** Never later than it was already due: with a stream of new waiters the look would not come. */
+  private lookWithin(ms: number): void {
+    const at = this.clock.now() + ms;
+    if (this.timer && this.dueAt <= at) return;
     this.timer?.cancel();
-    this.timer = this.clock.at(this.clock.now() + afterMs, () => void this.look(), 'background');
+    this.dueAt = at;
+    this.timer = this.clock.at(at, () => void this.look(), 'background');
   }
 
   private async look(): Promise<void> {
@@ -87,7 +96,7 @@ export class Outcomes {
     }
     if (this.timer || this.closed) return;
     this.pollMs = Math.min(longestPollMs, this.pollMs * 1.5);
-    this.timer = this.clock.at(this.clock.now() + this.pollMs, () => void this.look(), 'background');
+    this.lookWithin(this.pollMs);
   }
 
   private report(asked: readonly string[], found: readonly Ending[]): void {

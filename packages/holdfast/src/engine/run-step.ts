@@ -1,7 +1,7 @@
 import { nativeCodecName } from '../codec/codec.js';
 import { isPrimitive } from '../codec/format.js';
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
-import { enter, type StepScope } from './context.js';
+import { enter, type StepScope, stepScope } from './context.js';
 import type { Execution } from './execution.js';
 import type { Outcome, Result } from './once.js';
 
@@ -97,7 +97,7 @@ function mayRetry(execution: Execution, call: StepCall, attempt: number, error: 
   const { max, retryIf } = call.policy;
   if (attempt > max || !execution.running || isHoldfastError(error, 'FATAL')) return false;
   try {
-    return retryIf?.(error) !== false;
+    return enter(stepScope(execution, call.stepNumber, attempt), () => retryIf?.(error)) !== false;
   } catch (failure) {
     // The step's own error is what counts; a broken filter must not replace it.
     execution.engine.logger.warn(
@@ -110,14 +110,7 @@ function mayRetry(execution: Execution, call: StepCall, attempt: number, error: 
 function runAttempt(execution: Execution, call: StepCall, attempt: number): unknown {
   const { stepNumber, fn, policy } = call;
   if (policy.timeoutMs !== undefined) return runTimed(execution, call, attempt, policy.timeoutMs);
-  const step: StepScope = {
-    stepNumber,
-    attempt,
-    get signal() {
-      return execution.signal;
-    },
-  };
-  return enter({ execution, step }, fn);
+  return enter(stepScope(execution, stepNumber, attempt), fn);
 }
 
 function runTimed(execution: Execution, call: StepCall, attempt: number, timeoutMs: number): Promise<unknown> {

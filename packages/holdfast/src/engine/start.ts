@@ -8,6 +8,7 @@ import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { isTerminal } from '../model/status.js';
 import type { NewWorkflow, WorkflowRecord } from '../storage/storage.js';
 import type { Started } from './checkpoints.js';
+import { enter, stepScope } from './context.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
@@ -71,7 +72,9 @@ export function startChild(
     const startedAt = execution.engine.clock.now();
     const common = { startedAt, begun: false, output: null };
     try {
-      const id = await insertChild(execution, stepNumber, definition, options, args);
+      // The schema of its input is user code that a replay does not run.
+      const scope = stepScope(execution, stepNumber, 1);
+      const id = await enter(scope, () => insertChild(execution, stepNumber, definition, options, args));
       return { ...common, error: null, serialization: null, childWorkflowId: id, result: { ok: true, value: id } };
     } catch (error) {
       if (!execution.running) throw error;

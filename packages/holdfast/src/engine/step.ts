@@ -1,7 +1,6 @@
 import type { Duration } from '../model/duration.js';
 import { parseDuration } from '../model/duration.js';
-import { HoldfastError } from '../model/errors.js';
-import { checkName } from '../model/ids.js';
+import { checkOwnName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { currentScope } from './context.js';
 import { once } from './once.js';
@@ -29,9 +28,6 @@ export interface RetryOptions {
   /** Return false for errors that no repetition will cure. */
   readonly retryIf?: (error: unknown) => boolean;
 }
-
-/** Names of our own operations start like this, in the tables that we share with DBOS. */
-const reservedPrefix = 'DBOS.';
 
 /**
  * Defines a step: a function whose outcome is recorded when a workflow calls it, so that it is never run again once
@@ -73,15 +69,7 @@ function call<Result>(name: string, fn: () => Result, policy: StepPolicy, unchec
 }
 
 function checkStepName(name: string): string {
-  checkName('A step name', name);
-  if (!name.startsWith(reservedPrefix)) return name;
-  throw new HoldfastError(
-    'INVALID_NAME',
-    `The step name "${name}" is reserved: choose one that does not begin with "DBOS.".`,
-    {
-      details: { name },
-    },
-  );
+  return checkOwnName('A step name', name);
 }
 
 const stepOptionNames = ['retries', 'timeout'];

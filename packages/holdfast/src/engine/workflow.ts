@@ -1,6 +1,6 @@
 import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkName } from '../model/ids.js';
+import { checkOwnName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { currentScope } from './context.js';
 import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
@@ -62,7 +62,7 @@ export function workflowInternals(value: unknown): Internals | undefined {
 const workflowOptionNames = ['maxRecoveryAttempts', 'timeout', 'input', 'output', 'serialization'];
 
 function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
-  checkName('A workflow name', name);
+  checkOwnName('A workflow name', name);
   const what = `Workflow "${name}"`;
   if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
   checkKnownOptions(what, options, workflowOptionNames);

@@ -67,11 +67,12 @@ export function workflowOperations(engine: Engine, wakeQueue: () => void): Workf
     },
     list: async (options = {}) => {
       checkKnownOptions('list()', options, listOptionNames);
-      const { status, limit = longestPage, ...rest } = options;
+      const { status, limit = longestPage, offset = 0, ...rest } = options;
       const records = await storage.workflows.list({
         ...rest,
         ...(status !== undefined && { status: checkStatuses(status) }),
         limit: Math.min(longestPage, checkCount('list()', 'limit', limit, 1)),
+        offset: checkCount('list()', 'offset', offset),
       });
       return Promise.all(records.map((record) => toInfo(codecs, record)));
     },

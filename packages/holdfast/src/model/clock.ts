@@ -19,8 +19,11 @@ export interface Timer {
   cancel(): void;
 }
 
-/** setTimeout keeps its delay in 31 bits; a longer one would fire at once. */
-const longestTimeoutMs = 2 ** 31 - 1;
+/**
+ * A long wait goes in stretches of this length: setTimeout counts in 31 bits, and stands still while the host is
+ * suspended; the clock, corrected against the server since, is looked at anew after each.
+ */
+const longestTimeoutMs = 60_000;
 
 /**
  * The database's clock, kept by the monotonic clock of this process plus an offset measured against the server.

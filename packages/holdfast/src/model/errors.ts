@@ -67,6 +67,13 @@ export class FatalError extends HoldfastError {
   }
 }
 
+export function closedError(): HoldfastError {
+  return new HoldfastError(
+    'APP_CLOSED',
+    'The app was shut down. What was unfinished goes on in the next process that launches it.',
+  );
+}
+
 /** Whether `error` is one of ours (and, if given, has this code), also when another copy of the package made it. */
 export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return false;

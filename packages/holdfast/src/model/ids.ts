@@ -25,10 +25,15 @@ export function newWorkflowId(nowMs: number): string {
  */
 export class OwnerTokens {
   private readonly incarnation = randomBytes(8).toString('hex');
-  private issued = 0;
+  private count = 0;
 
   next(): string {
-    return `${this.incarnation}.${(this.issued++).toString(36)}`;
+    return `${this.incarnation}.${(this.count++).toString(36)}`;
+  }
+
+  /** Whether this engine has issued the token. */
+  issued(token: string | null): token is string {
+    return token?.startsWith(`${this.incarnation}.`) === true;
   }
 
   /** A LIKE pattern for every token of this engine. */
@@ -110,6 +115,20 @@ export function checkName(what: string, name: unknown): string {
   const problem = nameProblem(name);
   if (problem === undefined) return name as string;
   throw new HoldfastError('INVALID_NAME', `${what} ${problem}. Choose another one.`, { details: { name } });
+}
+
+/** Names of our own operations start like this, in the tables that we share with DBOS. */
+const reservedPrefix = 'DBOS.';
+
+/** {@link checkName} for what is recorded beside our own operations. */
+export function checkOwnName(what: string, name: unknown): string {
+  const checked = checkName(what, name);
+  if (!checked.startsWith(reservedPrefix)) return checked;
+  throw new HoldfastError(
+    'INVALID_NAME',
+    `${what} must not begin with "${reservedPrefix}", as "${name}" does: such names are reserved. Choose another one.`,
+    { details: { name } },
+  );
 }
 
 function nameProblem(name: unknown): string | undefined {

@@ -3,8 +3,8 @@
  *
  *   ENQUEUED, DELAYED -> PENDING -> SUCCESS | ERROR | CANCELLED | MAX_RECOVERY_ATTEMPTS_EXCEEDED | STALLED
  *
- * STALLED is Holdfast's one addition to the seed's set: the code no longer matches the record, so running on would
- * be a guess. The last three leave their state only by `resume`; SUCCESS and ERROR never do.
+ * STALLED is Holdfast's one addition to the states of DBOS: the code no longer matches the record, so running on
+ * would be a guess. The last three leave their state only by `resume`; SUCCESS and ERROR never do.
  */
 export const workflowStatuses = [
   'PENDING',

@@ -16,11 +16,14 @@ export function cancellationWatch(
   const runOnce = async (): Promise<void> => {
     const change = engine.storage.changeCounter();
     const unchanged = change !== null && change === lastChange;
-    if (engine.size === 0 || unchanged) return;
     const now = engine.clock.now();
-    const cancelled = await engine.storage.workflows.cancelledSince(since - overlapMs);
-    for (const each of cancelled) engine.wasCancelled(each);
-    [since, lastChange] = [now, change];
+    if (engine.size > 0 && !unchanged) {
+      const cancelled = await engine.storage.workflows.cancelledSince(since - overlapMs);
+      for (const each of cancelled) engine.wasCancelled(each);
+      lastChange = change;
+    }
+    // Also when there was nothing to look for: or the next look would be for all that others have cancelled by then.
+    since = now;
   };
   const { clock, logger } = engine;
   return new Loop({ name: 'The cancellation watch', everyMs, clock, logger, runOnce });

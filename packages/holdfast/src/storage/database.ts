@@ -68,8 +68,12 @@ export interface Dialect {
    * one owner's parallel steps commit in parallel and makes takeover and checkpoint wait for each other.
    */
   fence(workflowId: string, owner: string): string;
+  /** A join to the children, as alias `c`, of the workflow whose ID the expression gives. */
+  children(parentId: string): string;
   /** That the row of this alias is PENDING, for statements that find it by its primary key. */
   stillPending(alias: string): string;
+  /** What to order a SELECT by that locks workflows, with this column for their ID; see sql/lock-order.ts. */
+  lockOrder(workflowId: string): string;
   /** Row locks for a SELECT that picks rows to change. Empty where a writer is alone anyway. */
   readonly forUpdate: string;
   readonly forUpdateSkipLocked: string;

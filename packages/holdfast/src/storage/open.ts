@@ -1,4 +1,4 @@
-import { HoldfastError } from '../model/errors.js';
+import { closedError, HoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import type { Database } from './database.js';
 import type { StatementProbe } from './probe.js';
@@ -21,7 +21,7 @@ export interface StorageOptions {
 
 /** Opens the database behind a URL, with its schema in place (or verified, with `migrate: false`). */
 export async function openStorage(options: StorageOptions): Promise<Storage> {
-  const database = await openDatabase(options);
+  const database = untilClosed(await openDatabase(options));
   return {
     workflows: new SqlWorkflows(database),
     steps: new SqlSteps(database),
@@ -30,6 +30,24 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
     close: () => database.close(),
+  };
+}
+
+/** The same database; after its end each call fails with a typed error, not with whatever the driver throws then. */
+function untilClosed(database: Database): Database {
+  let closed = false;
+  const ifOpen = <R>(work: () => Promise<R>): Promise<R> => (closed ? Promise.reject(closedError()) : work());
+  return {
+    dialect: database.dialect,
+    query: (statement, params) => ifOpen(() => database.query(statement, params)),
+    batch: (statement, shared, rows) => ifOpen(() => database.batch(statement, shared, rows)),
+    classify: (error) => database.classify(error),
+    now: () => ifOpen(() => database.now()),
+    changeCounter: () => database.changeCounter(),
+    close: () => {
+      closed = true;
+      return database.close();
+    },
   };
 }
 

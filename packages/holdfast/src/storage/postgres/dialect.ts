@@ -36,7 +36,12 @@ export function postgresDialect(schema: string): Dialect {
     fence: (workflowId, owner) =>
       `cross join lateral (select 1 from ${prefix}.workflow_status w where w.workflow_uuid = ${workflowId} ` +
       `and w.owner_xid = ${owner} and ${stillPending('w')} for share) fence`,
+    // A probe per parent (`offset 0` keeps it one). As a plain join in a recursive query it may be planned as a hash
+    // join over every workflow that has a parent.
+    children: (parentId) =>
+      `cross join lateral (select * from ${prefix}.workflow_status where parent_workflow_id = ${parentId} offset 0) c`,
     stillPending,
+    lockOrder: (workflowId) => `${workflowId} collate "C"`,
     forUpdate: 'for update',
     forUpdateSkipLocked: 'for update skip locked',
   };

@@ -7,6 +7,8 @@ const refusedClasses = new Set(['22', '23', '54']);
 const lostStates = new Set(['57P01', '57P02', '57P03', '57P05', '40003']);
 
 export function classifyPostgres(error: unknown): Failure {
+  // The driver could not even write the statement: a text longer than a text can be, a value of no known kind.
+  if (error instanceof RangeError || error instanceof TypeError) return 'refused';
   const state = sqlState(error);
   // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';

@@ -56,6 +56,14 @@ export function claimStatements(d: Dialect) {
         `returning ${workflowColumns}`,
       ].join(' '),
     },
+    ...standingStatements(d),
+  };
+}
+
+/** What is PENDING where: whose work there is to take, and what a claim has taken. */
+function standingStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  return {
     // By executor first: there is an index for that, and none by owner.
     claimedUnder: {
       name: 'workflows.claimedUnder',

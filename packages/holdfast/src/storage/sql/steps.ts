@@ -8,6 +8,7 @@ import {
   type Steps,
   stepKey,
 } from '../storage.js';
+import { inLockOrder } from './lock-order.js';
 import { stepColumns, toStep } from './rows.js';
 
 type StepId = { readonly workflowId: string; readonly stepNumber: number };
@@ -21,11 +22,11 @@ export class SqlSteps implements Steps {
   }
 
   async recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>> {
-    return keys(await this.database.batch(this.sql.record, [appName], rows));
+    return keys(await this.database.batch(this.sql.record, [appName], inLockOrder(rows, byWorkflow)));
   }
 
   async completeMany(rows: readonly CompletedStep[]): Promise<Set<string>> {
-    return keys(await this.database.batch(this.sql.complete, [], rows));
+    return keys(await this.database.batch(this.sql.complete, [], inLockOrder(rows, byWorkflow)));
   }
 
   async standing(steps: readonly StepId[]): Promise<StepStanding[]> {
@@ -44,6 +45,10 @@ export class SqlSteps implements Steps {
     const rows = await this.database.query(this.sql.history, [this.database.dialect.list(workflowIds)]);
     return rows.map(toStep);
   }
+}
+
+function byWorkflow(step: StepId): string {
+  return step.workflowId;
 }
 
 function keys(rows: readonly Record<string, unknown>[]): Set<string> {

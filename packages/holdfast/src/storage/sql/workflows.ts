@@ -14,6 +14,7 @@ import type {
   Writer,
 } from '../storage.js';
 import { claimStatements } from './claims.js';
+import { inLockOrder } from './lock-order.js';
 import { toCancelled, toEnding, toWorkflow, workflowColumns } from './rows.js';
 
 /** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
@@ -27,17 +28,20 @@ export class SqlWorkflows implements Workflows {
   }
 
   async insertMany(writer: Writer, rows: readonly NewWorkflow[]): Promise<Set<string>> {
-    const inserted = await this.database.batch(this.sql.insert, [writer.executorId, writer.appName], rows);
+    const inOrder = inLockOrder(rows, (row) => row.workflowId);
+    const inserted = await this.database.batch(this.sql.insert, [writer.executorId, writer.appName], inOrder);
     return new Set(inserted.map((row) => row.owner_xid as string));
   }
 
   async insertChildren(writer: Writer, rows: readonly NewChild[]): Promise<Set<string>> {
-    const inserted = await this.database.batch(this.sql.insertChild, [writer.executorId, writer.appName], rows);
+    const inOrder = inLockOrder(rows, (row) => row.parentWorkflowId);
+    const inserted = await this.database.batch(this.sql.insertChild, [writer.executorId, writer.appName], inOrder);
     return new Set(inserted.map((row) => row.owner_xid as string));
   }
 
   async finishMany(rows: readonly FinishedWorkflow[]): Promise<Set<string>> {
-    return ids(await this.database.batch(this.sql.finish, [], rows));
+    const inOrder = inLockOrder(rows, (row) => row.workflowId);
+    return ids(await this.database.batch(this.sql.finish, [], inOrder));
   }
 
   async get(workflowIds: readonly string[]): Promise<WorkflowRecord[]> {
@@ -126,7 +130,8 @@ export class SqlWorkflows implements Workflows {
     queueName: string;
     now: number;
   }): Promise<Set<string>> {
-    return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], params.owned));
+    const inOrder = inLockOrder(params.owned, (each) => each.workflowId);
+    return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], inOrder));
   }
 
   async stall(params: {
@@ -278,10 +283,11 @@ function treeStatements(d: Dialect) {
       text: [
         'with recursive tree(id) as (',
         `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
-        `union select c.workflow_uuid from ${workflows} c join tree t on c.parent_workflow_id = t.id`,
-        'where not c.detached)',
+        `union select c.workflow_uuid from tree t ${d.children('t.id')} where not c.detached),`,
+        `picked as materialized (select workflow_uuid from ${workflows} where workflow_uuid in (select id from tree)`,
+        `and status in (${list(activeStatuses)}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
         `update ${workflows} set status = 'CANCELLED', status_reason = $2, completed_at = $3, updated_at = $3,`,
-        'deduplication_id = null where workflow_uuid in (select id from tree)',
+        'deduplication_id = null where workflow_uuid in (select workflow_uuid from picked)',
         `and status in (${list(activeStatuses)}) returning workflow_uuid, owner_xid, status_reason`,
       ].join(' '),
     },
@@ -293,7 +299,7 @@ function treeStatements(d: Dialect) {
         'with recursive tree(id) as (',
         `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
         `and status in (${list(resumableStatuses)})`,
-        `union select c.workflow_uuid from ${workflows} c join tree t on c.parent_workflow_id = t.id`,
+        `union select c.workflow_uuid from tree t ${d.children('t.id')}`,
         `where not c.detached and c.status = 'CANCELLED' and not exists (select 1 from ${steps} o`,
         `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,
         `update ${workflows} set status = 'ENQUEUED', queue_name = $2, updated_at = $3, owner_xid = null,`,

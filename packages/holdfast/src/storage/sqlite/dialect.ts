@@ -18,7 +18,9 @@ export const sqliteDialect: Dialect = {
   fence: (workflowId, owner) =>
     `join workflow_status fence on fence.workflow_uuid = ${workflowId} and fence.owner_xid = ${owner} ` +
     `and fence.status = 'PENDING'`,
+  children: (parentId) => `join workflow_status c on c.parent_workflow_id = ${parentId}`,
   stillPending: (alias) => `${alias}.status = 'PENDING'`,
+  lockOrder: (workflowId) => workflowId,
   forUpdate: '',
   forUpdateSkipLocked: '',
 };

@@ -1,0 +1,119 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { launchWith } from '../../src/app/launch.js';
+import type { Executions } from '../../src/engine/executions.js';
+import { run, sleep, workflow } from '../../src/index.js';
+import type { Workflows } from '../../src/storage/storage.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { failure, gate, tamper } from '../support/faults.js';
+
+/** What happens between the commit of a statement and the moment at which this process learns of it. */
+describeBackends('while an answer of the database is on its way', (backend) => {
+  async function launch(options: { database?: string; workflows: readonly unknown[]; version?: string }) {
+    const database = options.database ?? (await backend.newDatabase());
+    let engine!: Executions;
+    const onStart = (started: Executions): void => {
+      engine = started;
+    };
+    const app = await launchWith({ name: 'test', logger: silent, ...options, database } as never, { onStart });
+    onTestFinished(() => app.shutdown());
+    return { app, database, workflows: engine.storage.workflows };
+  }
+
+  /** Does something just before or after the real statement. */
+  function around<K extends 'insertMany' | 'insertChildren' | 'claimPending'>(
+    workflows: Workflows,
+    name: K,
+    when: { before?: () => Promise<unknown>; after?: () => Promise<unknown> },
+  ): void {
+    const real = workflows[name].bind(workflows) as (...args: unknown[]) => Promise<unknown>;
+    const wrapped = async (...args: unknown[]): Promise<unknown> => {
+      await when.before?.();
+      const answer = await real(...args);
+      await when.after?.();
+      return answer;
+    };
+    workflows[name] = wrapped as Workflows[K];
+  }
+
+  it('a workflow that is cancelled in between does not run a single step', async () => {
+    let ran = 0;
+    const wf = workflow('wf', () => run('step', () => void ran++));
+    const { app, workflows } = await launch({ workflows: [wf] });
+    around(workflows, 'insertMany', { after: () => app.workflows.cancel('x') });
+    const handle = await wf.with({ id: 'x' }).start();
+    expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    expect(ran).toBe(0);
+  });
+
+  it('a parent that another program cancels as it starts a child sees its cancellation', async () => {
+    const seen = gate<string>();
+    const child = workflow('child', async () => {});
+    const parent = workflow('parent', () =>
+      child().catch((error) => {
+        seen.open(error.code);
+        throw error;
+      }),
+    );
+    const { database, workflows } = await launch({ workflows: [child, parent] });
+    const cancel = "update workflow_status set status = 'CANCELLED', completed_at = 1";
+    around(workflows, 'insertChildren', { before: () => tamper(database, cancel) });
+    const handle = await parent.start();
+    expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    expect(await seen.promise).toBe('WORKFLOW_CANCELLED');
+  });
+
+  it('a recovery that was asked for before a shutdown leaves nothing with the closed app', async () => {
+    const wf = workflow('wf', () => sleep('1d'));
+    const database = await backend.newDatabase();
+    const dead = await backend.testApp({ workflows: [wf], version: 'v1', executorId: 'dead', database });
+    await wf.start();
+    await dead.clock.advance('1m');
+    await dead.crash();
+    const { app, workflows } = await launch({ workflows: [wf], version: 'v1', database });
+    const claim = gate();
+    around(workflows, 'claimPending', { before: () => claim.promise });
+    const recovering = app.recovery.recover(['dead']);
+    const closing = app.shutdown();
+    claim.open();
+    await Promise.all([recovering, closing]);
+    expect(await tamper(database, 'select status, executor_id from workflow_status')).toEqual([
+      { status: 'ENQUEUED', executor_id: null },
+    ]);
+  });
+
+  it('a start whose input is still being checked when the app closes fails with APP_CLOSED', async () => {
+    const checked = gate();
+    const validate = async (value: unknown) => {
+      await checked.promise;
+      return { value };
+    };
+    const wf = workflow('wf', async (value: unknown) => value, {
+      input: { '~standard': { version: 1, vendor: 'test', validate } },
+    });
+    const { app } = await launch({ workflows: [wf] });
+    const started = failure(wf.start(1));
+    await app.shutdown();
+    checked.open();
+    expect(await started).toMatchObject({ code: 'APP_CLOSED' });
+  });
+
+  it('every operation on an app that was shut down fails with APP_CLOSED', async () => {
+    const wf = workflow('wf', async () => 1);
+    const { app } = await launch({ workflows: [wf] });
+    const handle = await wf.start();
+    await handle.result();
+    await app.shutdown();
+    const { workflows, versions } = app;
+    const { id } = handle;
+    const late: (() => Promise<unknown>)[] = [handle.result, handle.status, handle.cancel, workflows.list];
+    late.push(
+      () => workflows.get(id),
+      () => workflows.steps(id),
+      () => workflows.resume(id),
+      () => workflows.cancel(id),
+      versions.list,
+      versions.latest,
+    );
+    for (const each of late) expect(await failure(each())).toMatchObject({ code: 'APP_CLOSED' });
+  });
+});

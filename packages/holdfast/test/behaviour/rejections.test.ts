@@ -1,0 +1,71 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure } from '../support/faults.js';
+
+// Node ends the process at a rejection that nobody handles. What the engine rejects must not do that.
+describeBackends('a rejection that the code takes up later, or never,', (backend) => {
+  it('is not unhandled when a child fails that was called and not yet awaited', async () => {
+    const unhandled = watchUnhandled();
+    const child = workflow('child', async () => {
+      throw new Error('the child failed');
+    });
+    const parent = workflow('parent', async () => {
+      const called = child();
+      await sleep('1m');
+      return called.catch((error: Error) => error.message);
+    });
+    const t = await backend.testApp({ workflows: [child, parent] });
+    const handle = await parent.start();
+    expect(await t.clock.runUntil(handle.result())).toBe('the child failed');
+    expect(unhandled).toEqual([]);
+  });
+
+  it('is not unhandled when a workflow is cancelled that has called children it does not await', async () => {
+    const unhandled = watchUnhandled();
+    const child = workflow('child', () => sleep('1d'));
+    const parent = workflow('parent', async () => {
+      const called = [child(), child()];
+      await sleep('1h');
+      await Promise.all(called);
+    });
+    const t = await backend.testApp({ workflows: [child, parent] });
+    const handle = await parent.start();
+    await t.clock.advance('1m');
+    await handle.cancel();
+    expect((await failure(handle.result())).code).toBe('WORKFLOW_CANCELLED');
+    await t.clock.advance('1m');
+    expect(unhandled).toEqual([]);
+  });
+
+  it('is not unhandled when the start of a child is refused', async () => {
+    const unhandled = watchUnhandled();
+    const child = workflow('child', async (_: unknown) => {});
+    const parent = workflow('parent', async () => {
+      const started = child.start(() => 'no function can be stored');
+      await sleep('1h');
+      return started.then(
+        () => 'started',
+        (error) => error.code,
+      );
+    });
+    const t = await backend.testApp({ workflows: [child, parent] });
+    const handle = await parent.start();
+    expect(await t.clock.runUntil(handle.result())).toBe('UNSERIALIZABLE');
+    expect(unhandled).toEqual([]);
+  });
+});
+
+/** What would have ended the process, until the end of the test. */
+function watchUnhandled(): unknown[] {
+  const seen: unknown[] = [];
+  const others = process.listeners('unhandledRejection');
+  const keep = (error: unknown): void => void seen.push(error);
+  process.removeAllListeners('unhandledRejection');
+  process.on('unhandledRejection', keep);
+  onTestFinished(() => {
+    process.removeListener('unhandledRejection', keep);
+    for (const each of others) process.on('unhandledRejection', each);
+  });
+  return seen;
+}
