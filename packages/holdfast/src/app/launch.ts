@@ -80,8 +80,8 @@ async function assemble(
   internals: Internals,
 ): Promise<App> {
   const { clock } = engine;
-  const recovery = new Recovery(engine, findDead(engine));
   const queue = internalQueueWorker(engine);
+  const recovery = new Recovery(engine, findDead(engine), () => queue.wake());
   const loops = [deadlineSweep(engine), cancellationWatch(engine)];
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, logger));
   const parts: AppParts = { name, engine, recovery, queue, loops, registered: new Set() };

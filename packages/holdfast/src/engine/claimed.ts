@@ -70,6 +70,7 @@ async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): P
       user,
       roles,
       attributes,
+      parentWorkflowId: record.parentWorkflowId,
       definition,
       recorded: histories.get(workflowId) ?? [],
     });

@@ -27,7 +27,8 @@ export function notFoundError(workflowId: string): HoldfastError {
 
 export function cancelledError(workflowId: string, reason: string | null): HoldfastError {
   const why = reason === null ? 'was cancelled' : `was cancelled: ${reason}`;
-  return new HoldfastError('WORKFLOW_CANCELLED', `Workflow "${workflowId}" ${why}. \`resume\` starts it again.`, {
+  const advice = 'app.workflows.resume(id) goes on after its last step.';
+  return new HoldfastError('WORKFLOW_CANCELLED', `Workflow "${workflowId}" ${why}. ${advice}`, {
     details: { workflowId, reason },
   });
 }

@@ -34,8 +34,8 @@ export interface Engine {
   run(claimed: ClaimedWorkflow): void;
   /** A typed error when the app was shut down. */
   checkOpen(): void;
-  /** The outcome of an execution is committed. */
-  finished(ending: Ending, owner: string): void;
+  /** The outcome of an execution is committed. Returns whether anyone here was waiting for it. */
+  finished(ending: Ending, owner: string): boolean;
   /** A write showed that the workflow is no longer this execution's. */
   superseded(workflowId: string, owner: string, by: Superseded): void;
   /** Sets a workflow aside whose code does not match its record. */
@@ -59,6 +59,7 @@ export interface ClaimedWorkflow {
   readonly user: string | null;
   readonly roles: string | null;
   readonly attributes: string | null;
+  readonly parentWorkflowId: string | null;
   readonly definition: WorkflowDefinition;
   /** Arguments at hand from the call; a recovered workflow reads them from `inputs`. */
   readonly args?: readonly unknown[];

@@ -99,12 +99,12 @@ export class Executions implements Engine {
     });
   }
 
-  finished(ending: Ending, owner: string): void {
+  finished(ending: Ending, owner: string): boolean {
     const execution = this.running.get(ending.workflowId);
     // A newer execution here means that this outcome was another's to write after all.
-    if (execution?.facts.owner !== owner) return;
+    if (execution?.facts.owner !== owner) return false;
     this.drop(execution);
-    this.outcomes.settle(ending);
+    return this.outcomes.settle(ending);
   }
 
   superseded(workflowId: string, owner: string, by: Superseded): void {

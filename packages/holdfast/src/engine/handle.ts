@@ -91,7 +91,7 @@ function waitForEnding(
 function resultTimeout(workflowId: string, timeoutMs: number): HoldfastError {
   return new HoldfastError(
     'RESULT_TIMEOUT',
-    `Workflow "${workflowId}" did not end within ${timeoutMs} ms. It goes on; ask for its result again later.`,
+    `Workflow "${workflowId}" did not end within ${timeoutMs} ms. Ask again later; its status() says whether, and under which version, it runs.`,
     { details: { workflowId, timeoutMs } },
   );
 }

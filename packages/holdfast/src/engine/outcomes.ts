@@ -38,12 +38,13 @@ export class Outcomes {
     return { ending, forget };
   }
 
-  /** A workflow ended in this process. */
-  settle(ending: Ending): void {
+  /** A workflow ended in this process. Returns whether anyone here was waiting for that. */
+  settle(ending: Ending): boolean {
     const waiters = this.waiters.get(ending.workflowId);
-    if (!waiters) return;
+    if (!waiters) return false;
     this.waiters.delete(ending.workflowId);
     for (const waiter of waiters) waiter.resolve(ending);
+    return true;
   }
 
   /** A workflow that ran here no longer does: its waiters depend on the poll from now on. */

@@ -141,7 +141,7 @@ async function backOff(execution: Execution, call: StepCall, attempt: number, er
   const full = Math.min(policy.maxDelayMs, policy.initialMs * policy.factor ** (attempt - 1));
   const ms = Math.round(full * (1 - policy.jitter * Math.random()));
   const { clock, logger } = execution.engine;
-  logger.info(
+  logger.warn(
     `Step "${call.name}" of workflow "${execution.workflowId}" failed (attempt ${attempt} of ${policy.max + 1}), ` +
       `next one in ${ms} ms: ${describeError(error)}`,
   );

@@ -1,5 +1,5 @@
 import type { Codec } from '../codec/codec.js';
-import { HoldfastError } from '../model/errors.js';
+import { describeError, HoldfastError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
@@ -15,6 +15,7 @@ export async function runWorkflow(execution: Execution): Promise<void> {
   const result = args.ok ? await invoke(execution, args.value as unknown[]) : args;
   if (!execution.running) return;
   if (args.ok && execution.history?.reaches(execution.stepCount)) return stallUnasked(execution);
+  if (execution.runningSteps > 0) noteUnawaited(execution);
   // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
   // off while a schema takes its time, a replay would not repeat.
   execution.close();
@@ -38,6 +39,15 @@ function missingInput(workflowId: string): HoldfastError {
   return new HoldfastError('UNREADABLE_VALUE', `Workflow "${workflowId}" has no stored input. Start it again.`, {
     details: { workflowId },
   });
+}
+
+/** Only a note: the slower branch of a race is left behind on purpose. */
+function noteUnawaited({ engine, facts, runningSteps }: Execution): void {
+  const steps = runningSteps === 1 ? 'a step was' : `${runningSteps} steps were`;
+  engine.logger.info(
+    `Workflow "${facts.workflowId}" (${facts.name}) returned while ${steps} still running: their results are not ` +
+      'recorded. Await them.',
+  );
 }
 
 async function invoke(execution: Execution, args: readonly unknown[]): Promise<Result> {
@@ -84,7 +94,10 @@ async function settle(execution: Execution, result: Result): Promise<void> {
     written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });
   }
   if (written !== 'written') return engine.superseded(workflowId, owner, written);
-  engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);
+  const heard = engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);
+  // A parent hears of its child later, by its record; but the failure of work in the background must leave a trace.
+  if (result.ok || heard || facts.parentWorkflowId !== null) return;
+  engine.logger.warn(`Workflow "${workflowId}" (${facts.name}) failed: ${describeError(result.error)}`);
 }
 
 type StoredOutcome = Pick<FinishedWorkflow, 'status' | 'output' | 'error'>;

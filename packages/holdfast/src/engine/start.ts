@@ -22,7 +22,7 @@ export interface StartOptions {
   readonly timeout?: Duration | null;
   /** Which of several running apps is to run it. */
   readonly app?: object;
-  /** Key-values to find the workflow by. */
+  /** Key-values stored with the workflow, shown by `status()` and lists. */
   readonly attributes?: Readonly<Record<string, unknown>>;
   /** On whose behalf it runs; children inherit it. */
   readonly user?: string;
@@ -53,7 +53,7 @@ export async function startWorkflow(
   const checked = definition.input ? await checkInput(definition, definition.input, args) : args;
   const row = await newRow(engine, definition, options, checked, null);
   const started = await engine.checkpoints.start(row);
-  begin(engine, definition, row, started, checked);
+  begin(engine, definition, row, started, checked, null);
   return row.workflowId;
 }
 
@@ -116,7 +116,7 @@ async function insertChild(
     engine.superseded(facts.workflowId, facts.owner, started);
     return execution.refuse();
   }
-  begin(engine, definition, row, started, checked);
+  begin(engine, definition, row, started, checked, execution);
   return row.workflowId;
 }
 
@@ -130,11 +130,14 @@ function begin(
   row: NewWorkflow,
   started: Started,
   args: readonly unknown[],
+  parent: Execution | null,
 ): void {
   if (started === 'created') {
     const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = row;
     const common = { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes };
-    engine.run({ ...common, attempt: 1, definition, ...(readsBackAlike(row, args) && { args }) });
+    const parentWorkflowId = parent?.workflowId ?? null;
+    const atHand = readsBackAlike(row, args) ? { args } : {};
+    engine.run({ ...common, attempt: 1, definition, parentWorkflowId, ...atHand });
     return;
   }
   if ('workflowId' in started && started.name === definition.name) {

@@ -84,7 +84,7 @@ function stepPolicy(name: string, options: StepOptions): StepPolicy {
   if (!(factor >= 1 && Number.isFinite(factor))) throw invalidOption(what, 'factor', factor, 'a number of at least 1');
   if (!(jitter >= 0 && jitter <= 1)) throw invalidOption(what, 'jitter', jitter, 'a number from 0 to 1');
   return {
-    max: checkCount(what, 'retries', retries.max),
+    max: checkCount(what, typeof options.retries === 'object' ? 'retries.max' : 'retries', retries.max),
     initialMs: parseDuration(retries.initial ?? 200, `The first retry delay of ${what}`),
     factor,
     maxDelayMs: parseDuration(retries.maxDelay ?? 3_600_000, `The longest retry delay of ${what}`),

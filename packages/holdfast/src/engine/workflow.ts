@@ -1,3 +1,4 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
@@ -36,6 +37,16 @@ interface Internals {
  * Defines a workflow: an async function whose steps are recorded, so that it goes on after a crash where it was.
  * Nothing is registered, opened or started until `launch` is given the workflow.
  */
+export function workflow<Schema extends StandardSchemaV1, Rest extends unknown[], Result>(
+  name: string,
+  fn: (input: StandardSchemaV1.InferOutput<Schema>, ...rest: Rest) => Result,
+  options: WorkflowOptions & { readonly input: Schema },
+): Workflow<[input: StandardSchemaV1.InferInput<Schema>, ...rest: Rest], Awaited<Result>>;
+export function workflow<Args extends unknown[], Result>(
+  name: string,
+  fn: (...args: Args) => Result,
+  options?: WorkflowOptions & { readonly input?: undefined },
+): Workflow<Args, Awaited<Result>>;
 export function workflow<Args extends unknown[], Result>(
   name: string,
   fn: (...args: Args) => Result,
@@ -162,7 +173,7 @@ function engineFor(own: Internals, options: StartOptions): Engine {
     'NOT_LAUNCHED',
     options.app
       ? `The given app has not registered workflow "${definition.name}", or was shut down.`
-      : `Workflow "${definition.name}" belongs to no running app. Call launch({ name, workflows: [...] }) first.`,
+      : `Workflow "${definition.name}" belongs to no running app. Give it to launch({ name, workflows: [...] }) or app.register() first.`,
     { details: { name: definition.name } },
   );
 }

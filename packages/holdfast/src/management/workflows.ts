@@ -1,3 +1,4 @@
+import { sleepName } from '../engine/deliveries.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
@@ -107,8 +108,13 @@ async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {
     error: await readable(step.error, (text) => codecs.for(step.serialization).decodeError(text)),
     childWorkflowId: step.childWorkflowId ?? undefined,
     startedAt: step.startedAt ?? undefined,
-    completedAt: step.completedAt ?? undefined,
+    // A sleep under way has its wake time there, for readers of the tables.
+    completedAt: isUnderWay(step) ? undefined : (step.completedAt ?? undefined),
   };
+}
+
+function isUnderWay(step: StepRecord): boolean {
+  return step.name === sleepName && step.completionSeq === null;
 }
 
 function checkStatuses(status: WorkflowStatus | readonly WorkflowStatus[]): readonly WorkflowStatus[] {

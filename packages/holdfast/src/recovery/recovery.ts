@@ -34,6 +34,7 @@ export class Recovery {
   constructor(
     private readonly engine: Engine,
     private readonly findDead: FindDead,
+    private readonly wakeQueue: () => void,
   ) {
     const { clock, logger } = engine;
     this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
@@ -105,6 +106,7 @@ export class Recovery {
         }),
       );
       for (const record of claimed) handles.push(createHandle(engine, record.workflowId));
+      if (claimed.some((record) => record.status === 'ENQUEUED')) this.wakeQueue();
       if (claimed.length < pageSize) return handles;
     }
   }

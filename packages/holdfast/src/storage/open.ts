@@ -71,10 +71,13 @@ function sqlitePath(url: string): string | undefined {
 
 function invalidUrl(url: string): HoldfastError {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1];
+  // No scheme, or `file:`: probably the path of a SQLite file.
+  const path = scheme === undefined ? url : scheme === 'file' ? url.replace(/^file:(\/\/)?/, '') : undefined;
+  const hint = path === undefined ? '' : ` Did you mean "sqlite:${path}"?`;
   return new HoldfastError(
     'DATABASE_URL_INVALID',
     `The database URL ${scheme ? `with the scheme "${scheme}:" ` : ''}is not one that Holdfast understands. ` +
-      'Use "postgres://user:password@host:5432/name", "sqlite:path/to/file" or "sqlite::memory:".',
+      `Use "postgres://user:password@host:5432/name", "sqlite:path/to/file" or "sqlite::memory:".${hint}`,
     { details: { scheme: scheme ?? null } },
   );
 }

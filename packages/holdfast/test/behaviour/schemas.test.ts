@@ -11,10 +11,10 @@ describeBackends('schemas', (backend) => {
     let bodies = 0;
     const wf = workflow('checkout', async (_: unknown) => ++bodies, { input: order });
     const t = await backend.testApp({ workflows: [wf] });
-    const error = await failure(wf.start({ id: 7, quantity: 0 }));
+    const error = await failure(wf.start({ id: 7, quantity: 0 } as never));
     expect(error).toMatchObject({ code: 'INVALID_INPUT', details: { issues: expect.any(Array) } });
     expect(error.message).toMatch(/The input of workflow "checkout" does not match its schema: id: .*; quantity: /);
-    expect(await failure(wf(undefined))).toMatchObject({ code: 'INVALID_INPUT' });
+    expect(await failure(wf(undefined as never))).toMatchObject({ code: 'INVALID_INPUT' });
     expect(await t.app.workflows.list()).toEqual([]);
     expect(bodies).toBe(0);
   });
@@ -31,7 +31,7 @@ describeBackends('schemas', (backend) => {
       { input: order.transform((value) => ({ ...value, at: new Date(0) })) },
     );
     const t = await backend.testApp({ workflows: [wf] });
-    const { id } = await wf.start({ id: 'a', quantity: '3', junk: true }, 'untouched');
+    const { id } = await wf.start({ id: 'a', quantity: '3', junk: true } as { id: string }, 'untouched');
     await t.clock.advance('1m');
     const again = await t.restart();
     const expected = { id: 'a', quantity: 3, at: new Date(0) };
@@ -71,7 +71,7 @@ describeBackends('schemas', (backend) => {
   it('refuse the input of a child with an error that its parent sees and replays', async () => {
     const child = workflow('child', async (input: unknown) => input, { input: order });
     const parent = workflow('parent', async () => {
-      const { code } = await failure(child({ id: 1 }));
+      const { code } = await failure(child({ id: 1 } as never));
       await sleep('1h');
       return code;
     });

@@ -106,7 +106,8 @@ describe('migrating SQLite', () => {
     const db = open();
     migrateSqlite(db, options);
     const plans = {
-      "status = 'PENDING' and workflow_deadline_epoch_ms <= 5": 'idx_workflow_status_deadline',
+      "status in ('ENQUEUED', 'PENDING', 'DELAYED') and workflow_deadline_epoch_ms is not null and workflow_deadline_epoch_ms <= 5":
+        'idx_workflow_status_deadline',
       "status = 'PENDING' and application_version = 'v' and executor_id = 'e'": 'idx_holdfast_pending_executor',
       "status = 'CANCELLED' and completed_at >= 5": 'idx_holdfast_cancelled',
       "status = 'ENQUEUED' and queue_name = 'q' order by priority, created_at": 'idx_holdfast_enqueued',

@@ -1,4 +1,5 @@
 import { expectTypeOf } from 'vitest';
+import { z } from 'zod';
 import {
   type App,
   type Duration,
@@ -136,4 +137,13 @@ export async function launching(): Promise<void> {
   void launch({ workflows: [one] });
   // @ts-expect-error: a plain function is no workflow
   void launch({ name: 'shop', workflows: [async () => 1] });
+}
+
+export async function schemas(): Promise<void> {
+  const input = z.object({ amount: z.coerce.number() });
+  // The function gets what the schema makes of the input; callers give what it takes.
+  const pay = workflow('pay', async (order, note: string) => `${order.amount.toFixed(2)} ${note}`, { input });
+  expectTypeOf(await pay({ amount: '3' }, 'thanks')).toEqualTypeOf<string>();
+  // @ts-expect-error: the schema makes a number of it
+  workflow('mismatch', async (order: { amount: string }) => order.amount, { input });
 }

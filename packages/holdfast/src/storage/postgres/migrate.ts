@@ -6,7 +6,7 @@ import { sharedMigrations } from '../migrations/shared.js';
 import { checkNumbering, isCurrent, migrationRequired, type Standing, target } from '../migrations/standing.js';
 import { postgresDdl } from './ddl.js';
 import { sqlState } from './failures.js';
-import { withMigrationLock } from './migration-lock.js';
+import { type MigrationLock, withMigrationLock } from './migration-lock.js';
 import { buildIndexes } from './online-index.js';
 
 /**
@@ -16,7 +16,9 @@ import { buildIndexes } from './online-index.js';
  * 2. One process migrates at a time, under an advisory lock; the others wait for it and then find nothing to do.
  * 3. A migration begins by locking its counter and commits with it. Where the advisory lock means nothing (a server
  *    without one, a pooler that shares sessions), this alone keeps two migrators from applying one version twice.
- * 4. Indexes on tables in use are built without blocking writers, outside a transaction, and can be begun again.
+ * 4. Indexes on tables in use are built without blocking writers, outside a transaction, and can be begun again. Where
+ *    there is no advisory lock they are built inside it: two builders outside would take each other's half-built
+ *    indexes for the leftovers of a dead one, and drop them.
  */
 export interface MigrateOptions {
   readonly schema: string;
@@ -38,10 +40,10 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
   if (isCurrent(standing)) return;
   const where = `The schema "${options.schema}"`;
   if (!options.migrate) throw migrationRequired(standing, where);
-  await withMigrationLock({ ...run, done: async () => isCurrent(await readStanding(run)) }, async () => {
+  await withMigrationLock({ ...run, done: async () => isCurrent(await readStanding(run)) }, async (lock) => {
     // Looked at again under the lock: another process may have migrated since, or be half-way no longer.
     const found = await readChecked(run, where);
-    if (!isCurrent(found)) await applyAll(run, found);
+    if (!isCurrent(found)) await applyAll(run, found, lock);
   });
 }
 
@@ -112,15 +114,15 @@ async function readFacts(run: Run): Promise<Set<string>> {
   return new Set(rows.map((row) => row.fact as string));
 }
 
-async function applyAll(run: Run, from: Standing): Promise<void> {
+async function applyAll(run: Run, from: Standing, lock: MigrationLock): Promise<void> {
   const started = performance.now();
   // A server or role may limit statements to seconds; an index over millions of rows takes longer.
   await run.client.query('set statement_timeout = 0');
   try {
     // Nobody can be using tables that we are about to make, so indexes need no care then.
-    const fresh = from.shared === 0;
-    if (from.shared < target.shared) await applyCounter(run, sharedCounter, fresh);
-    await applyCounter(run, ownCounter, fresh);
+    const how = from.shared === 0 ? 'fresh' : lock === 'held' ? 'online' : 'blocking';
+    if (from.shared < target.shared) await applyCounter(run, sharedCounter, how);
+    await applyCounter(run, ownCounter, how);
   } finally {
     await run.client.query('reset statement_timeout').catch(() => {});
   }
@@ -130,11 +132,12 @@ async function applyAll(run: Run, from: Standing): Promise<void> {
   );
 }
 
-async function applyCounter(run: Run, counter: Counter, fresh: boolean): Promise<void> {
+async function applyCounter(run: Run, counter: Counter, how: 'fresh' | 'online' | 'blocking'): Promise<void> {
   await createCounter(run, counter);
   for (const migration of counter.migrations) {
-    if (isOnline(migration) && !fresh) await applyOnline(run, counter, migration);
-    else await applyAtOnce(run, counter, migration);
+    if (!isOnline(migration) || how === 'fresh') await applyAtOnce(run, counter, migration);
+    else if (how === 'online') await applyOnline(run, counter, migration);
+    else await applyBlocking(run, counter, migration);
   }
 }
 
@@ -177,8 +180,17 @@ async function applyAtOnce(run: Run, counter: Counter, migration: Migration): Pr
 async function applyOnline(run: Run, counter: Counter, migration: Migration): Promise<void> {
   const due = await inTurn(run, counter, migration, async () => migration.change?.(run.ddl) ?? []);
   if (!due) return;
-  await buildIndexes(run.client, run.ddl, migration);
+  await buildIndexes(run.client, run.ddl, migration, true);
   await inTurn(run, counter, migration, async () => [setVersion(run, counter, migration)]);
+}
+
+/** The same in one transaction, which keeps other migrators out and writers waiting. */
+async function applyBlocking(run: Run, counter: Counter, migration: Migration): Promise<void> {
+  await inTurn(run, counter, migration, async () => {
+    for (const statement of migration.change?.(run.ddl) ?? []) await run.client.query(statement);
+    await buildIndexes(run.client, run.ddl, migration, false);
+    return [setVersion(run, counter, migration)];
+  });
 }
 
 function setVersion(run: Run, counter: Counter, migration: Migration): string {

@@ -10,6 +10,9 @@ const logEveryMs = 10_000;
 /** Undefined function, feature not supported: a server without advisory locks. */
 const noAdvisoryLocks = ['42883', '0A000'];
 
+/** `unavailable`: the server has none, so others may be at work too. */
+export type MigrationLock = 'held' | 'unavailable';
+
 interface Waiting {
   readonly client: pg.ClientBase;
   readonly logger: Logger;
@@ -24,13 +27,13 @@ interface Waiting {
  * It waits for as long as another session holds the lock: the lock goes with the session, so a holder that died holds
  * nothing, and one that lives is at work. Going on without it could run two migrators at once.
  */
-export async function withMigrationLock(waiting: Waiting, work: () => Promise<void>): Promise<void> {
+export async function withMigrationLock(waiting: Waiting, work: (lock: MigrationLock) => Promise<void>): Promise<void> {
   const { client, logger } = waiting;
   for (let waitedMs = 0; ; waitedMs += pollMs) {
     const lock = await tryLock(client);
     if (lock === 'held') {
       try {
-        return await work();
+        return await work(lock);
       } finally {
         // A lost connection has already given the lock back.
         await client.query(`select pg_advisory_unlock(${lockId})`).catch(() => {});
@@ -38,7 +41,7 @@ export async function withMigrationLock(waiting: Waiting, work: () => Promise<vo
     }
     if (lock === 'unavailable') {
       logger.warn('this server has no advisory locks: migrating without one');
-      return await work();
+      return await work(lock);
     }
     if (waitedMs % logEveryMs === 0) logger.info(`waiting for the migration lock, held by ${await holder(client)}`);
     await waiting.pause(pollMs);

@@ -6,12 +6,17 @@ import { createIndex, type Ddl, dropIndex, type Index, indexesOf, type Migration
  * transaction, and a build that was killed leaves an index behind that is invalid: never read, still written to, and
  * in the way of `if not exists`. So what is there is looked at first.
  */
-export async function buildIndexes(client: pg.ClientBase, ddl: Ddl, migration: Migration): Promise<void> {
+export async function buildIndexes(
+  client: pg.ClientBase,
+  ddl: Ddl,
+  migration: Migration,
+  concurrently: boolean,
+): Promise<void> {
   for (const index of indexesOf(ddl, migration)) {
-    if (await isUnusable(client, ddl, index)) await client.query(dropIndex(ddl, index.name, true));
-    await client.query(createIndex(ddl, index, true));
+    if (await isUnusable(client, ddl, index)) await client.query(dropIndex(ddl, index.name, concurrently));
+    await client.query(createIndex(ddl, index, concurrently));
   }
-  for (const name of migration.dropsIndexes ?? []) await client.query(dropIndex(ddl, name, true));
+  for (const name of migration.dropsIndexes ?? []) await client.query(dropIndex(ddl, name, concurrently));
 }
 
 /** Whether an index of this name is invalid, or is a full one where a partial one is wanted. */
