@@ -25,6 +25,7 @@ export interface BatchKind<T, R> {
 
 const mostRows = 1000;
 const mostWeight = 4_000_000;
+const worthSharing = 40;
 
 interface Entry<T, R> {
   readonly item: T;
@@ -95,17 +96,31 @@ export class Batcher<T, R> {
 
   private async drain(): Promise<void> {
     this.sending++;
-    while (this.waiting.length > 0 && !this.closed) await this.send(this.takeBatch());
+    while (this.waiting.length > 0 && !this.closed) {
+      const batch = this.takeBatch();
+      this.schedule(); // What is left, if anything, is for another lane.
+      await this.send(batch);
+    }
     this.sending--;
     if (this.sending === 0) for (const resolve of this.idleWaiters.splice(0)) resolve();
   }
 
+  /**
+   * Much waiting is shared out between the free lanes. In one statement for all, everybody would move in step: the
+   * database would stand still while this process works, and this process while the database does.
+   */
+  private share(): number {
+    const free = (this.kind.lanes ?? 1) - this.sending + 1;
+    return this.waiting.length < worthSharing ? mostRows : Math.ceil(this.waiting.length / free);
+  }
+
   private takeBatch(): Entry<T, R>[] {
+    const most = Math.min(mostRows, this.share());
     let rows = 0;
     let weight = 0;
     for (const entry of this.waiting) {
       weight += this.kind.weigh(entry.item);
-      if (rows === mostRows || (rows > 0 && weight > mostWeight)) break;
+      if (rows === most || (rows > 0 && weight > mostWeight)) break;
       rows++;
     }
     if (rows < this.waiting.length) return this.waiting.splice(0, rows);

@@ -47,10 +47,11 @@ export class Checkpoints {
     logger: Logger,
   ) {
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
-    const { workflows, steps } = storage;
+    const { workflows, steps, writeLanes: lanes } = storage;
     this.starts = new Batcher(
       {
         name: 'workflow starts',
+        lanes,
         write: async (rows) => this.started(rows, await workflows.insertMany(writer, rows)),
         weigh: (row) => row.inputs.length + 300,
       },
@@ -67,7 +68,7 @@ export class Checkpoints {
     this.steps = new Batcher(
       {
         name: 'step checkpoints',
-        lanes: 2,
+        lanes,
         write: (rows) => this.writeSteps(rows, () => steps.recordMany(writer.appName, rows)),
         weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 200,
       },
@@ -84,6 +85,7 @@ export class Checkpoints {
     this.finishes = new Batcher(
       {
         name: 'workflow outcomes',
+        lanes,
         write: (rows) => this.writeFinishes(rows),
         weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
       },

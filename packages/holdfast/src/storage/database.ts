@@ -8,6 +8,8 @@
  */
 export interface Database {
   readonly dialect: Dialect;
+  /** Batches that can be written at the same time: one where writers wait for each other anyway. */
+  readonly writeLanes: number;
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]>;
   batch<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]): Promise<Row[]>;
   /** What a failed statement may have done, judged by SQLSTATE or result code, never by message text. */

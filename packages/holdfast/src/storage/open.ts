@@ -26,6 +26,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     workflows: new SqlWorkflows(database),
     steps: new SqlSteps(database),
     versions: new SqlVersions(database),
+    writeLanes: database.writeLanes,
     classify: (error) => database.classify(error),
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
@@ -39,6 +40,7 @@ function untilClosed(database: Database): Database {
   const ifOpen = <R>(work: () => Promise<R>): Promise<R> => (closed ? Promise.reject(closedError()) : work());
   return {
     dialect: database.dialect,
+    writeLanes: database.writeLanes,
     query: (statement, params) => ifOpen(() => database.query(statement, params)),
     batch: (statement, shared, rows) => ifOpen(() => database.batch(statement, shared, rows)),
     classify: (error) => database.classify(error),

@@ -14,6 +14,8 @@ export interface Storage {
   readonly workflows: Workflows;
   readonly steps: Steps;
   readonly versions: Versions;
+  /** How many batches of one kind are worth writing at once. */
+  readonly writeLanes: number;
   classify(error: unknown): Failure;
   now(): Promise<number>;
   changeCounter(): number | null;

@@ -56,6 +56,7 @@ async function loadDriver(): Promise<typeof pg> {
 
 class PostgresDatabase implements Database {
   readonly dialect: Dialect;
+  readonly writeLanes = 2;
   private readonly general: pg.Pool;
   private readonly writers: pg.Pool;
   private readonly probe: StatementProbe | undefined;

@@ -62,6 +62,7 @@ function isDriverUnbuilt(error: unknown): boolean {
 
 class SqliteDatabase implements Database {
   readonly dialect = sqliteDialect;
+  readonly writeLanes = 1;
   private readonly prepared = new Map<string, Sqlite.Statement>();
   private readonly begin: Sqlite.Statement;
   private readonly commit: Sqlite.Statement;
