@@ -5,6 +5,7 @@ import type { App } from '../app/app.js';
 import { launchWith } from '../app/launch.js';
 import type { LaunchOptions } from '../app/options.js';
 import type { Executions } from '../engine/executions.js';
+import { defaultLogger, type Logger } from '../model/logger.js';
 import { CrashClock, type CrashPoint } from './crash-point.js';
 import { Signals } from './signals.js';
 import { VirtualClock } from './virtual-clock.js';
@@ -34,6 +35,9 @@ export interface TestApp {
   /** Shuts down and removes the storage. */
   stop(): Promise<void>;
 }
+
+/** Tests provoke retries and failures on purpose: what is only a warning elsewhere would drown their own output. */
+const errorsOnly: Logger = { ...defaultLogger, warn: () => {} };
 
 interface Shared {
   readonly clock: VirtualClock;
@@ -75,7 +79,7 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
   };
   const crashClock = crashOf === 'process' ? new CrashClock(crashAt) : new CrashClock(crashAt, crashApp);
   const app = await launchWith(
-    { name: 'test', executorId: 'test', ...launchOptions, database: shared.database },
+    { name: 'test', executorId: 'test', logger: errorsOnly, ...launchOptions, database: shared.database },
     {
       ...(clockChoice !== 'real' && { clock: shared.clock }),
       probe: crashClock.probe,
