@@ -1,4 +1,4 @@
-import type { StepRecord, WorkflowRecord } from '../storage/storage.js';
+import type { Claim, StepRecord, WorkflowRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
 
 /** How long a claim whose answer was lost is looked for: its statement may still have been waiting for a lock. */
@@ -16,12 +16,13 @@ export class Claims {
 
   constructor(private readonly engine: Engine) {}
 
-  /** Runs what the statement claims under the owner token it is given. Returns all that it has touched. */
-  async take(statement: (owner: string) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]> {
+  /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. Returns all it has touched. */
+  async take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]> {
     await this.readBack();
-    const { owners, storage, clock } = this.engine;
+    const { owners, storage, clock, writer, version, registry } = this.engine;
     const owner = owners.next();
-    const claimed = await statement(owner).catch((error) => {
+    const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
+    const claimed = await statement(claim).catch((error) => {
       if (storage.classify(error) === 'lost') this.uncertain.set(owner, clock.now() + uncertainMs);
       throw error;
     });

@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
-import type { Ending, StepRecord, Storage, WorkflowRecord, Writer } from '../storage/storage.js';
+import type { Claim, Ending, StepRecord, Storage, WorkflowRecord, Writer } from '../storage/storage.js';
 import type { Checkpoints, Superseded } from './checkpoints.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Turns } from './deliveries.js';
@@ -26,8 +26,10 @@ export interface Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
-  /** Runs what the statement claims under the owner token it is given. */
-  readonly claims: { take(statement: (owner: string) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]> };
+  /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
+  readonly claims: {
+    take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]>;
+  };
   readonly outcomes: Outcomes;
   readonly turns: Turns;
   /** Runs a workflow that this process has just started or claimed. */

@@ -10,16 +10,8 @@ const pageSize = 100;
 export function internalQueueWorker(engine: Engine): Loop {
   const runOnce = async (): Promise<void> => {
     for (;;) {
-      const claimed = await engine.claims.take((owner) =>
-        engine.storage.workflows.claimEnqueued({
-          writer: engine.writer,
-          owner,
-          version: engine.version,
-          runnable: engine.registry.runnable(),
-          now: engine.clock.now(),
-          limit: pageSize,
-          queueName: internalQueue,
-        }),
+      const claimed = await engine.claims.take(pageSize, (claim) =>
+        engine.storage.workflows.claimEnqueued({ ...claim, queueName: internalQueue }),
       );
       if (claimed.length < pageSize) return;
     }

@@ -93,17 +93,8 @@ export class Recovery {
     const { engine } = this;
     const handles: WorkflowHandle[] = [];
     for (;;) {
-      const claimed = await engine.claims.take((owner) =>
-        engine.storage.workflows.claimPending({
-          writer: engine.writer,
-          owner,
-          version: engine.version,
-          runnable: engine.registry.runnable(),
-          now: engine.clock.now(),
-          limit: pageSize,
-          executorIds,
-          exceptOwners: engine.owners.pattern,
-        }),
+      const claimed = await engine.claims.take(pageSize, (claim) =>
+        engine.storage.workflows.claimPending({ ...claim, executorIds, exceptOwners: engine.owners.pattern }),
       );
       for (const record of claimed) handles.push(createHandle(engine, record.workflowId));
       if (claimed.some((record) => record.status === 'ENQUEUED')) this.wakeQueue();
