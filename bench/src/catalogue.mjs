@@ -19,14 +19,29 @@
  * @typedef {object} System
  * @property {string} name
  * @property {'postgres' | 'sqlite'} storage which kind of fresh database it gets
- * @property {string} limit the system whose hand-written SQL is the limit for this one
- * @property {(env: { url: string }) => Promise<OpenSystem>} open `url` is postgres://... or sqlite:<path>
+ * @property {string} [limit] the system whose hand-written SQL is the limit for this one
+ * @property {(env: { url: string }) => Promise<OpenSystem>} [open]
+ *   for workloads that run workflows; `url` is postgres://... or sqlite:<path>
+ * @property {import('./queue/fleet.mjs').QueueAdapter} [queue] for workloads that measure queues
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
- * @typedef {{ key: string, label: string }} Row one line of the first table
- * @typedef {{ label: string, rows: Row[], measure: (system: OpenSystem, seconds: number) => Promise<Measured> }} Case
- * @typedef {{ name: string, title: string, cases: Case[] }} Workload
+ * @typedef {{ than: string, atMost?: number, atLeast?: number }} Aim what Holdfast's figure is to be, as a ratio
+ * @typedef {{ key: string, label: string, aims?: Aim[] }} Row one line of a table of results for each system
+ * @typedef {{ seconds: number, quick: boolean }} Effort how much of it
+ *
+ * @typedef {object} Case
+ * @property {string} label
+ * @property {Row[]} rows
+ * @property {(system: any, effort: Effort) => Promise<Measured>} measure
+ *   gets an OpenSystem or a QueueSystem, whichever the workload uses; a row whose key it leaves out does not apply
+ *
+ * @typedef {object} Workload
+ * @property {string} name
+ * @property {string} title
+ * @property {'open' | 'queue'} uses the side of a system that it needs; systems without it take no part
+ * @property {Case[]} cases
+ *
  * @typedef {Omit<Workload, 'name'>} WorkloadDefinition what a file in `workloads/` exports
  */
 import { readdir } from 'node:fs/promises';
@@ -39,6 +54,14 @@ export function loadSystems() {
 /** @returns {Promise<Workload[]>} */
 export function loadWorkloads() {
   return loadFolder('workloads');
+}
+
+/**
+ * @param {Pick<System, 'open' | 'queue'>} system
+ * @param {Pick<Workload, 'uses'>} workload
+ */
+export function takesPart(system, { uses }) {
+  return system[uses] !== undefined;
 }
 
 /** @param {string} folder */

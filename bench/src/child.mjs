@@ -1,37 +1,44 @@
 /**
  * Owns one measured process: it opens one system on one database and does what the parent asks, one request at a time,
- * over IPC. `contestant.mjs` is the parent's side of it.
+ * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue opens and closes the system itself,
+ * with processes like this one as its workers.
  *
  * @typedef {{ id: number } & (
- *   | { do: 'open', system: string, url: string }
- *   | { do: 'measure', workload: string, case: number, seconds: number }
- *   | { do: 'close' })} Request
+ *   | { do: 'open', system: string, url: string, uses: 'open' | 'queue' }
+ *   | { do: 'measure', workload: string, case: number, seconds: number, quick: boolean }
+ *   | { do: 'close' }
+ *   | { do: 'openWorker', system: string, url: string, queue: import('./queue/fleet.mjs').QueueSpec }
+ *   | { do: 'awaitStarted', count: number }
+ *   | { do: 'beginWorker' | 'countStarted' | 'closeWorker' })} Request
  */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
+import { workerHandlers } from './queue/worker.mjs';
 
-/** @type {import('./catalogue.mjs').OpenSystem | undefined} */
-let open;
+/** @type {any} an OpenSystem or a QueueSystem, whichever the workload uses */
+let subject;
 
 const handlers = {
-  /** @param {{ system: string, url: string }} request */
-  async open({ system, url }) {
+  /** @param {{ system: string, url: string, uses: 'open' | 'queue' }} request */
+  async open({ system, url, uses }) {
     const found = (await loadSystems()).find(({ name }) => name === system);
-    open = await found?.open({ url });
+    subject = uses === 'queue' ? { ...found?.queue, system, url } : await found?.open?.({ url });
   },
 
-  /** @param {{ workload: string, case: number, seconds: number }} request */
-  async measure({ workload, case: index, seconds }) {
+  /** @param {{ workload: string, case: number, seconds: number, quick: boolean }} request */
+  async measure({ workload, case: index, seconds, quick }) {
     const found = (await loadWorkloads()).find(({ name }) => name === workload);
-    if (!found || !open) throw new Error(`Nothing to measure: ${workload}`);
+    if (!found || !subject) throw new Error(`Nothing to measure: ${workload}`);
     const before = process.cpuUsage();
-    const measured = await found.cases[index].measure(open, seconds);
+    const measured = await found.cases[index].measure(subject, { seconds, quick });
     const used = process.cpuUsage(before);
     return { ...measured, cpuMs: (used.user + used.system) / 1000 };
   },
 
   async close() {
-    await open?.close();
+    await subject?.close?.();
   },
+
+  ...workerHandlers,
 };
 
 process.on('message', async (/** @type {any} */ { id, do: name, ...request }) => {

@@ -10,7 +10,7 @@ export function stopContestants() {
 }
 
 /** How long a request may take beyond the seconds it is meant to take, before its system counts as hanging. */
-const patienceMs = 60_000;
+const patienceMs = 180_000;
 
 /** Starts the process of one system; nothing is open in it yet. */
 export function startContestant() {
@@ -37,7 +37,7 @@ export function startContestant() {
         how();
       };
       const timer = setTimeout(
-        () => settle(() => reject(new Error(`No answer to "${request.do}" within a minute.`))),
+        () => settle(() => reject(new Error(`No answer to "${request.do}" within ${patienceMs / 60_000} minutes.`))),
         patienceMs + Number(request.seconds ?? 0) * 1000,
       );
       const onExit = (/** @type {number | null} */ code, /** @type {string | null} */ signal) =>

@@ -57,7 +57,7 @@ export async function keepInFlight(system, { steps, inFlight, seconds }) {
  * @param {number[]} sorted
  * @param {number} share
  */
-function percentile(sorted, share) {
+export function percentile(sorted, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 

@@ -3,7 +3,7 @@ import { loadSystems, loadWorkloads } from './catalogue.mjs';
 import { stopContestants } from './contestant.mjs';
 import { parsePlan, UsageError, usage } from './options.mjs';
 import { startPostgres } from './postgres.mjs';
-import { costTable, machineFacts, resultsTable } from './report.mjs';
+import { machineFacts, resultTables } from './report.mjs';
 import { runTrials } from './trials.mjs';
 
 const progress = (/** @type {string} */ line) => process.stderr.write(`${line}\n`);
@@ -27,9 +27,9 @@ async function main(argv) {
   const { samples, failures } = await runTrials(plan, server, progress, interrupt.signal).finally(server.stop);
 
   const took = Math.round((performance.now() - began) / 1000);
-  const rounds = `${plan.rounds} ${plan.rounds === 1 ? 'round' : 'rounds'} of ${plan.seconds} s per measurement`;
+  const rounds = `${plan.rounds} ${plan.rounds === 1 ? 'round' : 'rounds'}${plan.quick ? ', quick' : ''}`;
   console.log(`\n${facts}\n- ${rounds}, ${took} s in all\n`);
-  console.log(`${resultsTable(plan, samples)}\n\n${costTable(plan, samples)}`);
+  console.log(resultTables(plan, samples).join('\n\n'));
   for (const { system, workload, message } of failures) console.log(`\n${system} failed in ${workload}: ${message}`);
   return failures.length > 0 ? 1 : 0;
 }

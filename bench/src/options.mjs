@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
  * @property {number} rounds
  * @property {number} warmSeconds
  * @property {number} seconds of each measured part
+ * @property {boolean} quick
  */
 
 /** What the user did, not the program: a mistake on the command line or Ctrl-C. Its message is all there is to see. */
@@ -27,12 +28,21 @@ export function parsePlan(argv, workloads, systems) {
     throw new UsageError(`--rounds needs a whole number of at least 1, not "${values.rounds}".`);
   }
   return {
-    workloads: pick(workloads, positionals, 'work'),
+    workloads: pick(workloads, positionals.flatMap(spellOut), 'work'),
     systems: pick(systems, (values.only ?? '').split(','), 'system'),
     rounds,
     warmSeconds: values.quick ? 0.3 : 1,
     seconds: values.quick ? 0.7 : 2.5,
+    quick: values.quick ?? false,
   };
+}
+
+/** Names for several works at once. */
+const groups = new Map([['queue', ['W4', 'W5']]]);
+
+/** @param {string} asked */
+function spellOut(asked) {
+  return groups.get(asked.toLowerCase()) ?? [asked];
 }
 
 /**
@@ -45,6 +55,7 @@ export function usage(workloads, systems) {
     '',
     'work (default: all)',
     ...workloads.map(({ name, title }) => `  ${name}  ${title}`),
+    ...[...groups].map(([name, members]) => `  ${name}  the same as ${members.join(' ')}`),
     '',
     `systems (default: all): ${systems.map(({ name }) => name).join(', ')}`,
     '',

@@ -1,10 +1,14 @@
-/** Owns what a run prints: the facts of the machine and two markdown tables. */
+/** Owns what a run prints: the facts of the machine, and markdown tables. */
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { arch, availableParallelism, cpus, loadavg, platform, tmpdir, totalmem } from 'node:os';
+import { takesPart } from './catalogue.mjs';
 
-/** The system that everything is compared with, besides the hand-written SQL on its own kind of database. */
+/** What workflows are compared with, besides the hand-written SQL on their own kind of database. */
 const peer = 'dbos';
+
+/** What queues are compared with. */
+const queuePeers = ['dbos', 'graphile-worker', 'pg-boss'];
 
 /** What Linux calls the type of a file system that lives in memory. */
 const tmpfs = 0x01021994;
@@ -17,7 +21,7 @@ export async function machineFacts(server) {
     `- ${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ` +
       `${Math.round(totalmem() / 2 ** 30)} GB, ${platform()} ${arch()}${loadAverage()}`,
     `- Node ${process.versions.node}, Postgres ${server.version} (its default settings, fsync on), ` +
-      `DBOS SDK ${packageVersion('@dbos-inc/dbos-sdk')}`,
+      ['@dbos-inc/dbos-sdk', 'graphile-worker', 'pg-boss'].map((name) => `${name} ${packageVersion(name)}`).join(', '),
     ...(inMemory ? [`- ${tmpdir()} is in memory: fsync costs nothing here, which flatters whoever commits most`] : []),
   ].join('\n');
 }
@@ -25,29 +29,105 @@ export async function machineFacts(server) {
 /**
  * @param {import('./options.mjs').Plan} plan
  * @param {import('./trials.mjs').Sample[]} samples
+ * @returns {string[]}
  */
-export function resultsTable(plan, samples) {
-  const lines = [`| work | system | median | min–max | × ${peer} | × raw |`, '|---|---|--:|--:|--:|--:|'];
-  for (const { label: caseLabel, rows } of plan.workloads.flatMap((workload) => workload.cases)) {
-    for (const row of rows) {
-      const medianOf = (/** @type {string} */ name) => median(figures(samples, caseLabel, name, row.key));
-      for (const { name, limit } of plan.systems) {
-        const all = figures(samples, caseLabel, name, row.key);
-        const spread = all.length === 0 ? '-' : `${figure(Math.min(...all))}–${figure(Math.max(...all))}`;
-        const own = median(all);
-        const ratios = [peer, limit].map((other) => figure(own / medianOf(other)));
-        lines.push(`| ${row.label} | ${name} | ${figure(own)} | ${spread} | ${ratios.join(' | ')} |`);
-      }
-    }
-  }
-  return lines.join('\n');
+export function resultTables(plan, samples) {
+  const part = (/** @type {'open' | 'queue'} */ uses) => ({
+    ...plan,
+    workloads: plan.workloads.filter((workload) => workload.uses === uses),
+    systems: plan.systems.filter((system) => takesPart(system, { uses })),
+  });
+  const workflows = part('open');
+  const queues = part('queue');
+  return [
+    ...(workflows.workloads.length > 0 ? [workflowTable(workflows, samples), costTable(workflows, samples)] : []),
+    ...(queues.workloads.length > 0 ? [queueTable(queues, samples), queueSettings(queues)] : []),
+  ];
 }
 
 /**
  * @param {import('./options.mjs').Plan} plan
  * @param {import('./trials.mjs').Sample[]} samples
  */
-export function costTable(plan, samples) {
+function workflowTable(plan, samples) {
+  const lines = resultLines(plan, samples, ({ own, medianOf, system }) =>
+    [peer, system.limit ?? ''].map((other) => figure(own / medianOf(other))),
+  );
+  return [`| work | system | median | min–max | × ${peer} | × raw |`, '|---|---|--:|--:|--:|--:|', ...lines].join('\n');
+}
+
+/**
+ * @param {import('./options.mjs').Plan} plan
+ * @param {import('./trials.mjs').Sample[]} samples
+ */
+function queueTable(plan, samples) {
+  const lines = resultLines(plan, samples, ({ own, medianOf, system, row }) => [
+    ...queuePeers.map((other) => figure(own / medianOf(other))),
+    system.name.startsWith('holdfast') ? verdict(row.aims ?? [], own, medianOf) : '',
+  ]);
+  const ratios = queuePeers.map((name) => `× ${name}`).join(' | ');
+  return [`| work | system | median | min–max | ${ratios} | aim |`, '|---|---|--:|--:|--:|--:|--:|---|', ...lines].join(
+    '\n',
+  );
+}
+
+/** @param {import('./options.mjs').Plan} plan */
+function queueSettings({ systems }) {
+  return ['Settings on queues:', ...systems.map(({ name, queue }) => `- \`${name}\`: ${queue?.settings}`)].join('\n');
+}
+
+/**
+ * One line for each row and each system that has figures for it.
+ *
+ * @typedef {object} Line
+ * @property {number} own the median of this system
+ * @property {(name: string) => number} medianOf that of another system in the same row
+ * @property {import('./catalogue.mjs').System} system
+ * @property {import('./catalogue.mjs').Row} row
+ *
+ * @param {import('./options.mjs').Plan} plan
+ * @param {import('./trials.mjs').Sample[]} samples
+ * @param {(line: Line) => string[]} moreCells
+ */
+function resultLines({ workloads, systems }, samples, moreCells) {
+  const lines = [];
+  for (const { label: caseLabel, rows } of workloads.flatMap((workload) => workload.cases)) {
+    for (const row of rows) {
+      const medianOf = (/** @type {string} */ name) => median(figures(samples, caseLabel, name, row.key));
+      for (const system of systems) {
+        const all = figures(samples, caseLabel, system.name, row.key);
+        if (all.length === 0) continue;
+        const own = median(all);
+        const spread = `${figure(Math.min(...all))}–${figure(Math.max(...all))}`;
+        const cells = [row.label, system.name, figure(own), spread, ...moreCells({ own, medianOf, system, row })];
+        lines.push(`| ${cells.join(' | ')} |`);
+      }
+    }
+  }
+  return lines;
+}
+
+/**
+ * @param {import('./catalogue.mjs').Aim[]} aims
+ * @param {number} own
+ * @param {(name: string) => number} medianOf
+ */
+function verdict(aims, own, medianOf) {
+  return aims
+    .map(({ than, atMost, atLeast }) => {
+      const ratio = own / medianOf(than);
+      const met = atMost === undefined ? ratio >= Number(atLeast) : ratio <= atMost;
+      const aim = `${atMost === undefined ? `≥ ${atLeast}` : `≤ ${atMost}`} × ${than}`;
+      return `${aim}: ${Number.isNaN(ratio) ? 'not measured' : met ? 'met' : 'missed'}`;
+    })
+    .join(', ');
+}
+
+/**
+ * @param {import('./options.mjs').Plan} plan
+ * @param {import('./trials.mjs').Sample[]} samples
+ */
+function costTable(plan, samples) {
   const lines = [
     '| per workflow | system | SQL statements | commits | WAL bytes | Node CPU ms | Postgres CPU ms |',
     '|---|---|--:|--:|--:|--:|--:|',
@@ -56,7 +136,7 @@ export function costTable(plan, samples) {
     for (const { name } of plan.systems) {
       const own = samples.filter((sample) => sample.system === name && sample.caseLabel === label);
       const cell = (/** @type {keyof import('./trials.mjs').PerWorkflow} */ key) =>
-        figure(median(own.flatMap(({ perWorkflow }) => perWorkflow[key] ?? [])));
+        figure(median(own.flatMap(({ perWorkflow }) => perWorkflow?.[key] ?? [])));
       const keys = /** @type {const} */ (['statements', 'commits', 'walBytes', 'nodeMs', 'postgresMs']);
       lines.push(`| ${label} | ${name} | ${keys.map(cell).join(' | ')} |`);
     }
@@ -73,7 +153,7 @@ export function costTable(plan, samples) {
 function figures(samples, caseLabel, system, key) {
   return samples
     .filter((sample) => sample.system === system && sample.caseLabel === caseLabel)
-    .map((sample) => sample.values[key]);
+    .flatMap((sample) => sample.values[key] ?? []);
 }
 
 /** @param {number[]} values */

@@ -3,16 +3,22 @@
  * process and a database of its own, all cases of the work, then both are thrown away. So systems are compared within
  * seconds of each other, one at a time, and a work's figures do not depend on which other work was asked for.
  *
+ * A work on queues has a trial for each of its cases: what one leaves behind (graphile-worker's deleted rows, say) is no
+ * burden on the next. Each proves by itself that all was done. Their cost is not counted, because a measurement opens
+ * and closes the system, and that would be in there.
+ *
  * @typedef {object} Sample one case of one trial
  * @property {string} system
+ * @property {string} workload
  * @property {string} caseLabel
  * @property {Record<string, number>} values by row key
- * @property {PerWorkflow} perWorkflow
+ * @property {PerWorkflow} [perWorkflow]
  *
  * @typedef {Record<'statements' | 'commits' | 'walBytes' | 'nodeMs' | 'postgresMs', number | null>} PerWorkflow
  *
  * @typedef {{ system: string, workload: string, message: string }} Failure
  */
+import { takesPart } from './catalogue.mjs';
 import { startContestant } from './contestant.mjs';
 import { figure } from './report.mjs';
 import { createPostgresStorage, createSqliteStorage } from './storage.mjs';
@@ -30,13 +36,13 @@ export async function runTrials(plan, server, progress, interrupt) {
   /** @type {Failure[]} */
   const failures = [];
   for (let round = 0; round < plan.rounds; round++) {
-    for (const workload of plan.workloads) {
-      for (const system of rotate(plan.systems, round)) {
+    for (const { workload, run } of plan.workloads.flatMap(trialsOf)) {
+      for (const system of rotate(plan.systems, round).filter((each) => takesPart(each, workload))) {
         if (failures.some((failure) => failure.system === system.name && failure.workload === workload.name)) continue;
         const report = (/** @type {string} */ what) =>
           progress(`round ${round + 1}/${plan.rounds}  ${workload.name}  ${system.name.padEnd(18)} ${what}`);
         try {
-          samples.push(...(await runTrial(plan, server, workload, system, report)));
+          samples.push(...(await run(plan, server, workload, system, report)));
         } catch (error) {
           interrupt.throwIfAborted();
           const message = /** @type {Error} */ (error).message;
@@ -46,7 +52,21 @@ export async function runTrials(plan, server, progress, interrupt) {
       }
     }
   }
-  return { samples, failures };
+  return { samples: samples.filter((sample) => !isVoid(sample, failures)), failures };
+}
+
+/** A system that failed in a work has no figures there, not even those of the rounds before. */
+function isVoid(/** @type {Sample} */ { system, workload }, /** @type {Failure[]} */ failures) {
+  return failures.some((failure) => failure.system === system && failure.workload === workload);
+}
+
+/**
+ * @param {import('./catalogue.mjs').Workload} workload
+ * @returns {{ workload: import('./catalogue.mjs').Workload, run: typeof runTrial }[]}
+ */
+function trialsOf(workload) {
+  if (workload.uses === 'open') return [{ workload, run: runTrial }];
+  return workload.cases.map((_, index) => ({ workload, run: (...args) => runQueueTrial(index, ...args) }));
 }
 
 let databases = 0;
@@ -65,13 +85,14 @@ async function runTrial(plan, server, workload, system, report) {
       : await createSqliteStorage();
   const contestant = startContestant();
   try {
-    await contestant.ask({ do: 'open', system: system.name, url: storage.url });
+    await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: 'open' });
     /** @type {Sample[]} */
     const samples = [];
     const claimed = { workflows: 0, steps: 0 };
     for (const [index, { label, rows }] of workload.cases.entries()) {
       const measure = async (/** @type {number} */ seconds) => {
-        const measured = await contestant.ask({ do: 'measure', workload: workload.name, case: index, seconds });
+        const request = { do: 'measure', workload: workload.name, case: index, seconds, quick: plan.quick };
+        const measured = await contestant.ask(request);
         claimed.workflows += measured.workflows;
         claimed.steps += measured.steps;
         return measured;
@@ -82,11 +103,12 @@ async function runTrial(plan, server, workload, system, report) {
       const cost = await endCount();
       samples.push({
         system: system.name,
+        workload: workload.name,
         caseLabel: label,
         values: measured.values,
         perWorkflow: perWorkflow(measured, cost),
       });
-      report(rows.map((row) => `${row.label} = ${figure(measured.values[row.key])}`).join(', '));
+      report(summary(rows, measured.values));
     }
     await contestant.ask({ do: 'close' });
     compareRows(claimed, await storage.countRows());
@@ -95,6 +117,35 @@ async function runTrial(plan, server, workload, system, report) {
     await contestant.stop();
     await storage.drop();
   }
+}
+
+/**
+ * @param {number} index of the case
+ * @param {Parameters<typeof runTrial>} args
+ * @returns {Promise<Sample[]>}
+ */
+async function runQueueTrial(index, ...[plan, server, workload, system, report]) {
+  const storage = await createPostgresStorage(server, `trial_${++databases}`);
+  const contestant = startContestant();
+  try {
+    await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: 'queue' });
+    const { values } = await contestant.ask({ do: 'measure', workload: workload.name, case: index, quick: plan.quick });
+    const { label, rows } = workload.cases[index];
+    if (Object.keys(values).length > 0) report(summary(rows, values));
+    return [{ system: system.name, workload: workload.name, caseLabel: label, values }];
+  } finally {
+    await contestant.stop();
+    await storage.drop();
+  }
+}
+
+/**
+ * @param {import('./catalogue.mjs').Row[]} rows
+ * @param {Record<string, number>} values
+ */
+function summary(rows, values) {
+  const known = rows.filter((row) => values[row.key] !== undefined);
+  return known.map((row) => `${row.label} = ${figure(values[row.key])}`).join(', ');
 }
 
 /**

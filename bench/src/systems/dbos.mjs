@@ -1,4 +1,6 @@
 /** The DBOS SDK as its users get it: default settings, only its log is quiet. */
+import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';
+
 /** @type {import('../catalogue.mjs').SystemDefinition} */
 export default {
   storage: 'postgres',
@@ -18,5 +20,12 @@ export default {
       run: (steps, input) => (steps === 1 ? oneStep(input) : tenSteps(input)),
       close: () => DBOS.shutdown(),
     };
+  },
+  queue: {
+    settings: 'its defaults, which are to poll once a second',
+    pollMs: 1000,
+    items: { idle: 15, serial: 10, capped: 100 },
+    ...dbosQueueSql,
+    open: openDbosQueue({}),
   },
 };

@@ -6,6 +6,7 @@ const label = 'W1 1-step workflow, one at a time';
 /** @type {import('../catalogue.mjs').WorkloadDefinition} */
 export default {
   title: 'start a 1-step workflow, await its result, repeat',
+  uses: 'open',
   cases: [
     {
       label,
@@ -13,7 +14,7 @@ export default {
         { key: 'p50', label: `${label}: p50 ms` },
         { key: 'p99', label: `${label}: p99 ms` },
       ],
-      measure: (system, seconds) => oneAtATime(system, { steps: 1, seconds }),
+      measure: (system, { seconds }) => oneAtATime(system, { steps: 1, seconds }),
     },
   ],
 };

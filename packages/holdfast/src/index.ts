@@ -1,6 +1,7 @@
 export type { App } from './app/app.js';
 export { launch } from './app/launch.js';
 export type { LaunchOptions } from './app/options.js';
+export { type Client, type ClientOptions, connect } from './client/client.js';
 export { type ClassOptions, registerClass, type Serializer } from './codec/codec.js';
 export { now, random, uuid } from './engine/chance.js';
 export { context, type WorkflowContext } from './engine/context.js';
@@ -9,12 +10,27 @@ export type { WorkflowHandle } from './engine/handle.js';
 export type { WorkflowInfo } from './engine/info.js';
 export { deprecatePatch, patch } from './engine/patch.js';
 export { sleep } from './engine/sleep.js';
-export type { StartOptions } from './engine/start.js';
+export type { StartOptions } from './engine/start-options.js';
 export { type RetryOptions, run, type StepOptions, step } from './engine/step.js';
 export { type Invocation, type Workflow, workflow } from './engine/workflow.js';
 export type { ListOptions, StepInfo, WorkflowOperations } from './management/workflows.js';
 export type { Duration } from './model/duration.js';
 export { type ErrorCode, FatalError, HoldfastError, isHoldfastError } from './model/errors.js';
 export type { Logger } from './model/logger.js';
+export {
+  type ConflictPolicy,
+  type Queue,
+  type QueueLimits,
+  type QueueOptions,
+  queue,
+  type RateLimit,
+} from './model/queues.js';
 export type { WorkflowStatus } from './model/status.js';
+export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';
+export type { QueueChanges, QueueInfo, QueueOperations } from './queues/operations.js';
+export type { BackfillRange, BackfillTick } from './schedules/backfill.js';
+export type { ScheduleInfo } from './schedules/info.js';
+export type { ScheduleOperations } from './schedules/operations.js';
+export { type CatchUp, type Schedule, type ScheduleOptions, schedule } from './schedules/schedule.js';
+export type { ScheduleChanges } from './schedules/settings.js';
 export type { VersionRecord } from './storage/storage.js';

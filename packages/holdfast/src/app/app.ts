@@ -1,3 +1,4 @@
+import { standFor } from '../engine/app-engine.js';
 import type { Engine } from '../engine/engine.js';
 import type { Executions } from '../engine/executions.js';
 import type { WorkflowHandle } from '../engine/handle.js';
@@ -8,7 +9,11 @@ import { type WorkflowOperations, workflowOperations } from '../management/workf
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions } from '../model/options.js';
+import type { Dispatcher } from '../queues/dispatcher.js';
+import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import type { Recovery } from '../recovery/recovery.js';
+import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
+import type { Scheduler } from '../schedules/scheduler.js';
 import { type AnyWorkflow, pickWorkflows } from './options.js';
 
 /** A running application: what `launch` returns. */
@@ -17,6 +22,8 @@ export interface App {
   readonly executorId: string;
   readonly version: string;
   readonly workflows: WorkflowOperations;
+  readonly queues: QueueOperations;
+  readonly schedules: ScheduleOperations;
   readonly versions: VersionOperations;
   readonly recovery: {
     /** Takes over the PENDING work of executors that are known to be dead. */
@@ -32,20 +39,23 @@ export interface AppParts {
   readonly name: string;
   readonly engine: Executions;
   readonly recovery: Recovery;
-  readonly queue: Loop;
+  readonly dispatcher: Dispatcher;
+  readonly scheduler: Scheduler;
   readonly loops: readonly Loop[];
   /** The workflows that know of the engine, to be told when it is gone. */
   readonly registered: Set<AnyWorkflow>;
 }
 
 export function createApp(parts: AppParts): App {
-  const { engine, recovery, queue, registered } = parts;
+  const { engine, recovery, dispatcher, scheduler, registered } = parts;
   let closing: Promise<void> | undefined;
   const app: App = {
     name: parts.name,
     executorId: engine.writer.executorId,
     version: engine.version,
-    workflows: workflowOperations(engine, () => queue.wake()),
+    workflows: workflowOperations(engine),
+    queues: queueOperations(engine),
+    schedules: scheduleOperations(engine),
     versions: versionOperations(engine),
     recovery: {
       recover: (executorIds) => {
@@ -58,7 +68,8 @@ export function createApp(parts: AppParts): App {
       engine.checkOpen();
       attach(engine, workflows, registered);
       recovery.wake();
-      queue.wake();
+      dispatcher.wake();
+      scheduler.wake();
     },
     shutdown: (options = {}) => {
       checkKnownOptions('shutdown()', options, ['drain']);
@@ -67,7 +78,7 @@ export function createApp(parts: AppParts): App {
       return closing;
     },
   };
-  engine.app = app;
+  standFor(app, engine);
   return app;
 }
 
@@ -91,10 +102,11 @@ async function close(parts: AppParts, drainMs: number): Promise<void> {
   const { engine, registered } = parts;
   engine.refuseStarts();
   // No new work is taken on while draining; deadlines and cancellations are still heeded.
-  await Promise.all([parts.queue.stop(), parts.recovery.stop()]);
+  await Promise.all([parts.scheduler.stop(), parts.dispatcher.stop(), parts.recovery.stop()]);
   await engine.drain(drainMs);
   await Promise.all(parts.loops.map((loop) => loop.stop()));
   detach(engine, registered);
   await engine.handOver();
+  await engine.news.stop();
   await engine.storage.close();
 }

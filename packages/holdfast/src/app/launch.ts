@@ -1,15 +1,18 @@
 import { createCodecs } from '../codec/codec.js';
+import { clockSync, databaseClock } from '../engine/database-clock.js';
+import { unknownQueue } from '../engine/directory.js';
 import { Executions } from '../engine/executions.js';
-import { Loop } from '../engine/loop.js';
 import { Registry } from '../engine/registry.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
-import { internalQueueWorker } from '../queues/internal-queue.js';
+import { Dispatcher } from '../queues/dispatcher.js';
+import { registerQueues } from '../queues/operations.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
 import { type FindDead, Recovery } from '../recovery/recovery.js';
+import { applySchedules } from '../schedules/operations.js';
+import { Scheduler } from '../schedules/scheduler.js';
 import { openStorage } from '../storage/open.js';
 import type { StatementProbe } from '../storage/probe.js';
-import type { Storage } from '../storage/storage.js';
 import { type App, type AppParts, createApp, detach } from './app.js';
 import { generateExecutorId, isDeadHere } from './executor-id.js';
 import {
@@ -46,6 +49,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
   const workflows = pickWorkflows(options.workflows);
   const registry = new Registry();
   for (const definition of definitionsOf(workflows)) registry.add(definition);
+  for (const { workflowName } of checked.schedules) registry.require(workflowName);
   const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});
   const { probe, answerTimeoutMs, beforeResolve } = internals;
   const storage = await openStorage({
@@ -75,25 +79,30 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
 
 async function assemble(
   engine: Executions,
-  { name, logger }: CheckedOptions,
+  { name, logger, queues, listen, schedules }: CheckedOptions,
   workflows: ReturnType<typeof pickWorkflows>,
   internals: Internals,
 ): Promise<App> {
   const { clock } = engine;
-  const queue = internalQueueWorker(engine);
-  const recovery = new Recovery(engine, findDead(engine), () => queue.wake());
+  const dispatcher = new Dispatcher(engine, listen);
+  const recovery = new Recovery(engine, findDead(engine));
+  const scheduler = new Scheduler(engine);
   const loops = [deadlineSweep(engine), cancellationWatch(engine)];
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, logger));
-  const parts: AppParts = { name, engine, recovery, queue, loops, registered: new Set() };
+  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, registered: new Set() };
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   await registerVersion(engine);
   await warnOfOtherVersions(engine);
+  await registerQueues(engine, queues);
+  await warnOfUnknownQueues(engine, listen);
+  await applySchedules(engine, schedules, engine.version);
   app.register(...workflows);
+  await engine.news.start();
   for (const loop of loops) loop.start();
-  queue.start();
-  queue.wake();
+  await dispatcher.start();
   await recovery.start();
+  await scheduler.start();
   return app;
 }
 
@@ -106,10 +115,13 @@ function findDead(engine: Executions): FindDead {
   };
 }
 
-async function abandon({ engine, queue, loops, recovery, registered }: AppParts): Promise<void> {
+async function abandon(parts: AppParts): Promise<void> {
+  const { engine, dispatcher, scheduler, loops, recovery, registered } = parts;
   detach(engine, registered);
   engine.abandon();
-  await Promise.all([recovery.stop(), queue.stop(), ...loops.map((loop) => loop.stop())]);
+  const scheduling = scheduler.abandon();
+  await engine.news.abandon();
+  await Promise.all([scheduling, recovery.stop(), dispatcher.stop(), ...loops.map((loop) => loop.stop())]);
   await engine.storage.close();
 }
 
@@ -138,21 +150,12 @@ async function warnOfOtherVersions(engine: Executions): Promise<void> {
   }
 }
 
-const clockSyncMs = 30_000;
-
-async function databaseClock(storage: Storage): Promise<DatabaseClock> {
-  const clock = new DatabaseClock();
-  await readClock(storage, clock);
-  return clock;
-}
-
-async function readClock(storage: Storage, clock: DatabaseClock): Promise<void> {
-  const requestedAt = performance.now();
-  const serverNow = await storage.now();
-  clock.sync(serverNow, requestedAt, performance.now());
-}
-
-function clockSync(storage: Storage, clock: DatabaseClock, logger: CheckedOptions['logger']): Loop {
-  const runOnce = () => readClock(storage, clock);
-  return new Loop({ name: 'Reading the database clock', everyMs: clockSyncMs, clock, logger, runOnce });
+/** A queue may be registered later, but a name that is merely misspelt would never be worked on. */
+async function warnOfUnknownQueues(engine: Executions, listen: readonly string[] | undefined): Promise<void> {
+  if (!listen?.some((name) => !engine.directory.known(name))) return;
+  await engine.directory.refresh();
+  for (const name of listen) {
+    if (!engine.directory.known(name))
+      engine.logger.warn(`launch({ listen }): ${unknownQueue(name, engine.directory.names()).message}`);
+  }
 }

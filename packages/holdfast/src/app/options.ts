@@ -3,8 +3,12 @@ import type { WorkflowDefinition } from '../engine/definition.js';
 import { type Workflow, workflowInternals } from '../engine/workflow.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
-import { defaultLogger, type Logger } from '../model/logger.js';
+import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
+import type { Schedule } from '../schedules/schedule.js';
+import { checkSchedules } from '../schedules/settings.js';
+import { checkSchema } from '../storage/open.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: any workflow, whatever its arguments and result.
 export type AnyWorkflow = Workflow<any[], any>;
@@ -16,6 +20,12 @@ export interface LaunchOptions {
   readonly database?: string | undefined;
   /** The workflows of this process: a list, or a module's exports (what is not a workflow is passed over). */
   readonly workflows?: readonly AnyWorkflow[] | Readonly<Record<string, unknown>>;
+  /** Queues to store and work on; those that other processes have stored are worked on as well. */
+  readonly queues?: readonly Queue[];
+  /** Names of the queues that this process works on. Default: all of its app's. `[]`: none; it still enqueues. */
+  readonly listen?: readonly string[];
+  /** Schedules to store; those that are stored and not in this list go on. */
+  readonly schedules?: readonly Schedule[];
   /**
    * Unfinished work goes on only in a process of its own version. Default: a hash of the source of all workflow
    * functions, so that every edit of one is a new version. Set it while developing, and where you use `patch()`.
@@ -40,6 +50,9 @@ const launchOptionNames = [
   'name',
   'database',
   'workflows',
+  'queues',
+  'listen',
+  'schedules',
   'version',
   'executorId',
   'schema',
@@ -54,6 +67,9 @@ export interface CheckedOptions {
   readonly schema: string;
   readonly logger: Logger;
   readonly migrate: boolean;
+  readonly queues: readonly Queue[];
+  readonly listen: readonly string[] | undefined;
+  readonly schedules: readonly Schedule[];
 }
 
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
@@ -63,17 +79,29 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   }
   const name = checkName('The name of an app', options.name);
   const { schema = 'dbos', logger = defaultLogger, migrate = true, version, executorId } = options;
-  checkName('A schema name', schema);
-  // Postgres cuts longer identifiers off, silently.
-  if (Buffer.byteLength(schema) > 63) throw invalidOption('launch()', 'schema', schema, 'at most 63 bytes long');
+  checkSchema('launch()', schema);
   if (version !== undefined) checkName('A version', version);
   if (executorId !== undefined) checkName('An executor ID', executorId);
-  for (const method of ['debug', 'info', 'warn', 'error'] as const) {
-    if (typeof logger?.[method] !== 'function')
-      throw invalidOption('launch()', 'logger', logger, `an object with ${method}()`);
-  }
+  checkLogger('launch()', logger);
   if (typeof migrate !== 'boolean') throw invalidOption('launch()', 'migrate', migrate, 'true or false');
-  return { name, url: databaseUrl(options), schema, logger, migrate };
+  const { queues = [], listen } = options;
+  const schedules = checkSchedules('launch()', options.schedules ?? []);
+  checkQueues(queues);
+  if (listen !== undefined) {
+    if (!Array.isArray(listen)) throw invalidOption('launch()', 'listen', listen, 'a list of names of queues');
+    for (const each of listen) checkQueueName(each);
+  }
+  return { name, url: databaseUrl(options), schema, logger, migrate, queues, listen, schedules };
+}
+
+function checkQueues(queues: readonly Queue[]): void {
+  if (!Array.isArray(queues)) throw invalidOption('launch()', 'queues', queues, 'a list of what queue() returns');
+  const seen = new Set<string>();
+  for (const [i, each] of queues.entries()) {
+    if (!isQueue(each)) throw invalidOption('launch()', `queues[${i}]`, each, 'what queue() returns');
+    if (seen.has(each.name)) throw invalidOption('launch()', `queues[${i}]`, each.name, 'the only queue of that name');
+    seen.add(each.name);
+  }
 }
 
 function databaseUrl(options: LaunchOptions): string {

@@ -43,19 +43,14 @@ export class Claims {
 }
 
 /**
- * Runs workflows that this process has claimed. Their histories are read in one statement, after the claim: by then
- * every checkpoint of a former owner is either committed, and seen, or fenced.
+ * Runs workflows that this process has claimed. The histories of those that may have one are read in one statement,
+ * after the claim: by then every checkpoint of a former owner is either committed, and seen, or fenced.
  */
 async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): Promise<void> {
   const mine = claimed.filter((record) => record.status === 'PENDING');
   for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
   if (mine.length === 0) return;
-  const ids = mine.map((record) => record.workflowId);
-  // Claimed work belongs to nobody else: giving up here would strand it.
-  const steps = await engine.untilAnswered('Reading the history of claimed workflows', () =>
-    engine.storage.steps.history(ids),
-  );
-  const histories = groupByWorkflow(steps ?? []);
+  const histories = await readHistories(engine, mine);
   for (const record of mine) {
     const definition = engine.registry.require(record.name);
     const { workflowId, name, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = record;
@@ -72,10 +67,22 @@ async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): P
       roles,
       attributes,
       parentWorkflowId: record.parentWorkflowId,
+      queueName: record.queueName,
+      partition: record.partition,
       definition,
-      recorded: histories.get(workflowId) ?? [],
+      ...(!record.neverRan && { recorded: histories.get(workflowId) ?? [] }),
     });
   }
+}
+
+async function readHistories(engine: Engine, claimed: readonly WorkflowRecord[]): Promise<Map<string, StepRecord[]>> {
+  const ids = claimed.filter((record) => !record.neverRan).map((record) => record.workflowId);
+  if (ids.length === 0) return new Map();
+  // Claimed work belongs to nobody else: giving up here would strand it.
+  const steps = await engine.untilAnswered('Reading the history of claimed workflows', () =>
+    engine.storage.steps.history(ids),
+  );
+  return groupByWorkflow(steps ?? []);
 }
 
 function reportDead(engine: Engine, record: WorkflowRecord): void {

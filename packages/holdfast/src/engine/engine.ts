@@ -7,6 +7,10 @@ import type { Claim, Ending, StepRecord, Storage, WorkflowRecord, Writer } from 
 import type { Checkpoints, Superseded } from './checkpoints.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Turns } from './deliveries.js';
+import type { QueueDirectory } from './directory.js';
+import type { Enqueues } from './enqueues.js';
+import type { Load } from './load.js';
+import type { News } from './news.js';
 import type { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 
@@ -18,6 +22,7 @@ export interface Engine {
   /** The app it belongs to, as `StartOptions.app` names it. */
   app: object | undefined;
   readonly writer: Writer;
+  /** Empty for a client, which runs nothing: what it enqueues is for the latest version. */
   readonly version: string;
   readonly owners: OwnerTokens;
   readonly storage: Storage;
@@ -26,6 +31,10 @@ export interface Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
+  readonly enqueues: Enqueues;
+  readonly directory: QueueDirectory;
+  readonly news: News;
+  readonly load: Load;
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
   readonly claims: {
     take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]>;
@@ -44,6 +53,8 @@ export interface Engine {
   stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
   /** Repeats a statement until the database answers or the app closes. */
   untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined>;
+  /** Logs a warning that has been logged before only once. */
+  warnOnce(message: string): void;
   /** Cancels workflows and their children, here and in the database. */
   cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
 }
@@ -62,6 +73,8 @@ export interface ClaimedWorkflow {
   readonly roles: string | null;
   readonly attributes: string | null;
   readonly parentWorkflowId: string | null;
+  readonly queueName: string | null;
+  readonly partition: string | null;
   readonly definition: WorkflowDefinition;
   /** Arguments at hand from the call; a recovered workflow reads them from `inputs`. */
   readonly args?: readonly unknown[];

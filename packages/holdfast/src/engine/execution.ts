@@ -57,6 +57,12 @@ export class Execution {
     return this.state === 'running';
   }
 
+  /** It has used up half of its attempts: perhaps it is what ends its processes (storage/sql/dequeue.ts). */
+  get isSuspect(): boolean {
+    const before = this.facts.attempt - 1;
+    return before > 0 && before * 2 >= this.facts.definition.maxRecoveryAttempts;
+  }
+
   /**
    * Taken synchronously, at the call and before the first await: two steps started in one tick must get their numbers
    * in call order, or a replay would hand each the other's result.

@@ -9,9 +9,13 @@ import { Backoff } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
 import { Claims } from './claimed.js';
 import { Turns } from './deliveries.js';
+import { QueueDirectory } from './directory.js';
 import { timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
+import { Enqueues } from './enqueues.js';
 import { Execution } from './execution.js';
+import { Load } from './load.js';
+import { News } from './news.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 import { runWorkflow } from './run-workflow.js';
@@ -43,11 +47,16 @@ export class Executions implements Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
+  readonly enqueues: Enqueues;
+  readonly directory: QueueDirectory;
+  readonly news: News;
+  readonly load = new Load();
   readonly claims = new Claims(this);
   readonly outcomes: Outcomes;
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
   private readonly endWaiters = new Set<() => void>();
+  private readonly warned = new Set<string>();
   /** Owner tokens of workflows that were cancelled between the commit of their start and their first moment here. */
   private readonly cancelledUnstarted = new Set<string>();
   /** `draining`: no new work from outside; what runs goes on. `closed`: nothing runs any more. */
@@ -59,6 +68,9 @@ export class Executions implements Engine {
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
     this.checkpoints = new Checkpoints(storage, writer, logger);
+    this.enqueues = new Enqueues(storage, logger);
+    this.directory = new QueueDirectory(storage);
+    this.news = new News(storage, logger);
     this.outcomes = new Outcomes(storage, clock, logger, (id) => this.running.has(id));
     this.turns = new Turns(options.beforeResolve);
   }
@@ -69,7 +81,7 @@ export class Executions implements Engine {
 
   /** No write waits and no result is on its way to user code. What steps do by themselves does not count. */
   get atRest(): boolean {
-    return this.turns.idle && this.checkpoints.isIdle;
+    return this.turns.idle && this.checkpoints.isIdle && this.enqueues.isIdle;
   }
 
   checkOpen(): void {
@@ -84,7 +96,9 @@ export class Executions implements Engine {
     }
     if (this.cancelledUnstarted.delete(owner)) return;
     // A claim by this very process supersedes its own earlier execution like any other owner's.
-    this.running.get(workflowId)?.park();
+    const earlier = this.running.get(workflowId);
+    earlier?.park();
+    if (earlier) this.load.leave(earlier);
     if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
       this.running.delete(workflowId);
       void this.expire(workflowId);
@@ -92,6 +106,7 @@ export class Executions implements Engine {
     }
     const execution = new Execution(this, claimed);
     this.running.set(workflowId, execution);
+    this.load.enter(execution);
     if (deadlineAt !== null) execution.deadlineTimer = this.clock.at(deadlineAt, () => void this.expire(workflowId));
     runWorkflow(execution).catch((error) => {
       this.logger.error(`Workflow "${workflowId}" could not be run: ${describeError(error)}`);
@@ -138,7 +153,15 @@ export class Executions implements Engine {
       // Its start is committed, but the answer to that is still on its way here.
       if (this.owners.issued(each.owner) && !this.running.has(each.workflowId)) this.cancelledUnstarted.add(each.owner);
       this.wasCancelled(each);
+      if (each.queueName !== null) this.news.tell(`queue:${each.queueName}`);
     }
+    if (cancelled.length > 0) this.news.tellOthers('cancelled');
+  }
+
+  warnOnce(message: string): void {
+    if (this.warned.has(message)) return;
+    this.warned.add(message);
+    this.logger.warn(message);
   }
 
   /** Someone, here or elsewhere, has made the workflow CANCELLED: its code and its waiters learn of it at once. */
@@ -193,8 +216,9 @@ export class Executions implements Engine {
     const unfinished = [...this.running.values()];
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
-    await Promise.race([this.checkpoints.idle(), timeUp]);
+    await Promise.race([Promise.all([this.checkpoints.idle(), this.enqueues.idle()]), timeUp]);
     this.checkpoints.close(closedError());
+    this.enqueues.close(closedError());
     this.running.clear();
     this.outcomes.close();
     // Also what was started or claimed while closing, and never ran here.
@@ -210,6 +234,7 @@ export class Executions implements Engine {
     for (;;) {
       try {
         await this.storage.workflows.release({ owned, queueName: internalQueue, now: this.clock.now() });
+        this.news.tellOthers('queues');
         return;
       } catch (error) {
         if (this.storage.classify(error) === 'refused' || performance.now() > until) {
@@ -225,6 +250,7 @@ export class Executions implements Engine {
   abandon(): void {
     this.state = 'closed';
     this.checkpoints.close();
+    this.enqueues.close();
     for (const execution of this.running.values()) execution.park();
     this.running.clear();
     this.outcomes.close();
@@ -241,6 +267,7 @@ export class Executions implements Engine {
 
   private drop(execution: Execution): void {
     if (this.running.get(execution.workflowId) === execution) this.running.delete(execution.workflowId);
+    this.load.leave(execution);
     for (const resolve of this.endWaiters) resolve();
     this.endWaiters.clear();
   }

@@ -25,6 +25,12 @@ export interface WorkflowInfo {
   readonly deadlineAt: number | undefined;
   readonly parentWorkflowId: string | undefined;
   readonly queueName: string | undefined;
+  readonly priority: number;
+  readonly dedupId: string | undefined;
+  readonly partition: string | undefined;
+  /** Until when it is DELAYED, or was. */
+  readonly delayUntil: number | undefined;
+  readonly scheduleName: string | undefined;
   readonly user: string | undefined;
   readonly roles: readonly string[];
   readonly attributes: Readonly<Record<string, unknown>> | undefined;
@@ -52,6 +58,11 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
     deadlineAt: record.deadlineAt ?? undefined,
     parentWorkflowId: record.parentWorkflowId ?? undefined,
     queueName: record.queueName ?? undefined,
+    priority: record.priority,
+    dedupId: record.dedupId ?? undefined,
+    partition: record.partition ?? undefined,
+    delayUntil: record.delayUntil ?? undefined,
+    scheduleName: record.scheduleName ?? undefined,
     user: record.user ?? undefined,
     roles: parseJson(record.roles) ?? [],
     attributes: parseJson(record.attributes),

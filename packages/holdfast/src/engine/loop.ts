@@ -4,7 +4,8 @@ import type { Logger } from '../model/logger.js';
 
 export interface LoopOptions {
   readonly name: string;
-  readonly everyMs: number;
+  /** The pace, or how to find it anew each time; without one it runs only when woken. */
+  readonly everyMs?: number | (() => number);
   readonly clock: Clock;
   readonly logger: Logger;
   runOnce(): Promise<void>;
@@ -52,7 +53,9 @@ export class Loop {
   }
 
   private schedule(): void {
-    const { clock, everyMs } = this.options;
+    const { clock, everyMs: pace } = this.options;
+    if (pace === undefined) return;
+    const everyMs = typeof pace === 'number' ? pace : pace();
     this.timer = clock.at(clock.now() + everyMs, () => this.tick(), 'background');
   }
 

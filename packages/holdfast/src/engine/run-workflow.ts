@@ -6,8 +6,8 @@ import { enter } from './context.js';
 import { mismatchAdvice, stalledError } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
+import { schemaError } from './new-row.js';
 import type { Result } from './once.js';
-import { schemaError } from './start.js';
 
 /** The life of one execution: read the input, run the function, commit the outcome. */
 export async function runWorkflow(execution: Execution): Promise<void> {

@@ -6,10 +6,12 @@ import { checkCount, checkKnownOptions, invalidOption } from '../model/options.j
 import { currentScope } from './context.js';
 import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
 import type { Engine } from './engine.js';
+import { batchItems, enqueueTogether } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
 import { takenUpLater } from './once.js';
-import { checkStartOptions, type StartOptions, startChild, startWorkflow } from './start.js';
+import { startChild, startWorkflow } from './start.js';
+import { checkStartOptions, type StartOptions } from './start-options.js';
 
 /** A workflow to call like any function, or to start in the background. */
 export interface Invocation<Args extends unknown[], Result> {
@@ -17,6 +19,14 @@ export interface Invocation<Args extends unknown[], Result> {
   (...args: Args): Promise<Result>;
   /** Starts in the background; resolves once the start is durable. */
   start(...args: Args): Promise<WorkflowHandle<Result>>;
+  /**
+   * Enqueues one workflow for each list of arguments: all of them or none, in one statement. `each` gives options of its
+   * own to a single one. Inside a workflow they are children, started one by one (and all of them, sooner or later).
+   */
+  startAll(
+    inputs: readonly Readonly<Args>[],
+    each?: (args: Readonly<Args>, index: number) => StartOptions,
+  ): Promise<WorkflowHandle<Result>[]>;
 }
 
 export interface Workflow<Args extends unknown[] = never[], Result = unknown> extends Invocation<Args, Result> {
@@ -27,7 +37,7 @@ export interface Workflow<Args extends unknown[] = never[], Result = unknown> ex
 
 const internals = Symbol.for('holdfast.workflow.v1');
 
-interface Internals {
+interface WorkflowInternals {
   readonly definition: WorkflowDefinition;
   /** The running engines that have registered it. */
   readonly engines: Set<Engine>;
@@ -53,11 +63,11 @@ export function workflow<Args extends unknown[], Result>(
   options: WorkflowOptions = {},
 ): Workflow<Args, Awaited<Result>> {
   const definition = define(name, fn as WorkflowDefinition['fn'], options);
-  const own: Internals = { definition, engines: new Set() };
+  const own: WorkflowInternals = { definition, engines: new Set() };
   return Object.assign(invocation<Args, Awaited<Result>>(own, {}), {
     workflowName: name,
     with: (startOptions: StartOptions) => {
-      checkStartOptions(definition, startOptions);
+      checkStartOptions(definition.name, startOptions);
       return invocation<Args, Awaited<Result>>(own, startOptions);
     },
     [internals]: own,
@@ -65,9 +75,9 @@ export function workflow<Args extends unknown[], Result>(
 }
 
 /** What the engine knows of a value if it is a workflow, made by this copy of the package or another. */
-export function workflowInternals(value: unknown): Internals | undefined {
+export function workflowInternals(value: unknown): WorkflowInternals | undefined {
   if (typeof value !== 'function' || !(internals in value)) return undefined;
-  return (value as unknown as { [internals]: Internals })[internals];
+  return (value as unknown as { [internals]: WorkflowInternals })[internals];
 }
 
 const workflowOptionNames = ['maxRecoveryAttempts', 'timeout', 'input', 'output', 'serialization'];
@@ -95,7 +105,10 @@ function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOpt
   };
 }
 
-function invocation<Args extends unknown[], Result>(own: Internals, options: StartOptions): Invocation<Args, Result> {
+function invocation<Args extends unknown[], Result>(
+  own: WorkflowInternals,
+  options: StartOptions,
+): Invocation<Args, Result> {
   const call = (...args: Args): Promise<Result> => {
     const parent = parentOf(own, options);
     if (parent) return takenUpLater(callChild(parent, own, options, args)) as Promise<Result>;
@@ -107,11 +120,40 @@ function invocation<Args extends unknown[], Result>(own: Internals, options: Sta
     const started = startChild(parent, parent.takeStepNumber(), own.definition, options, args);
     return takenUpLater(started.then((id) => createHandle<Result>(parent.engine, id)));
   };
-  return Object.assign(call, { start });
+  const startAll: Invocation<Args, Result>['startAll'] = (inputs, each) => startMany(own, options, inputs, each);
+  return Object.assign(call, { start, startAll });
+}
+
+async function startMany<Args extends unknown[], Result>(
+  own: WorkflowInternals,
+  options: StartOptions,
+  inputs: readonly Readonly<Args>[],
+  each: ((args: Readonly<Args>, index: number) => StartOptions) | undefined,
+): Promise<WorkflowHandle<Result>[]> {
+  const { definition } = own;
+  const items = batchItems(definition.name, options, inputs, each);
+  const parent = parentOf(own, options);
+  if (parent) {
+    // Numbers are taken in this turn, before anything is awaited; the starts go together by group commit.
+    const started = items.map((item) =>
+      startChild(parent, parent.takeStepNumber(), definition, item.options, item.args),
+    );
+    const ids = await Promise.all(started);
+    return ids.map((id) => createHandle<Result>(parent.engine, id));
+  }
+  const engine = engineFor(own, options);
+  engine.checkOpen();
+  const ids = await enqueueTogether(engine, definition, items);
+  return ids.map((id) => createHandle<Result>(engine, id));
 }
 
 /** A call takes two steps of its parent, start and result. Both numbers are taken now, before anything is awaited. */
-async function callChild(parent: Execution, own: Internals, options: StartOptions, args: unknown[]): Promise<unknown> {
+async function callChild(
+  parent: Execution,
+  own: WorkflowInternals,
+  options: StartOptions,
+  args: unknown[],
+): Promise<unknown> {
   const startNumber = parent.takeStepNumber();
   const resultNumber = parent.takeStepNumber();
   const id = await startChild(parent, startNumber, own.definition, options, args);
@@ -119,7 +161,7 @@ async function callChild(parent: Execution, own: Internals, options: StartOption
 }
 
 async function startRoot<Result>(
-  own: Internals,
+  own: WorkflowInternals,
   options: StartOptions,
   args: unknown[],
 ): Promise<WorkflowHandle<Result>> {
@@ -128,7 +170,7 @@ async function startRoot<Result>(
 }
 
 /** The execution that calls the workflow as its child, if the call comes from a workflow function. */
-function parentOf(own: Internals, options: StartOptions): Execution | undefined {
+function parentOf(own: WorkflowInternals, options: StartOptions): Execution | undefined {
   const scope = currentScope();
   if (!scope) return undefined;
   const { name } = own.definition;
@@ -156,7 +198,8 @@ function parentOf(own: Internals, options: StartOptions): Execution | undefined 
   );
 }
 
-function engineFor(own: Internals, options: StartOptions): Engine {
+/** The engine of the one running app that has registered the workflow, or of the app that is named. */
+export function engineFor(own: WorkflowInternals, options: Pick<StartOptions, 'app'>): Engine {
   const { definition, engines } = own;
   const candidates = options.app ? [...engines].filter((engine) => engine.app === options.app) : [...engines];
   const [engine, another] = candidates;

@@ -3,9 +3,10 @@ import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { readable, toInfo, type WorkflowInfo } from '../engine/info.js';
+import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
-import { internalQueue } from '../model/queues.js';
+import { checkPriority, internalQueue } from '../model/queues.js';
 import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { StepRecord } from '../storage/storage.js';
 
@@ -17,6 +18,10 @@ export interface ListOptions {
   readonly executorId?: string;
   readonly version?: string;
   readonly parentWorkflowId?: string;
+  /** Name of the queue that they are, or were, on. */
+  readonly queue?: string;
+  /** Name of the schedule that started them. */
+  readonly schedule?: string;
   readonly newestFirst?: boolean;
   /** At most this many (default and maximum 1000). */
   readonly limit?: number;
@@ -44,6 +49,10 @@ export interface WorkflowOperations {
   cancel(workflowIds: string | readonly string[]): Promise<void>;
   /** Starts CANCELLED, STALLED and given-up workflows again after their last recorded step. */
   resume<T = unknown>(workflowId: string): Promise<WorkflowHandle<T>>;
+  /** A DELAYED workflow takes its place in its queue this long from now. False: it is not DELAYED any more. */
+  setDelay(workflowId: string, delay: Duration): Promise<boolean>;
+  /** Where a waiting workflow stands in its queue: lower ones come first. False: it does not wait any more. */
+  setPriority(workflowId: string, priority: number): Promise<boolean>;
 }
 
 const listOptionNames = [
@@ -53,13 +62,15 @@ const listOptionNames = [
   'executorId',
   'version',
   'parentWorkflowId',
+  'queue',
+  'schedule',
   'newestFirst',
   'limit',
   'offset',
 ];
 const longestPage = 1000;
 
-export function workflowOperations(engine: Engine, wakeQueue: () => void): WorkflowOperations {
+export function workflowOperations(engine: Engine): WorkflowOperations {
   const { storage, codecs } = engine;
   return {
     get: async (workflowId) => {
@@ -92,11 +103,32 @@ export function workflowOperations(engine: Engine, wakeQueue: () => void): Workf
       checkName('A workflow ID', workflowId);
       const now = engine.clock.now();
       const resumed = await storage.workflows.resume({ workflowIds: [workflowId], queueName: internalQueue, now });
-      if (resumed.length > 0) wakeQueue();
-      else if ((await storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
+      for (const { queueName } of resumed) engine.news.tell(`queue:${queueName}`);
+      if (resumed.length > 0) return createHandle(engine, workflowId);
+      if ((await storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
       return createHandle(engine, workflowId);
     },
+    setDelay: async (workflowId, delay) => {
+      checkName('A workflow ID', workflowId);
+      const now = engine.clock.now();
+      const delayUntil = now + parseDuration(delay, 'The delay of setDelay()');
+      const queueName = await storage.workflows.setDelay({ workflowId, delayUntil, now });
+      if (queueName !== undefined) engine.news.tell('delays');
+      return changed(engine, workflowId, queueName);
+    },
+    setPriority: async (workflowId, priority) => {
+      checkName('A workflow ID', workflowId);
+      checkPriority('setPriority()', priority);
+      const queueName = await storage.workflows.setPriority({ workflowId, priority, now: engine.clock.now() });
+      return changed(engine, workflowId, queueName);
+    },
   };
+}
+
+async function changed(engine: Engine, workflowId: string, queueName: string | undefined): Promise<boolean> {
+  if (queueName !== undefined) return true;
+  if ((await engine.storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
+  return false;
 }
 
 async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {

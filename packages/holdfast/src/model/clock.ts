@@ -9,10 +9,11 @@ export interface Clock {
   /** Epoch milliseconds on the database's clock. */
   now(): number;
   /**
-   * Calls `fire` once `now()` has reached `at`. `background` marks the pace of a service that nobody's progress
-   * depends on: a virtual clock need not stop at each of its beats.
+   * Calls `fire` once `now()` has reached `at`. For a virtual clock, which goes from one such instant to the next:
+   * `background` marks the pace of a service that nobody's progress depends on, so that it need not stop at each beat;
+   * `tick` marks what comes round for ever, so that it need not be waited for.
    */
-  at(at: number, fire: () => void, background?: 'background'): Timer;
+  at(at: number, fire: () => void, kind?: 'background' | 'tick'): Timer;
 }
 
 export interface Timer {

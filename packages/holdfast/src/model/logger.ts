@@ -1,3 +1,5 @@
+import { invalidOption } from './options.js';
+
 /** Any logger with these four methods: console, pino, winston, or your own. */
 export interface Logger {
   debug(message: string, details?: object): void;
@@ -13,3 +15,10 @@ export const defaultLogger: Logger = {
   warn: (message) => console.warn(`holdfast: ${message}`),
   error: (message) => console.error(`holdfast: ${message}`),
 };
+
+export function checkLogger(what: string, logger: Logger): void {
+  for (const method of ['debug', 'info', 'warn', 'error'] as const) {
+    if (typeof logger?.[method] === 'function') continue;
+    throw invalidOption(what, 'logger', logger, `an object with ${method}()`);
+  }
+}

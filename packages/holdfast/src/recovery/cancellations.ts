@@ -26,5 +26,9 @@ export function cancellationWatch(
     since = now;
   };
   const { clock, logger } = engine;
-  return new Loop({ name: 'The cancellation watch', everyMs, clock, logger, runOnce });
+  const loop = new Loop({ name: 'The cancellation watch', everyMs, clock, logger, runOnce });
+  engine.news.listen((topic) => {
+    if (topic === null || topic === 'cancelled') loop.wake();
+  });
+  return loop;
 }

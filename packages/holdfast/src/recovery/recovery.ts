@@ -34,7 +34,6 @@ export class Recovery {
   constructor(
     private readonly engine: Engine,
     private readonly findDead: FindDead,
-    private readonly wakeQueue: () => void,
   ) {
     const { clock, logger } = engine;
     this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
@@ -97,7 +96,8 @@ export class Recovery {
         engine.storage.workflows.claimPending({ ...claim, executorIds, exceptOwners: engine.owners.pattern }),
       );
       for (const record of claimed) handles.push(createHandle(engine, record.workflowId));
-      if (claimed.some((record) => record.status === 'ENQUEUED')) this.wakeQueue();
+      const queues = claimed.filter((record) => record.status === 'ENQUEUED').map((record) => record.queueName);
+      for (const name of new Set(queues)) engine.news.tell(`queue:${name}`);
       if (claimed.length < pageSize) return handles;
     }
   }

@@ -18,7 +18,23 @@ export interface Database {
   now(): Promise<number>;
   /** A number that changes when another process commits, or null where the database cannot tell cheaply. */
   changeCounter(): number | null;
+  /** See Storage: signals to and from other processes. */
+  announce(topics: readonly string[]): Promise<void>;
+  hear(hearing: Hearing): Listening;
   close(): Promise<void>;
+}
+
+/** Hears of changes by other processes: what they announced, or null for "anything may have changed". */
+export interface Hearing {
+  heard(topics: readonly string[] | null): void;
+  /** Whether it would hear of one at the moment. */
+  state(hears: boolean): void;
+}
+
+export interface Listening {
+  /** It hears, or it is certain that it does not yet: from now on `heard` says what was missed. */
+  readonly ready: Promise<void>;
+  stop(): Promise<void>;
 }
 
 export type Row = Record<string, unknown>;
@@ -29,11 +45,18 @@ export interface Statement {
   readonly text: string;
   /** The text varies from call to call, so preparing it under its name would be wrong. */
   readonly unprepared?: true;
+  /** To be planned as batches are: by index probes, whatever the planner thinks of a table that it knows nothing of. */
+  readonly pinned?: true;
 }
 
 /** A statement over `dialect.rows(columns, first)`, where `first` is the number after the shared parameters. */
 export interface BatchStatement<T extends object> extends Statement {
   readonly columns: Columns<T>;
+  /**
+   * A change of one row, over the shared parameters, that must succeed for the batch to do anything. Where a query can
+   * hold a change it is part of the text (`dialect.exclusively`); here it is a statement of the same transaction.
+   */
+  readonly guard?: string;
 }
 
 export type Columns<T extends object> = { readonly [K in keyof T]-?: ColumnType };
@@ -58,7 +81,7 @@ export interface Dialect {
   /** A condition: `expression` is one of the texts in the list parameter, e.g. `anyOf('name', '$1')`. */
   anyOf(expression: string, parameter: string): string;
   /** A row source named `alias` over one parameter that holds a JSON array of objects with these keys. */
-  jsonRows(alias: string, columns: Readonly<Record<string, 'text' | 'int'>>, parameter: string): string;
+  jsonRows(alias: string, columns: Readonly<Record<string, ColumnType>>, parameter: string): string;
   /** The list that goes with `anyOf`, as a parameter value. */
   list(values: readonly string[]): unknown;
   /**
@@ -79,4 +102,29 @@ export interface Dialect {
   /** Row locks for a SELECT that picks rows to change. Empty where a writer is alone anyway. */
   readonly forUpdate: string;
   readonly forUpdateSkipLocked: string;
+  /** Holds what a SELECT reads against change until commit. */
+  readonly forShare: string;
+  /** Whether rows are locked one by one, so that two statements can meet in them. */
+  readonly locksRows: boolean;
+  /** The order number of the row at this position of what one statement enqueues, and what it needs before it. */
+  readonly enqueueSeq: { readonly before: string; value(position: string): string };
+  /**
+   * A query named `guard` that has a row only if the change succeeded, and the change as a statement of its own where
+   * a query cannot hold it.
+   */
+  exclusively(change: string): { readonly before: string; readonly guard?: string };
+  /**
+   * The source `per_row`: for each row of a batch, whose parameters begin at `first`, the rows of a SELECT over its
+   * columns, at most as many as its column `n` says, locked, passing over those that others hold.
+   */
+  perRow<T extends { readonly n: number }>(
+    columns: Columns<T>,
+    first: number,
+    select: (column: (name: keyof T & string) => string) => string,
+  ): string;
+  /** For RETURNING of an update of workflows `w`: whether it never ran before, given its start before the update. */
+  neverRan(startedBefore: string): string;
 }
+
+/** How many order numbers one statement takes: more than it can enqueue. */
+export const enqueueBlock = 2 ** 20;

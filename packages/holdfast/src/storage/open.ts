@@ -1,7 +1,11 @@
 import { closedError, HoldfastError } from '../model/errors.js';
+import { checkName } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
+import { invalidOption } from '../model/options.js';
 import type { Database } from './database.js';
 import type { StatementProbe } from './probe.js';
+import { SqlQueues } from './sql/queues.js';
+import { SqlSchedules } from './sql/schedules.js';
 import { SqlSteps } from './sql/steps.js';
 import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
@@ -26,12 +30,23 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     workflows: new SqlWorkflows(database),
     steps: new SqlSteps(database),
     versions: new SqlVersions(database),
+    queues: new SqlQueues(database),
+    schedules: new SqlSchedules(database),
     writeLanes: database.writeLanes,
     classify: (error) => database.classify(error),
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
+    announce: (topics) => database.announce(topics),
+    hear: (hearing) => database.hear(hearing),
     close: () => database.close(),
   };
+}
+
+/** The name of the schema on Postgres. */
+export function checkSchema(what: string, schema: string): void {
+  checkName('A schema name', schema);
+  // Postgres cuts longer identifiers off, silently.
+  if (Buffer.byteLength(schema) > 63) throw invalidOption(what, 'schema', schema, 'at most 63 bytes long');
 }
 
 /** The same database; after its end each call fails with a typed error, not with whatever the driver throws then. */
@@ -46,6 +61,8 @@ function untilClosed(database: Database): Database {
     classify: (error) => database.classify(error),
     now: () => ifOpen(() => database.now()),
     changeCounter: () => database.changeCounter(),
+    announce: (topics) => ifOpen(() => database.announce(topics)),
+    hear: (hearing) => database.hear(hearing),
     close: () => {
       closed = true;
       return database.close();

@@ -1,5 +1,10 @@
 import type { WorkflowStatus } from '../model/status.js';
-import type { Failure } from './database.js';
+import type { Claim, DequeueParams, Writer } from './claim.js';
+import type { Failure, Hearing, Listening } from './database.js';
+import type { Queues } from './queues.js';
+import type { Schedules } from './schedules.js';
+
+export type { Claim, DequeueParams, Portion, Runnable, Writer } from './claim.js';
 
 /**
  * The storage contract, by noun. One implementation of it (`sql/`) serves both databases, and one contract suite
@@ -14,11 +19,17 @@ export interface Storage {
   readonly workflows: Workflows;
   readonly steps: Steps;
   readonly versions: Versions;
+  readonly queues: Queues;
+  readonly schedules: Schedules;
   /** How many batches of one kind are worth writing at once. */
   readonly writeLanes: number;
   classify(error: unknown): Failure;
   now(): Promise<number>;
   changeCounter(): number | null;
+  /** Tells other processes of the same database about these topics. What is lost on the way, their polls find. */
+  announce(topics: readonly string[]): Promise<void>;
+  /** Hears what others announce, until stopped. */
+  hear(hearing: Hearing): Listening;
   close(): Promise<void>;
 }
 
@@ -44,10 +55,17 @@ export interface WorkflowRecord {
   readonly deadlineAt: number | null;
   readonly parentWorkflowId: string | null;
   readonly queueName: string | null;
+  readonly priority: number;
+  readonly dedupId: string | null;
+  readonly partition: string | null;
+  readonly delayUntil: number | null;
+  readonly scheduleName: string | null;
   readonly user: string | null;
   readonly roles: string | null;
   readonly attributes: string | null;
   readonly statusReason: string | null;
+  /** Of what was just taken from a queue: that no execution of it can have left steps behind. */
+  readonly neverRan: boolean;
 }
 
 /** A workflow that starts at once in this process. */
@@ -74,10 +92,29 @@ export interface NewChild extends NewWorkflow {
   readonly detached: boolean;
 }
 
-/** The process on whose behalf rows are written. */
-export interface Writer {
-  readonly executorId: string;
-  readonly appName: string;
+/** A workflow that waits on a queue until an executor takes it. */
+export interface EnqueuedWorkflow extends Omit<NewWorkflow, 'owner' | 'version'> {
+  /** Null: whichever version is the latest when its turn comes. */
+  readonly version: string | null;
+  readonly appName: string | null;
+  readonly queueName: string;
+  readonly priority: number;
+  readonly dedupId: string | null;
+  readonly partition: string | null;
+  /** DELAYED until then; null: ENQUEUED at once. */
+  readonly delayUntil: number | null;
+  readonly scheduleName: string | null;
+  readonly parentWorkflowId: string | null;
+  readonly parentOwner: string | null;
+  readonly detached: boolean;
+}
+
+/** A call of a debouncer: starts a wait, or prolongs the one that is under way for `dedupId`. */
+export interface DebouncedWorkflow extends Omit<EnqueuedWorkflow, 'parentOwner'> {
+  readonly delayUntil: number;
+  readonly dedupId: string;
+  /** How long the wait may last in all, from its first call; null: as long as calls go on. */
+  readonly debounceTimeoutMs: number | null;
 }
 
 export interface FinishedWorkflow {
@@ -87,21 +124,6 @@ export interface FinishedWorkflow {
   readonly output: string | null;
   readonly error: string | null;
   readonly completedAt: number;
-}
-
-/** A workflow name that this process can run, and how often it may be tried. */
-export interface Runnable {
-  readonly name: string;
-  readonly maxRecoveryAttempts: number;
-}
-
-export interface Claim {
-  readonly writer: Writer;
-  readonly owner: string;
-  readonly version: string;
-  readonly runnable: readonly Runnable[];
-  readonly now: number;
-  readonly limit: number;
 }
 
 /** How a workflow ended, if it has: what everyone who waits for it needs. */
@@ -119,6 +141,7 @@ export interface CancelledWorkflow {
   readonly workflowId: string;
   readonly owner: string | null;
   readonly reason: string | null;
+  readonly queueName: string | null;
 }
 
 export interface WorkflowFilter {
@@ -128,6 +151,8 @@ export interface WorkflowFilter {
   readonly executorId?: string;
   readonly version?: string;
   readonly parentWorkflowId?: string;
+  readonly queue?: string;
+  readonly schedule?: string;
   readonly newestFirst?: boolean;
   readonly limit?: number;
   readonly offset?: number;
@@ -152,8 +177,35 @@ export interface Workflows {
   claimPending(
     claim: Claim & { readonly executorIds: readonly string[]; readonly exceptOwners: string },
   ): Promise<WorkflowRecord[]>;
-  /** Takes ENQUEUED workflows from a queue, oldest first; attempts and limits as above. */
-  claimEnqueued(claim: Claim & { readonly queueName: string }): Promise<WorkflowRecord[]>;
+  /** Takes ENQUEUED workflows from a queue, in its order; attempts as above. */
+  dequeue(params: DequeueParams): Promise<WorkflowRecord[]>;
+  /** Returns the IDs of the rows that were new. What is not: the ID or deduplication ID is taken, or no such queue. */
+  enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
+  /**
+   * All or none. Returns the IDs of the rows that were new; those that were there already, under the same name, count
+   * as done. A taken deduplication ID is refused by the database. Nothing is new if a queue or a name does not fit.
+   */
+  enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
+  /** Undefined: the key is held by something that is no debounced workflow of this name. */
+  debounce(row: DebouncedWorkflow): Promise<{ readonly workflowId: string; readonly delayUntil: number } | undefined>;
+  /** Who holds these deduplication IDs. */
+  holders(
+    keys: readonly { readonly queueName: string; readonly dedupId: string }[],
+  ): Promise<{ readonly queueName: string; readonly dedupId: string; readonly workflowId: string }[]>;
+  /** DELAYED workflows that are due become ENQUEUED. Returns the queue of each. */
+  promoteDue(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
+  /** When a DELAYED workflow becomes due. Returns its queue, or undefined if it is not DELAYED. */
+  setDelay(params: {
+    readonly workflowId: string;
+    readonly delayUntil: number;
+    readonly now: number;
+  }): Promise<string | undefined>;
+  /** Of a workflow that waits. Returns its queue, or undefined if it does not wait on one. */
+  setPriority(params: {
+    readonly workflowId: string;
+    readonly priority: number;
+    readonly now: number;
+  }): Promise<string | undefined>;
   /** What a claim under this owner token has taken, if it was committed. */
   claimedUnder(params: {
     readonly owner: string;
@@ -183,12 +235,12 @@ export interface Workflows {
   expired(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
   /** Which workflows were cancelled since then, by anyone. */
   cancelledSince(since: number): Promise<CancelledWorkflow[]>;
-  /** CANCELLED, dead-lettered and STALLED workflows, and their cancelled children, go back on a queue. */
+  /** CANCELLED, dead-lettered and STALLED workflows, and their cancelled children, go back on their queue, or on this. */
   resume(params: {
     readonly workflowIds: readonly string[];
     readonly queueName: string;
     readonly now: number;
-  }): Promise<string[]>;
+  }): Promise<{ readonly workflowId: string; readonly queueName: string }[]>;
   /** Hands unfinished work back: ENQUEUED, owned by nobody, the attempt given back. */
   release(params: {
     readonly owned: readonly { readonly workflowId: string; readonly owner: string }[];

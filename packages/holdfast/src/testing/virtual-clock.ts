@@ -1,10 +1,12 @@
 import type { Clock, Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 
+type Kind = 'work' | 'tick' | 'background';
+
 interface Alarm {
   readonly at: number;
   readonly fire: () => void;
-  readonly background: boolean;
+  readonly kind: Kind;
 }
 
 /**
@@ -24,8 +26,8 @@ export class VirtualClock implements Clock {
     return this.current;
   }
 
-  at(at: number, fire: () => void, background?: 'background'): Timer {
-    const alarm: Alarm = { at, fire, background: background !== undefined };
+  at(at: number, fire: () => void, kind: Kind = 'work'): Timer {
+    const alarm: Alarm = { at, fire, kind };
     this.alarms.add(alarm);
     // An alarm for now or earlier rings by itself, as it would on a real clock.
     if (at <= this.current) setImmediate(() => this.ring(alarm));
@@ -38,15 +40,19 @@ export class VirtualClock implements Clock {
     return () => void this.settlers.delete(settle);
   }
 
-  /** Moves the clock on, stopping at every sleep, timeout and retry on the way. */
+  /** Moves the clock on, stopping at every sleep, timeout, retry and tick of a schedule on the way. */
   async advance(duration: Duration): Promise<void> {
     const target = this.current + parseDuration(duration, 'The argument of advance()');
     await this.settle();
-    for (let next = this.next(); next !== undefined && next <= target; next = this.next()) await this.moveTo(next);
+    const next = (): number => this.next('work', 'tick') ?? Number.POSITIVE_INFINITY;
+    while (next() <= target) await this.moveTo(next());
     await this.moveTo(target);
   }
 
-  /** Moves the clock from alarm to alarm until the promise settles. */
+  /**
+   * Moves the clock from one sleep, timeout or retry to the next until the promise settles. Schedules tick for ever, and
+   * are not waited for unless nothing else is ahead: what ticks on the way comes late, perhaps too late.
+   */
   async runUntil<T>(promise: Promise<T>): Promise<T> {
     let pending = true;
     const done = (): void => {
@@ -56,16 +62,16 @@ export class VirtualClock implements Clock {
     for (;;) {
       await this.settle();
       if (!pending) return promise;
-      const next = this.next();
+      const next = this.next('work');
       if (next !== undefined) await this.moveTo(next);
       else await this.beat();
     }
   }
 
-  private next(background = false): number | undefined {
+  private next(...kinds: Kind[]): number | undefined {
     let earliest: number | undefined;
     for (const alarm of this.alarms) {
-      if (alarm.background === background && (earliest === undefined || alarm.at < earliest)) earliest = alarm.at;
+      if (kinds.includes(alarm.kind) && (earliest === undefined || alarm.at < earliest)) earliest = alarm.at;
     }
     return earliest;
   }
@@ -73,7 +79,7 @@ export class VirtualClock implements Clock {
   /** Only services wait for the clock, perhaps for another process, or a step waits for the world: give them time. */
   private async beat(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 1));
-    await this.moveTo(this.next(true) ?? this.current);
+    await this.moveTo(this.next('tick') ?? this.next('background') ?? this.current);
   }
 
   private async moveTo(instant: number): Promise<void> {

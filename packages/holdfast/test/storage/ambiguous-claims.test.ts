@@ -24,7 +24,7 @@ function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): 
       const handle = await work.start();
       await t.clock.advance('1s');
       await handle.cancel();
-      const happened = wire.inject({ statement: 'workflows.claimEnqueued', kind });
+      const happened = wire.inject({ statement: 'workflows.dequeue-free', kind });
       await t.app.workflows.resume(handle.id);
       await happened;
       expect(await overTime(t.clock, handle.result())).toBe('done');

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Storage, WorkflowRecord } from '../../src/storage/storage.js';
 import {
+  dequeue,
   describeStorage,
   finished,
   idsOf,
@@ -99,10 +100,10 @@ describeStorage('claims of work that an executor left PENDING', (store) => {
     const { workflows } = store.storage;
     await start(store, 'a');
     await workflows.release({ owned: [{ workflowId: 'a', owner: 'owner of a' }], queueName: 'q', now: 3000 });
-    await workflows.claimEnqueued({ ...newClaim({ owner: 'dying' }), queueName: 'q' });
+    await dequeue(store.storage, { ...newClaim({ owner: 'dying' }), queueName: 'q' });
     const [returned] = await claim({ executorIds: ['claimer'] });
     expect(returned).toMatchObject({ status: 'ENQUEUED', queueName: 'q', owner: null, executorId: null, attempts: 1 });
-    expect(await workflows.claimEnqueued({ ...newClaim(), queueName: 'q' })).toMatchObject([{ attempts: 2 }]);
+    expect(await dequeue(store.storage, { ...newClaim(), queueName: 'q' })).toMatchObject([{ attempts: 2 }]);
   });
 
   it('takes the oldest first, no more than the limit', async () => {
@@ -126,7 +127,7 @@ describeStorage('claims of work that an executor left PENDING', (store) => {
         owner: owner ?? '',
       }));
       await store.storage.workflows.release({ owned, queueName: 'q', now: 3000 });
-      expect(await other.workflows.claimEnqueued({ ...newClaim({ limit: 4 }), queueName: 'q' })).toHaveLength(4);
+      expect(await dequeue(other, { ...newClaim({ limit: 4 }), queueName: 'q' })).toHaveLength(4);
     });
   }
 
@@ -195,8 +196,8 @@ describeStorage('claims of work that waits on a queue', (store) => {
     const owned = ids.map((id) => ({ workflowId: id, owner: `owner of ${id}` }));
     await store.storage.workflows.release({ owned, queueName, now: 3000 });
   };
-  const claim = (more: Partial<Parameters<Storage['workflows']['claimEnqueued']>[0]> = {}, storage = store.storage) =>
-    storage.workflows.claimEnqueued({ ...newClaim(), queueName: 'q', ...more });
+  const claim = (more: Partial<Parameters<typeof dequeue>[1]> = {}, storage = store.storage) =>
+    dequeue(storage, { ...newClaim(), queueName: 'q', ...more });
 
   it('makes it PENDING under a fresh owner token, started now, one attempt more', async () => {
     await enqueue('q', 'a');

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import {
+  dequeue,
   describeStorage,
   finished,
   idsOf,
@@ -40,7 +41,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     await start(store, 'a');
     const owned = (owner: string) => [{ workflowId: 'a', owner }];
     await workflows.release({ owned: owned('owner of a'), queueName: 'emails', now: 3000 });
-    await workflows.claimEnqueued({ ...newClaim(), queueName: 'emails' });
+    await dequeue(store.storage, { ...newClaim(), queueName: 'emails' });
     await workflows.release({ owned: owned('claim'), queueName: 'internal', now: 3000 });
     expect(await workflows.get(['a'])).toMatchObject([{ queueName: 'emails', attempts: 0 }]);
   });
@@ -91,7 +92,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     await workflows.cancel({ workflowIds: ['early'], reason: null, now: 1999 });
     await workflows.cancel({ workflowIds: ['late', 'ended'], reason: 'timeout', now: 2000 });
     expect(await workflows.cancelledSince(2000)).toEqual([
-      { workflowId: 'late', owner: 'owner of late', reason: 'timeout' },
+      { workflowId: 'late', owner: 'owner of late', reason: 'timeout', queueName: null },
     ]);
     expect(await idsOf(workflows.cancelledSince(0))).toEqual(['early', 'late']);
     expect(await workflows.cancelledSince(2001)).toEqual([]);

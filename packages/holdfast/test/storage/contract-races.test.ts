@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
-import { describeStorage, idsOf, newClaim, newStep, type Store, start, statuses } from './contract-support.js';
+import { dequeue, describeStorage, idsOf, newClaim, newStep, type Store, start, statuses } from './contract-support.js';
 
 /**
  * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement
@@ -76,7 +76,7 @@ function suite(store: Store): void {
     await store.storage.workflows.release({ owned, queueName: 'q', now: 3000 });
     const other = await transaction(store);
     await other.query(`select 1 from ${table} where workflow_uuid = 'a' for update`);
-    expect(await idsOf(store.storage.workflows.claimEnqueued({ ...newClaim(), queueName: 'q' }))).toEqual(['b']);
+    expect(await idsOf(dequeue(store.storage, { ...newClaim(), queueName: 'q' }))).toEqual(['b']);
     await other.query('rollback');
   });
 

@@ -6,11 +6,13 @@ import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type {
   Claim,
+  DequeueParams,
   FinishedWorkflow,
   NewChild,
   NewStep,
   NewWorkflow,
   Storage,
+  WorkflowRecord,
   Writer,
 } from '../../src/storage/storage.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
@@ -190,4 +192,15 @@ export async function statuses(store: Store): Promise<Record<string, string>> {
 
 export async function idsOf(found: Promise<readonly { readonly workflowId: string }[]>): Promise<string[]> {
   return (await found).map((row) => row.workflowId).sort();
+}
+
+/** Takes work from a queue without settings: first what has attempts to spare, then what has used up half of them. */
+export async function dequeue(
+  storage: Storage,
+  claim: Claim & Partial<DequeueParams> & { readonly queueName: string },
+): Promise<WorkflowRecord[]> {
+  const { limit, ...rest } = claim;
+  const common = { portions: [{ partition: null, n: limit }], byPartition: false, turn: null, exclusive: false };
+  const take = (suspects: boolean) => storage.workflows.dequeue({ ...common, rateLimited: false, suspects, ...rest });
+  return [...(await take(false)), ...(await take(true))];
 }

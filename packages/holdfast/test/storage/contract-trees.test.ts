@@ -70,7 +70,7 @@ describeStorage('cancel', (store) => {
   it('tells under which owner each was cancelled, and why', async () => {
     await start(store, 'a');
     const changed = await store.storage.workflows.cancel({ workflowIds: ['a'], reason: 'timeout', now: 2000 });
-    expect(changed).toEqual([{ workflowId: 'a', owner: 'owner of a', reason: 'timeout' }]);
+    expect(changed).toEqual([{ workflowId: 'a', owner: 'owner of a', reason: 'timeout', queueName: null }]);
   });
 
   it('takes work off a queue', async () => {
@@ -100,7 +100,7 @@ describeStorage('cancel', (store) => {
 
 describeStorage('resume', (store) => {
   const resume = async (...workflowIds: readonly string[]): Promise<string[]> =>
-    (await store.storage.workflows.resume({ workflowIds, queueName: 'internal', now: 4000 })).sort();
+    (await idsOf(store.storage.workflows.resume({ workflowIds, queueName: 'internal', now: 4000 }))).sort();
   const cancel = (...workflowIds: readonly string[]) =>
     store.storage.workflows.cancel({ workflowIds, reason: 'enough', now: 2000 });
 

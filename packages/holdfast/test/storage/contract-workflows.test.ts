@@ -34,10 +34,16 @@ describeStorage('workflows: start, finish, read', (store) => {
       deadlineAt: 1500,
       parentWorkflowId: null,
       queueName: null,
+      priority: 0,
+      dedupId: null,
+      partition: null,
+      delayUntil: null,
+      scheduleName: null,
       user: 'ada',
       roles: '["admin"]',
       attributes: { order: 7 },
       statusReason: null,
+      neverRan: false,
     });
   });
 

@@ -20,11 +20,21 @@ const options = { schema: 'dbos', migrate: true, logger: quiet };
 const ownAdditions = [
   'column holdfast_migrations.version bigint not null default -',
   'column operation_outputs.completion_seq integer default -',
+  'column queues.partitioned boolean not null default false',
+  'column queues.paused boolean not null default false',
+  'column queues.turn bigint not null default 0',
+  'column workflow_schedules.active_since bigint default -',
+  'column workflow_schedules.catch_up text default -',
+  'column workflow_schedules.catch_up_limit integer default -',
   'column workflow_status.detached boolean not null default false',
+  "column workflow_status.enqueue_seq bigint default (nextval('dbos.holdfast_enqueue_seq'::regclass) * 1048576)",
   'column workflow_status.status_reason text default -',
   'constraint dbos.holdfast_migrations PRIMARY KEY (version)',
   "index CREATE INDEX idx_holdfast_cancelled ON dbos.workflow_status USING btree (completed_at) WHERE (status = 'CANCELLED'::text)",
+  "index CREATE INDEX idx_holdfast_partition ON dbos.workflow_status USING btree (queue_name, queue_partition_key, priority, enqueue_seq NULLS FIRST, created_at) WHERE ((status = 'ENQUEUED'::text) AND (queue_partition_key IS NOT NULL))",
+  'index CREATE INDEX idx_holdfast_partition_rate ON dbos.workflow_status USING btree (queue_name, queue_partition_key, started_at_epoch_ms) WHERE ((rate_limited = true) AND (queue_partition_key IS NOT NULL))',
   "index CREATE INDEX idx_holdfast_pending_executor ON dbos.workflow_status USING btree (application_version, executor_id) WHERE (status = 'PENDING'::text)",
+  "index CREATE INDEX idx_holdfast_queue ON dbos.workflow_status USING btree (queue_name, priority, enqueue_seq NULLS FIRST, created_at) WHERE (status = 'ENQUEUED'::text)",
   'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
 ];
 const deadlineIndex =

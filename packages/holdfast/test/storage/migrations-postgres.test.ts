@@ -42,7 +42,9 @@ describe('migrating Postgres', () => {
   it('gives the lock and the statement timeout back', async () => {
     const client = await connectTo(`${await emptyDatabase()}?statement_timeout=7000`);
     await migratePostgres(client, options);
-    const { rows } = await client.query("select count(*)::int as held from pg_locks where locktype = 'advisory'");
+    const { rows } = await client.query(
+      "select count(*)::int as held from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())",
+    );
     expect(rows[0].held).toBe(0);
     expect((await client.query('show statement_timeout')).rows).toEqual([{ statement_timeout: '7s' }]);
   });
@@ -52,7 +54,9 @@ describe('migrating Postgres', () => {
     await migrateUpTo(client, 20);
     await client.query('create view dbos.queues as select 1');
     await expect(migratePostgres(client, options)).rejects.toThrow();
-    const { rows } = await client.query("select count(*)::int as held from pg_locks where locktype = 'advisory'");
+    const { rows } = await client.query(
+      "select count(*)::int as held from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())",
+    );
     expect(rows[0].held).toBe(0);
     expect((await client.query('select version from dbos.dbos_migrations')).rows).toEqual([{ version: '20' }]);
   });
@@ -69,7 +73,9 @@ describe('migrating Postgres', () => {
     expect(rows).toEqual([{ n: 1 }]);
     await migratePostgres(client, options);
     const anyName = (lines: string[], prefix: string): string[] =>
-      lines.map((line) => line.replaceAll(`${prefix}.`, 'S.')).sort();
+      lines
+        .map((line) => line.replaceAll(`${prefix}.`, 'S.').replaceAll(`${prefix.replaceAll("'", "''")}.`, 'S.'))
+        .sort();
     expect(anyName(await layout(client, schema), q)).toEqual(anyName(await layout(client), 'dbos'));
   });
 

@@ -172,5 +172,7 @@ async function launchMetered(
 
 function countOf(wire: Wire | undefined, probed: readonly string[]): Cost {
   if (!wire) return { statements: [...probed], commits: probed.length };
-  return { statements: [...wire.statements], commits: wire.commits };
+  // The first batch on another lane opens a connection and sets it up.
+  const settings = wire.statements.filter((text) => text.startsWith('set ')).length;
+  return { statements: wire.statements.filter((text) => !text.startsWith('set ')), commits: wire.commits - settings };
 }

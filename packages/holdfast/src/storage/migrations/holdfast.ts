@@ -1,4 +1,5 @@
-import type { Index, Migration } from './migration.js';
+import { enqueueBlock } from '../database.js';
+import type { Ddl, Index, Migration } from './migration.js';
 
 const indexes: readonly Index[] = [
   // The sweep for passed deadlines. By name and shape the index of DBOS 5 (its version 122), so that an adopted
@@ -34,6 +35,60 @@ const indexes: readonly Index[] = [
   },
 ];
 
+const queueIndexes: readonly Index[] = [
+  // In the order in which a queue is worked off. Rows from before there was an order come first, oldest first.
+  {
+    name: 'idx_holdfast_queue',
+    table: 'workflow_status',
+    on: 'queue_name, priority, enqueue_seq, created_at',
+    only: 'sqlite',
+    where: "status = 'ENQUEUED'",
+  },
+  {
+    name: 'idx_holdfast_queue',
+    table: 'workflow_status',
+    on: 'queue_name, priority, enqueue_seq nulls first, created_at',
+    only: 'postgres',
+    where: "status = 'ENQUEUED'",
+  },
+  {
+    name: 'idx_holdfast_partition',
+    table: 'workflow_status',
+    on: 'queue_name, queue_partition_key, priority, enqueue_seq, created_at',
+    only: 'sqlite',
+    where: "status = 'ENQUEUED' and queue_partition_key is not null",
+  },
+  {
+    name: 'idx_holdfast_partition',
+    table: 'workflow_status',
+    on: 'queue_name, queue_partition_key, priority, enqueue_seq nulls first, created_at',
+    only: 'postgres',
+    where: "status = 'ENQUEUED' and queue_partition_key is not null",
+  },
+  // What a queue is running. On Postgres the shared indexes for work in flight answer that.
+  {
+    name: 'idx_holdfast_running',
+    table: 'workflow_status',
+    on: 'queue_name, queue_partition_key',
+    only: 'sqlite',
+    where: "status = 'PENDING' and queue_name is not null",
+  },
+  {
+    name: 'idx_holdfast_enqueue_seq',
+    table: 'workflow_status',
+    on: 'enqueue_seq',
+    only: 'sqlite',
+    where: 'enqueue_seq is not null',
+  },
+  // Rate limits per partition. Those of whole queues have a shared index.
+  {
+    name: 'idx_holdfast_partition_rate',
+    table: 'workflow_status',
+    on: 'queue_name, queue_partition_key, started_at_epoch_ms',
+    where: 'rate_limited = true and queue_partition_key is not null',
+  },
+];
+
 /**
  * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
  * them changes what one of its own means. All indexes are partial: a write pays only for the rows they hold.
@@ -48,4 +103,35 @@ export const holdfastMigrations: readonly Migration[] = [
     ],
   },
   { version: 2, name: 'indexes for sweeps', indexes },
+  {
+    version: 3,
+    name: 'queue order, pauses, turns, partitions; schedules',
+    change: (d) => [
+      ...enqueueOrder(d),
+      ...d.addColumns(
+        'queues',
+        `paused ${d.boolean} not null default ${d.false}`,
+        `partitioned ${d.boolean} not null default ${d.false}`,
+        `turn ${d.bigint} not null default 0`,
+      ),
+      ...d.addColumns('workflow_schedules', `active_since ${d.bigint}`, 'catch_up text', 'catch_up_limit integer'),
+    ],
+  },
+  { version: 4, name: 'indexes for queues', indexes: queueIndexes, dropsIndexes: ['idx_holdfast_enqueued'] },
 ];
+
+/**
+ * A number that grows with each workflow that is enqueued: the order of a queue, exact where milliseconds are not.
+ * On Postgres it is a default as well, so that what DBOS or its SQL functions enqueue has its place in the order too.
+ * Set apart from adding the column: a column that is added with such a default rewrites the table.
+ */
+function enqueueOrder(d: Ddl): string[] {
+  const column = d.addColumns('workflow_status', `enqueue_seq ${d.bigint}`);
+  if (d.name === 'sqlite') return column;
+  return [
+    `create sequence if not exists ${d.table('holdfast_enqueue_seq')}`,
+    ...column,
+    `alter table ${d.table('workflow_status')} alter column enqueue_seq ` +
+      `set default nextval('${d.table('holdfast_enqueue_seq').replaceAll("'", "''")}') * ${enqueueBlock}`,
+  ];
+}

@@ -34,6 +34,7 @@ function createClient(driver: typeof pg, options: PostgresOptions): pg.Client {
       connectionString: options.url,
       connectionTimeoutMillis: 10_000,
       application_name: `holdfast ${options.applicationName}`.slice(0, 63),
+      keepAlive: true,
     });
   } catch {
     // What the driver threw has the whole URL in it, with the password.

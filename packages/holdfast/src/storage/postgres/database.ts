@@ -1,13 +1,14 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import type { BatchStatement, Database, Dialect, Failure, Row, Statement } from '../database.js';
+import type { BatchStatement, Database, Dialect, Failure, Hearing, Listening, Row, Statement } from '../database.js';
 import type { StatementProbe } from '../probe.js';
 import { connect, type PostgresOptions } from './connect.js';
 import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, sqlState } from './failures.js';
 import { migratePostgres } from './migrate.js';
+import { PostgresSignals } from './signals.js';
 
 /** Connections that only ever run batches. Each kind of batch has at most one statement under way. */
 const writerConnections = 4;
@@ -60,18 +61,20 @@ class PostgresDatabase implements Database {
   private readonly general: pg.Pool;
   private readonly writers: pg.Pool;
   private readonly probe: StatementProbe | undefined;
+  private readonly signals: PostgresSignals;
 
   constructor(driver: typeof pg, options: PostgresOptions) {
     const size = Math.max(2, options.poolSize ?? defaultPoolSize);
     const writers = Math.min(writerConnections, size - 1);
     this.dialect = postgresDialect(options.schema);
     this.probe = options.probe;
+    this.signals = new PostgresSignals(options.schema, () => connect(driver, options));
     this.general = createPool(driver, options, size - writers);
     this.writers = createPool(driver, options, writers, writerSettings);
   }
 
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]> {
-    return this.execute(this.general, statement, params);
+    return this.execute(statement.pinned ? this.writers : this.general, statement, params);
   }
 
   async batch<T extends object>(
@@ -99,6 +102,14 @@ class PostgresDatabase implements Database {
 
   changeCounter(): null {
     return null;
+  }
+
+  async announce(topics: readonly string[]): Promise<void> {
+    await this.query(this.signals.statement, this.signals.announcement(topics));
+  }
+
+  hear(hearing: Hearing): Listening {
+    return this.signals.hear(hearing);
   }
 
   async close(): Promise<void> {

@@ -1,12 +1,12 @@
-import type { ColumnType, Dialect } from '../database.js';
+import { type ColumnType, type Dialect, enqueueBlock } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
 
-const arrayTypes: Record<ColumnType, string> = {
-  text: 'text[]',
-  int: 'int[]',
-  bigint: 'bigint[]',
-  bool: 'bool[]',
-  json: 'jsonb[]',
+const columnTypes: Record<ColumnType, string> = {
+  text: 'text',
+  int: 'int',
+  bigint: 'bigint',
+  bool: 'bool',
+  json: 'jsonb',
 };
 
 /**
@@ -15,19 +15,21 @@ const arrayTypes: Record<ColumnType, string> = {
  */
 const stillPending = (alias: string): string => `${alias}.status || '' = 'PENDING'`;
 
+const rows: Dialect['rows'] = (alias, columns, first) => {
+  const entries = Object.entries(columns) as [string, ColumnType][];
+  const arrays = entries.map(([, type], i) => `$${first + i}::${columnTypes[type]}[]`);
+  return `unnest(${arrays.join(', ')}) as ${alias}(${entries.map(([name]) => quoteIdentifier(name)).join(', ')})`;
+};
+
 export function postgresDialect(schema: string): Dialect {
   const prefix = quoteIdentifier(schema);
   return {
     name: 'postgres',
     table: (name) => `${prefix}.${name}`,
-    rows: (alias, columns, first) => {
-      const entries = Object.entries(columns) as [string, ColumnType][];
-      const arrays = entries.map(([, type], i) => `$${first + i}::${arrayTypes[type]}`);
-      return `unnest(${arrays.join(', ')}) as ${alias}(${entries.map(([name]) => quoteIdentifier(name)).join(', ')})`;
-    },
+    rows,
     anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,
     jsonRows: (alias, columns, parameter) => {
-      const fields = Object.entries(columns).map(([name, type]) => `${quoteIdentifier(name)} ${type}`);
+      const fields = Object.entries(columns).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
       return `json_to_recordset(${parameter}::json) as ${alias}(${fields.join(', ')})`;
     },
     list: (values) => values,
@@ -44,5 +46,22 @@ export function postgresDialect(schema: string): Dialect {
     lockOrder: (workflowId) => `${workflowId} collate "C"`,
     forUpdate: 'for update',
     forUpdateSkipLocked: 'for update skip locked',
+    forShare: 'for share',
+    locksRows: true,
+    enqueueSeq: {
+      // One number from the sequence for the whole statement: rows are inserted in the order of their IDs, to lock in
+      // that order, but are to be worked off in the order in which they were given.
+      before: `enqueue_turn as materialized (select nextval('${prefix.replaceAll("'", "''")}.holdfast_enqueue_seq') as n)`,
+      value: (position) => `(select n from enqueue_turn) * ${enqueueBlock} + ${position}`,
+    },
+    exclusively: (change) => ({ before: `guard as (${change} returning 1 as held)` }),
+    perRow: (columns, first, select) =>
+      `${rows('r', columns, first)} cross join lateral ` +
+      `(${select((name) => `r.${quoteIdentifier(name)}`)} limit r.n for update skip locked) per_row`,
+    // By its start as it is now, in the row that was locked: a former owner may have run it, and handed it back, since
+    // this statement looked for steps. DBOS may have cleared the start of one that has steps.
+    neverRan: (startedBefore) =>
+      `(${startedBefore} is null and not exists (select 1 from ${prefix}.operation_outputs o ` +
+      `where o.workflow_uuid = w.workflow_uuid))`,
   };
 }

@@ -2,8 +2,9 @@ import type { Dialect } from '../database.js';
 import { workflowColumns } from './rows.js';
 
 /**
- * Taking work: each statement picks rows and makes them this executor's in one go, under a fresh owner token, so that
- * of any number of processes that try only one succeeds, and a former owner is fenced from that moment.
+ * Taking over work: the statement picks rows and makes them this executor's in one go, under a fresh owner token, so
+ * that of any number of processes that try only one succeeds, and a former owner is fenced from that moment. Taking
+ * work from queues is in dequeue.ts.
  *
  * The rows are picked in a materialized query of their own, which runs once. As a plain subquery Postgres may run it
  * again for each row of the table; it then passes over what the statement has already changed, takes the rows after
@@ -34,24 +35,6 @@ export function claimStatements(d: Dialect) {
         `status = case when queue_name is not null then 'ENQUEUED'`,
         `when recovery_attempts > r.most then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
         'completed_at = case when queue_name is null and recovery_attempts > r.most then cast($5 as bigint) end',
-        `from ${runnable} where w.name = r.runnable and workflow_uuid in (select workflow_uuid from picked)`,
-        `returning ${workflowColumns}`,
-      ].join(' '),
-    },
-    enqueued: {
-      name: 'workflows.claimEnqueued',
-      text: [
-        `with picked as materialized (select workflow_uuid from ${workflows}`,
-        `where status = 'ENQUEUED' and queue_name = $8`,
-        `and application_version = $4 and ${ofThisApp} and class_name is null`,
-        `and name in (select runnable from ${runnable})`,
-        `order by priority, created_at limit $7 ${d.forUpdateSkipLocked})`,
-        `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
-        'updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),',
-        'recovery_attempts = recovery_attempts + 1,',
-        'workflow_deadline_epoch_ms = coalesce(workflow_deadline_epoch_ms, cast($5 as bigint) + workflow_timeout_ms),',
-        `status = case when recovery_attempts > r.most then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
-        'completed_at = case when recovery_attempts > r.most then cast($5 as bigint) end',
         `from ${runnable} where w.name = r.runnable and workflow_uuid in (select workflow_uuid from picked)`,
         `returning ${workflowColumns}`,
       ].join(' '),

@@ -24,6 +24,11 @@ export const workflowColumns = [
   'workflow_deadline_epoch_ms',
   'parent_workflow_id',
   'queue_name',
+  'priority',
+  'deduplication_id',
+  'queue_partition_key',
+  'delay_until_epoch_ms',
+  'schedule_name',
   'authenticated_user',
   'authenticated_roles',
   'attributes',
@@ -52,10 +57,16 @@ export function toWorkflow(row: Row): WorkflowRecord {
     deadlineAt: instant(row.workflow_deadline_epoch_ms),
     parentWorkflowId: row.parent_workflow_id as string | null,
     queueName: row.queue_name as string | null,
+    priority: Number(row.priority ?? 0),
+    dedupId: row.deduplication_id as string | null,
+    partition: row.queue_partition_key as string | null,
+    delayUntil: instant(row.delay_until_epoch_ms),
+    scheduleName: row.schedule_name as string | null,
     user: row.authenticated_user as string | null,
     roles: row.authenticated_roles as string | null,
     attributes: jsonText(row.attributes),
     statusReason: row.status_reason as string | null,
+    neverRan: Boolean(row.never_ran),
   };
 }
 
@@ -75,6 +86,7 @@ export function toCancelled(row: Row): CancelledWorkflow {
     workflowId: row.workflow_uuid as string,
     owner: row.owner_xid as string | null,
     reason: row.status_reason as string | null,
+    queueName: row.queue_name as string | null,
   };
 }
 

@@ -22,11 +22,13 @@ export class SqlSteps implements Steps {
   }
 
   async recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>> {
-    return keys(await this.database.batch(this.sql.record, [appName], inLockOrder(rows, byWorkflow)));
+    return keys(
+      await this.database.batch(this.sql.record, [appName], inLockOrder(this.database.dialect, rows, byWorkflow)),
+    );
   }
 
   async completeMany(rows: readonly CompletedStep[]): Promise<Set<string>> {
-    return keys(await this.database.batch(this.sql.complete, [], inLockOrder(rows, byWorkflow)));
+    return keys(await this.database.batch(this.sql.complete, [], inLockOrder(this.database.dialect, rows, byWorkflow)));
   }
 
   async standing(steps: readonly StepId[]): Promise<StepStanding[]> {

@@ -3,17 +3,21 @@ import type { BatchStatement, Columns, Database, Dialect } from '../database.js'
 import type {
   CancelledWorkflow,
   Claim,
+  DebouncedWorkflow,
+  DequeueParams,
   Ending,
+  EnqueuedWorkflow,
   FinishedWorkflow,
   NewChild,
   NewWorkflow,
-  Runnable,
   WorkflowFilter,
   WorkflowRecord,
   Workflows,
   Writer,
 } from '../storage.js';
 import { claimStatements } from './claims.js';
+import { Dequeue, runnableJson } from './dequeue.js';
+import { Enqueue } from './enqueue.js';
 import { inLockOrder } from './lock-order.js';
 import { toCancelled, toEnding, toWorkflow, workflowColumns } from './rows.js';
 
@@ -21,26 +25,30 @@ import { toCancelled, toEnding, toWorkflow, workflowColumns } from './rows.js';
 export class SqlWorkflows implements Workflows {
   private readonly sql;
   private readonly claims;
+  private readonly enqueues: Enqueue;
+  private readonly dequeues: Dequeue;
 
   constructor(private readonly database: Database) {
+    this.enqueues = new Enqueue(database);
+    this.dequeues = new Dequeue(database);
     this.sql = workflowStatements(database.dialect);
     this.claims = claimStatements(database.dialect);
   }
 
   async insertMany(writer: Writer, rows: readonly NewWorkflow[]): Promise<Set<string>> {
-    const inOrder = inLockOrder(rows, (row) => row.workflowId);
+    const inOrder = inLockOrder(this.database.dialect, rows, (row) => row.workflowId);
     const inserted = await this.database.batch(this.sql.insert, [writer.executorId, writer.appName], inOrder);
     return new Set(inserted.map((row) => row.owner_xid as string));
   }
 
   async insertChildren(writer: Writer, rows: readonly NewChild[]): Promise<Set<string>> {
-    const inOrder = inLockOrder(rows, (row) => row.parentWorkflowId);
+    const inOrder = inLockOrder(this.database.dialect, rows, (row) => row.parentWorkflowId);
     const inserted = await this.database.batch(this.sql.insertChild, [writer.executorId, writer.appName], inOrder);
     return new Set(inserted.map((row) => row.owner_xid as string));
   }
 
   async finishMany(rows: readonly FinishedWorkflow[]): Promise<Set<string>> {
-    const inOrder = inLockOrder(rows, (row) => row.workflowId);
+    const inOrder = inLockOrder(this.database.dialect, rows, (row) => row.workflowId);
     return ids(await this.database.batch(this.sql.finish, [], inOrder));
   }
 
@@ -68,8 +76,36 @@ export class SqlWorkflows implements Workflows {
     return (await this.database.query(this.claims.pending, params)).map(toWorkflow);
   }
 
-  async claimEnqueued(claim: Claim & { readonly queueName: string }): Promise<WorkflowRecord[]> {
-    return (await this.database.query(this.claims.enqueued, [...claimParams(claim), claim.queueName])).map(toWorkflow);
+  dequeue(params: DequeueParams): Promise<WorkflowRecord[]> {
+    return this.dequeues.claim(params);
+  }
+
+  enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
+    return this.enqueues.many(rows);
+  }
+
+  enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
+    return this.enqueues.all(rows);
+  }
+
+  debounce(row: DebouncedWorkflow) {
+    return this.enqueues.debounce(row);
+  }
+
+  holders(keys: readonly { readonly queueName: string; readonly dedupId: string }[]) {
+    return this.enqueues.holders(keys);
+  }
+
+  promoteDue(params: { readonly now: number; readonly limit: number }): Promise<string[]> {
+    return this.enqueues.promoteDue(params);
+  }
+
+  setDelay(params: { workflowId: string; delayUntil: number; now: number }): Promise<string | undefined> {
+    return this.enqueues.setDelay(params);
+  }
+
+  setPriority(params: { workflowId: string; priority: number; now: number }): Promise<string | undefined> {
+    return this.enqueues.setPriority(params);
   }
 
   async claimedUnder(params: { owner: string; executorId: string; version: string }): Promise<WorkflowRecord[]> {
@@ -120,9 +156,10 @@ export class SqlWorkflows implements Workflows {
     return (await this.database.query(this.sql.cancelledSince, [since])).map(toCancelled);
   }
 
-  async resume(params: { workflowIds: readonly string[]; queueName: string; now: number }): Promise<string[]> {
+  async resume(params: { workflowIds: readonly string[]; queueName: string; now: number }) {
     const list = this.database.dialect.list(params.workflowIds);
-    return [...ids(await this.database.query(this.sql.resume, [list, params.queueName, params.now]))];
+    const rows = await this.database.query(this.sql.resume, [list, params.queueName, params.now]);
+    return rows.map((row) => ({ workflowId: row.workflow_uuid as string, queueName: row.queue_name as string }));
   }
 
   async release(params: {
@@ -130,7 +167,7 @@ export class SqlWorkflows implements Workflows {
     queueName: string;
     now: number;
   }): Promise<Set<string>> {
-    const inOrder = inLockOrder(params.owned, (each) => each.workflowId);
+    const inOrder = inLockOrder(this.database.dialect, params.owned, (each) => each.workflowId);
     return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], inOrder));
   }
 
@@ -150,13 +187,9 @@ function ids(rows: readonly Record<string, unknown>[]): Set<string> {
   return new Set(rows.map((row) => row.workflow_uuid as string));
 }
 
-const largestInt = 2 ** 31 - 1;
-
 function claimParams(claim: Claim): unknown[] {
-  const most = (each: Runnable): number => Math.min(each.maxRecoveryAttempts, largestInt);
-  const runnable = claim.runnable.map((each) => ({ runnable: each.name, most: most(each) }));
   const { executorId, appName } = claim.writer;
-  return [claim.owner, executorId, appName, claim.version, claim.now, JSON.stringify(runnable), claim.limit];
+  return [claim.owner, executorId, appName, claim.version, claim.now, runnableJson(claim.runnable), claim.limit];
 }
 
 const newWorkflowColumns: Columns<NewWorkflow> = {
@@ -233,7 +266,7 @@ function workflowStatements(d: Dialect) {
     cancelledSince: {
       name: 'workflows.cancelledSince',
       text:
-        `select workflow_uuid, owner_xid, status_reason from ${workflows} ` +
+        `select workflow_uuid, owner_xid, status_reason, queue_name from ${workflows} ` +
         `where completed_at >= $1 and status = 'CANCELLED'`,
     },
     release: batch('workflows.release', ownedColumns, [
@@ -248,6 +281,7 @@ function workflowStatements(d: Dialect) {
       name: 'workflows.stall',
       text:
         `update ${workflows} set status = 'STALLED', status_reason = $3, error = $5, updated_at = $4, completed_at = $4, ` +
+        'deduplication_id = null, ' +
         'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end ' +
         `where workflow_uuid = $1 and owner_xid = $2 and status = 'PENDING' returning workflow_uuid`,
     },
@@ -265,10 +299,10 @@ function insertStatement<T extends NewWorkflow>(
     `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, inputs, serialization, executor_id,`,
     'owner_xid, application_version, application_name, recovery_attempts, created_at, updated_at,',
     'started_at_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user, authenticated_roles,',
-    'attributes, parent_workflow_id, detached)',
+    'attributes, parent_workflow_id, detached, enqueue_seq)',
     `select r."workflowId", 'PENDING', r.name, r.inputs, r.serialization, $1, r.owner, r.version, $2, 1, r."createdAt",`,
     'r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user", r.roles, r.attributes,',
-    `${child.parent}, ${child.detached} from ${d.rows('r', columns, 3)} ${child.join} where true`,
+    `${child.parent}, ${child.detached}, null from ${d.rows('r', columns, 3)} ${child.join} where true`,
     'on conflict (workflow_uuid) do nothing returning owner_xid',
   ]);
 }
@@ -288,7 +322,7 @@ function treeStatements(d: Dialect) {
         `and status in (${list(activeStatuses)}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
         `update ${workflows} set status = 'CANCELLED', status_reason = $2, completed_at = $3, updated_at = $3,`,
         'deduplication_id = null where workflow_uuid in (select workflow_uuid from picked)',
-        `and status in (${list(activeStatuses)}) returning workflow_uuid, owner_xid, status_reason`,
+        `and status in (${list(activeStatuses)}) returning workflow_uuid, owner_xid, status_reason, queue_name`,
       ].join(' '),
     },
     // A cancelled child comes back with its parent, unless the parent has the cancellation on record as its result:
@@ -302,10 +336,11 @@ function treeStatements(d: Dialect) {
         `union select c.workflow_uuid from tree t ${d.children('t.id')}`,
         `where not c.detached and c.status = 'CANCELLED' and not exists (select 1 from ${steps} o`,
         `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,
-        `update ${workflows} set status = 'ENQUEUED', queue_name = $2, updated_at = $3, owner_xid = null,`,
+        `update ${workflows} set status = 'ENQUEUED', updated_at = $3, owner_xid = null,`,
+        `queue_name = case when queue_name in (select name from ${d.table('queues')}) then queue_name else $2 end,`,
         'executor_id = null, recovery_attempts = 0, workflow_deadline_epoch_ms = null, completed_at = null,',
         'error = null, status_reason = null where workflow_uuid in (select id from tree)',
-        `and status in (${list(resumableStatuses)}) returning workflow_uuid`,
+        `and status in (${list(resumableStatuses)}) returning workflow_uuid, queue_name`,
       ].join(' '),
     },
   };
@@ -325,6 +360,8 @@ function listQuery(d: Dialect, filter: WorkflowFilter): { text: string; params: 
   if (filter.executorId !== undefined) conditions.push(`executor_id = ${param(filter.executorId)}`);
   if (filter.version !== undefined) conditions.push(`application_version = ${param(filter.version)}`);
   if (filter.parentWorkflowId !== undefined) conditions.push(`parent_workflow_id = ${param(filter.parentWorkflowId)}`);
+  if (filter.queue !== undefined) conditions.push(`queue_name = ${param(filter.queue)}`);
+  if (filter.schedule !== undefined) conditions.push(`schedule_name = ${param(filter.schedule)}`);
   const direction = filter.newestFirst ? 'desc' : 'asc';
   const text =
     `select ${workflowColumns} from ${d.table('workflow_status')} where ${conditions.join(' and ')} ` +

@@ -1,8 +1,9 @@
 import Sqlite from 'better-sqlite3';
 import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import type { BatchStatement, Database, Failure, Row, Statement } from '../database.js';
+import type { BatchStatement, Database, Failure, Hearing, Listening, Row, Statement } from '../database.js';
 import type { StatementProbe } from '../probe.js';
+import { hearChanges } from './changes.js';
 import { sqliteDialect } from './dialect.js';
 import { migrateSqlite } from './migrate.js';
 
@@ -89,9 +90,10 @@ class SqliteDatabase implements Database {
     if (rows.length === 0) return Promise.resolve([]);
     const columns = Object.keys(statement.columns) as (keyof T)[];
     return this.execute(statement, () =>
-      this.transaction(() =>
-        rows.flatMap((row) => this.run(statement, [...shared, ...columns.map((column) => row[column])])),
-      ),
+      this.transaction(() => {
+        if (statement.guard && !this.changes(statement.name, statement.guard, shared)) return [];
+        return rows.flatMap((row) => this.run(statement, [...shared, ...columns.map((column) => row[column])]));
+      }),
     );
   }
 
@@ -109,6 +111,13 @@ class SqliteDatabase implements Database {
 
   changeCounter(): number {
     return this.db.pragma('data_version', { simple: true }) as number;
+  }
+
+  /** A commit is its own announcement. */
+  async announce(): Promise<void> {}
+
+  hear(hearing: Hearing): Listening {
+    return hearChanges(() => (this.db.open ? this.changeCounter() : 0), hearing);
   }
 
   async close(): Promise<void> {
@@ -140,6 +149,10 @@ class SqliteDatabase implements Database {
       if (this.db.inTransaction) this.rollback.run();
       throw error;
     }
+  }
+
+  private changes(name: string, text: string, params: readonly unknown[]): boolean {
+    return this.run({ name: `${name}.guard`, text: `${text} returning 1` }, params).length > 0;
   }
 
   private run(statement: Statement, params: readonly unknown[]): Row[] {

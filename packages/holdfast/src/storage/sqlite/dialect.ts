@@ -23,4 +23,19 @@ export const sqliteDialect: Dialect = {
   lockOrder: (workflowId) => workflowId,
   forUpdate: '',
   forUpdateSkipLocked: '',
+  forShare: '',
+  locksRows: false,
+  enqueueSeq: {
+    before: '',
+    value: (position) => `(select coalesce(max(enqueue_seq), 0) + 1 from workflow_status) + ${position}`,
+  },
+  exclusively: (change) => ({ before: 'guard as (select 1 as held)', guard: change }),
+  // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.
+  perRow: (columns, first, select) => {
+    const parameter = (name: string): string => `$${first + Object.keys(columns).indexOf(name)}`;
+    return `(${select(parameter)} limit ${parameter('n')}) per_row`;
+  },
+  // RETURNING knows the table by its own name only.
+  neverRan: () =>
+    'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid)',
 };

@@ -1,0 +1,56 @@
+/** DBOS's side of a queue measurement. */
+import { randomUUID } from 'node:crypto';
+
+/** How many enqueues are under way at the same time; a backlog is not timed, but nobody wants to wait for it. */
+const lanes = 50;
+
+/**
+ * @param {{ minPollingIntervalMs?: number }} tuning
+ * @returns {import('./fleet.mjs').QueueAdapter['open']}
+ */
+export function openDbosQueue({ minPollingIntervalMs }) {
+  return async ({ url, queue, role, body }) => {
+    const { DBOS } = await import('@dbos-inc/dbos-sdk');
+    const { name, concurrency, workerConcurrency } = queue;
+    DBOS.setConfig({
+      name: 'bench',
+      systemDatabaseUrl: url,
+      logLevel: 'error',
+      applicationVersion: 'bench',
+      // By default all processes call themselves "local" and take each other's work for their own after a crash.
+      executorID: randomUUID(),
+      listenQueues: role === 'enqueuer' ? [] : [name],
+    });
+    const noop = DBOS.registerWorkflow(async (/** @type {number} */ input) => body(input), { name: 'noop' });
+    if (role !== 'worker') {
+      await DBOS.launch();
+      await DBOS.registerQueue(name, { globalConcurrency: concurrency, workerConcurrency, minPollingIntervalMs });
+    }
+    const start = (/** @type {number} */ input) => DBOS.startWorkflow(noop, { queueName: name })(input);
+    return {
+      async begin() {
+        if (role === 'worker') await DBOS.launch();
+        // A queue that was registered after the launch is found within a second.
+        else await new Promise((resolve) => setTimeout(resolve, 1500));
+      },
+      async enqueue(input) {
+        const handle = await start(input);
+        return { result: () => handle.getResult({ pollingIntervalMs: minPollingIntervalMs }) };
+      },
+      async enqueueAll(inputs) {
+        const waiting = inputs.values();
+        const lane = async () => {
+          for (const input of waiting) await start(input);
+        };
+        await Promise.all(Array.from({ length: lanes }, lane));
+      },
+      close: () => DBOS.shutdown(),
+    };
+  };
+}
+
+export const dbosQueueSql = {
+  pendingSql: `select exists (select from dbos.workflow_status where queue_name = $1
+    and status in ('ENQUEUED', 'PENDING')) as pending`,
+  finishedSql: `select count(*) as finished from dbos.workflow_status where queue_name = $1 and status = 'SUCCESS'`,
+};

@@ -1,0 +1,39 @@
+/** Holdfast's side of a queue measurement, through its public API. */
+
+/** @type {import('./fleet.mjs').QueueAdapter} */
+export const holdfastQueue = {
+  settings: 'its defaults',
+  pendingSql: `select exists (select from dbos.workflow_status where queue_name = $1
+    and status in ('ENQUEUED', 'PENDING')) as pending`,
+  finishedSql: `select count(*) as finished from dbos.workflow_status where queue_name = $1 and status = 'SUCCESS'`,
+
+  async open({ url, queue: { name, concurrency, workerConcurrency }, role, body }) {
+    const { launch, queue, workflow } = await import('holdfast');
+    const limits = { ...(concurrency && { concurrency }), ...(workerConcurrency && { workerConcurrency }) };
+    const measured = queue(name, limits);
+    const noop = workflow('noop', async (/** @type {number} */ input) => body(input));
+    const app = await launch({
+      name: 'bench',
+      database: url,
+      version: 'bench',
+      workflows: [noop],
+      queues: [measured],
+      listen: role === 'enqueuer' ? [] : [name],
+      logger: { debug() {}, info() {}, warn: console.warn, error: console.error },
+    });
+    if (role === 'enqueuer') await app.queues.pause(name);
+    const enqueued = noop.with({ queue: measured });
+    return {
+      // What is paused is paused for the whole fleet, and the first worker to begin lets all of them.
+      async begin() {
+        if (role === 'worker') await app.queues.resume(name);
+      },
+      async enqueue(input) {
+        const handle = await enqueued.start(input);
+        return { result: () => handle.result() };
+      },
+      enqueueAll: (inputs) => enqueued.startAll(inputs.map((input) => [input])),
+      close: () => app.shutdown(),
+    };
+  },
+};

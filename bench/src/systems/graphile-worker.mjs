@@ -1,0 +1,5 @@
+/** graphile-worker: a job queue on Postgres, without workflows or results. It is compared where queues are. */
+import { graphileQueue } from '../queue/graphile-worker.mjs';
+
+/** @type {import('../catalogue.mjs').SystemDefinition} */
+export default { storage: 'postgres', queue: graphileQueue };

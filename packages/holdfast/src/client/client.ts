@@ -1,0 +1,122 @@
+import { createCodecs } from '../codec/codec.js';
+import { standFor } from '../engine/app-engine.js';
+import { clockSync, databaseClock } from '../engine/database-clock.js';
+import { batchItems, enqueueTogether, enqueueWorkflow } from '../engine/enqueue.js';
+import { Executions } from '../engine/executions.js';
+import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import type { Startable } from '../engine/new-row.js';
+import { Registry } from '../engine/registry.js';
+import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
+import { type VersionOperations, versionOperations } from '../management/versions.js';
+import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName } from '../model/ids.js';
+import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
+import { checkKnownOptions } from '../model/options.js';
+import { type QueueOperations, queueOperations } from '../queues/operations.js';
+import { checkSchema, openStorage } from '../storage/open.js';
+
+export interface ClientOptions {
+  /** `postgres://...` or `sqlite:path`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
+  readonly database?: string | undefined;
+  /** The app whose workflows it starts. Without it, what it starts is for any app of the database. */
+  readonly name?: string;
+  /** Schema of the system tables on Postgres (default `dbos`). */
+  readonly schema?: string;
+  readonly logger?: Logger;
+}
+
+/**
+ * Access to an application from outside it: starts workflows by name, waits for them, looks at them and steers them.
+ * It never runs a workflow and never changes the schema.
+ */
+export interface Client {
+  readonly workflows: WorkflowOperations;
+  readonly queues: QueueOperations;
+  readonly versions: VersionOperations;
+  /** Enqueues a workflow by its name; without a queue it runs in any process of the app. */
+  start<T = unknown>(name: string, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
+  /** Enqueues one workflow for each list of arguments: all of them or none, in one statement. */
+  startAll<T = unknown>(
+    name: string,
+    options: StartOptions,
+    inputs: readonly (readonly unknown[])[],
+    each?: (args: readonly unknown[], index: number) => StartOptions,
+  ): Promise<WorkflowHandle<T>[]>;
+  close(): Promise<void>;
+}
+
+/** Connects to the database of an application. */
+export async function connect(options: ClientOptions): Promise<Client> {
+  checkKnownOptions('connect()', options, ['database', 'name', 'schema', 'logger']);
+  const { name = '', schema = 'dbos', logger = defaultLogger } = options;
+  if (options.name !== undefined) checkName('The name of an app', name);
+  checkSchema('connect()', schema);
+  checkLogger('connect()', logger);
+  const storage = await openStorage({
+    url: databaseUrl(options),
+    schema,
+    migrate: false,
+    logger,
+    applicationName: name === '' ? 'client' : `${name} client`,
+  });
+  try {
+    const clock = await databaseClock(storage);
+    const writer = { executorId: '', appName: name };
+    const common = { storage, clock, logger, writer, version: '' };
+    const engine = new Executions({ ...common, codecs: createCodecs({}), registry: new Registry() });
+    const sync = clockSync(storage, clock, logger);
+    sync.start();
+    return createClient(engine, () => sync.stop());
+  } catch (error) {
+    await storage.close().catch(() => {});
+    throw error;
+  }
+}
+
+function databaseUrl({ database, name }: ClientOptions): string {
+  const url = database ?? process.env.HOLDFAST_DATABASE_URL ?? (name === undefined ? '' : `sqlite:./${name}.sqlite`);
+  if (url !== '') return url;
+  throw new HoldfastError(
+    'DATABASE_URL_INVALID',
+    'connect() needs to know the database: give { database: "postgres://..." } or { database: "sqlite:path" }.',
+  );
+}
+
+function createClient(engine: Executions, stopClock: () => Promise<void>): Client {
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    engine.refuseStarts();
+    await stopClock();
+    await engine.handOver();
+    await engine.news.stop();
+    await engine.storage.close();
+  };
+  const client: Client = {
+    workflows: workflowOperations(engine),
+    queues: queueOperations(engine),
+    versions: versionOperations(engine),
+    start: async (name, options, ...args) => {
+      engine.checkOpen();
+      checkStartOptions(checkName('A workflow name', name), options);
+      return createHandle(engine, await enqueueWorkflow(engine, known(name), options, args, null));
+    },
+    startAll: async (name, options, inputs, each) => {
+      engine.checkOpen();
+      const items = batchItems(checkName('A workflow name', name), options, inputs, each);
+      const ids = await enqueueTogether(engine, known(name), items);
+      return ids.map((id) => createHandle(engine, id));
+    },
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+  standFor(client, engine);
+  return client;
+}
+
+/** A client knows no more of a workflow than its name. */
+function known(name: string): Startable {
+  return { name, timeoutMs: null, input: undefined, serialization: 'native' };
+}

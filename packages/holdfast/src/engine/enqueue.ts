@@ -1,0 +1,186 @@
+import { parseDuration } from '../model/duration.js';
+import type { HoldfastError } from '../model/errors.js';
+import { invalidOption } from '../model/options.js';
+import { internalQueue } from '../model/queues.js';
+import type { QueueRecord } from '../storage/queues.js';
+import type { EnqueuedWorkflow } from '../storage/storage.js';
+import { unknownQueue } from './directory.js';
+import type { Engine } from './engine.js';
+import { duplicateError, type Enqueued } from './enqueues.js';
+import type { Execution } from './execution.js';
+import { checkArguments, checkSame, commonRow, type Startable } from './new-row.js';
+import { checkStartOptions, queueNameOf, type StartOptions } from './start-options.js';
+
+/** Most workflows that one call of `startAll` enqueues: they become one statement. */
+const largestBatch = 100_000;
+
+/** Puts a workflow on a queue. Resolves with its ID, or that of the one it is a duplicate of, once it is durable. */
+export async function enqueueWorkflow(
+  engine: Engine,
+  workflow: Startable,
+  options: StartOptions,
+  args: readonly unknown[],
+  parent: Execution | null,
+): Promise<string> {
+  const row = await enqueuedRow(engine, workflow, options, args, parent);
+  const enqueued = await engine.enqueues.enqueue(row);
+  if (enqueued.is === 'superseded' && parent) {
+    engine.superseded(parent.workflowId, parent.facts.owner, enqueued.by);
+    return parent.refuse();
+  }
+  if (enqueued.is === 'created') tellOf(engine, row);
+  return idOf(engine, row, options, enqueued);
+}
+
+/** One of the workflows that are enqueued together. */
+export interface BatchItem {
+  readonly options: StartOptions;
+  readonly args: readonly unknown[];
+}
+
+/** What `startAll` was given, checked. */
+export function batchItems<Args extends readonly unknown[]>(
+  name: string,
+  options: StartOptions,
+  inputs: readonly Args[],
+  each: ((args: Args, index: number) => StartOptions) | undefined,
+): BatchItem[] {
+  const what = `startAll() of "${name}"`;
+  const given: unknown = inputs;
+  if (!Array.isArray(given) || !given.every(Array.isArray)) {
+    throw invalidOption(what, 'inputs', inputs, 'a list with a list of arguments for each workflow, as in [[1], [2]]');
+  }
+  if (inputs.length > largestBatch) {
+    throw invalidOption(what, 'inputs', inputs.length, `at most ${largestBatch} in one call`);
+  }
+  return inputs.map((args, i) => {
+    const own = each?.(args, i) ?? {};
+    checkStartOptions(name, { ...options, ...own });
+    return { args, options: { ...options, ...own } };
+  });
+}
+
+/** Puts many workflows on queues, all or none, in one statement. */
+export async function enqueueTogether(
+  engine: Engine,
+  workflow: Startable,
+  items: readonly BatchItem[],
+): Promise<string[]> {
+  const rows = await Promise.all(items.map(({ options, args }) => enqueuedRow(engine, workflow, options, args, null)));
+  checkDistinct(workflow, items, rows);
+  let left = rows.map((row, i) => ({ row, options: items[i]?.options ?? {} }));
+  const ids = new Map<EnqueuedWorkflow, string>();
+  while (left.length > 0) {
+    const enqueued = await engine.enqueues.enqueueAll(left.map(({ row }) => row));
+    for (const [i, { row, options }] of left.entries()) {
+      const each = enqueued[i] as Enqueued;
+      if (each.is !== 'left-out') ids.set(row, idOf(engine, row, options, each));
+    }
+    if (enqueued.every((each) => each.is === 'created' || each.is === 'existing')) break;
+    // What was to give way to an existing workflow has; the others still go together.
+    left = left.filter((_, i) => enqueued[i]?.is !== 'held');
+  }
+  for (const row of new Map(rows.map((each) => [`${each.queueName} ${each.delayUntil !== null}`, each])).values()) {
+    tellOf(engine, row);
+  }
+  return rows.map((row) => ids.get(row) ?? row.workflowId);
+}
+
+function checkDistinct(workflow: Startable, items: readonly BatchItem[], rows: readonly EnqueuedWorkflow[]): void {
+  const seen = { id: new Set<string>(), dedupId: new Set<string>() };
+  for (const [i, { workflowId, queueName, dedupId }] of rows.entries()) {
+    const keys = { id: workflowId, dedupId: dedupId === null ? undefined : JSON.stringify([queueName, dedupId]) };
+    for (const [option, key] of Object.entries(keys) as [keyof typeof seen, string | undefined][]) {
+      if (key === undefined) continue;
+      if (seen[option].has(key)) {
+        const what = `startAll() of "${workflow.name}", item ${i}`;
+        throw invalidOption(what, option, items[i]?.options[option], 'given to no other item of the batch');
+      }
+      seen[option].add(key);
+    }
+  }
+}
+
+/** What an enqueueing stores, checked against its queue. */
+export async function enqueuedRow(
+  engine: Engine,
+  workflow: Startable,
+  options: StartOptions,
+  args: readonly unknown[],
+  parent: Execution | null,
+): Promise<EnqueuedWorkflow> {
+  // Without a schema the arguments are encoded before anything is awaited: the caller may change them afterwards.
+  const checked = workflow.input ? await checkArguments(workflow, args) : args;
+  const common = await commonRow(engine, workflow, options, checked, parent);
+  const place = await placeOf(engine, workflow, options);
+  const { priority = 0, dedupId = null, partition = null, delay } = options;
+  return {
+    ...common,
+    ...place,
+    priority,
+    dedupId,
+    partition,
+    delayUntil: delay === undefined ? null : common.createdAt + parseDuration(delay, 'The delay of a start'),
+    scheduleName: null,
+    parentWorkflowId: parent?.workflowId ?? null,
+    parentOwner: parent?.facts.owner ?? null,
+    detached: options.timeout === null,
+  };
+}
+
+/** The queue, and whose workers are to take it from there. */
+async function placeOf(
+  engine: Engine,
+  workflow: Pick<Startable, 'name'>,
+  options: StartOptions,
+): Promise<Pick<EnqueuedWorkflow, 'queueName' | 'appName' | 'version'>> {
+  const what = `The start of workflow "${workflow.name}"`;
+  const queueName = queueNameOf(what, options.queue);
+  const own = engine.writer.appName === '' ? null : engine.writer.appName;
+  const version = options.version ?? (engine.version === '' ? null : engine.version);
+  if (queueName === internalQueue) return { queueName, appName: own, version };
+  const queue = await fittingQueue(engine, what, queueName, options);
+  if (queue.appName === null || queue.appName === own) return { queueName, appName: own, version };
+  // Another application's: its workers take it, at whatever version they are.
+  if (own !== null) engine.warnOnce(`Queue "${queueName}" belongs to the app "${queue.appName}": work runs there.`);
+  return { queueName, appName: queue.appName, version: options.version ?? null };
+}
+
+async function fittingQueue(engine: Engine, what: string, name: string, options: StartOptions): Promise<QueueRecord> {
+  const queue = await engine.directory.require(name);
+  if (misfit(what, queue, options) === undefined) return queue;
+  // It may have been changed a moment ago.
+  await engine.directory.refresh();
+  const now = await engine.directory.require(name);
+  const error = misfit(what, now, options);
+  if (error) throw error;
+  return now;
+}
+
+function misfit(what: string, queue: QueueRecord, options: StartOptions): HoldfastError | undefined {
+  const { name, settings } = queue;
+  const { partition, priority } = options;
+  if (settings.partition !== null && partition === undefined) {
+    return invalidOption(what, 'partition', partition, `given: queue "${name}" is divided into partitions`);
+  }
+  if (settings.partition === null && partition !== undefined) {
+    return invalidOption(what, 'partition', partition, `left out: queue "${name}" has no partitions`);
+  }
+  if (!settings.priority && priority !== undefined) {
+    return invalidOption(what, 'priority', priority, `left out: queue "${name}" is set to { priority: false }`);
+  }
+  return undefined;
+}
+
+function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqueued: Enqueued): string {
+  if (enqueued.is === 'existing') checkSame(engine, row.name, enqueued.workflow);
+  if (enqueued.is === 'queueless') throw unknownQueue(row.queueName, []);
+  if (enqueued.is !== 'held') return row.workflowId;
+  if (options.onDuplicate === 'return-existing') return enqueued.by;
+  throw duplicateError(row.queueName, row.dedupId ?? '', enqueued.by);
+}
+
+/** Whoever works on the queue is to look at it now. */
+export function tellOf(engine: Engine, row: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): void {
+  engine.news.tell(row.delayUntil === null ? `queue:${row.queueName}` : 'delays');
+}

@@ -1,0 +1,136 @@
+import { HoldfastError, isHoldfastError } from '../model/errors.js';
+import type { Logger } from '../model/logger.js';
+import { internalQueue } from '../model/queues.js';
+import type { EnqueuedWorkflow, Storage, WorkflowRecord } from '../storage/storage.js';
+import { Batcher } from './batcher.js';
+import type { Superseded } from './checkpoints.js';
+
+/**
+ * How an enqueueing turned out: new; or the workflow that has the ID; or the ID of the one that holds the deduplication
+ * ID; or there is no such queue; or others of its batch could not be enqueued; or the parent that wanted the child is no
+ * longer the caller's.
+ */
+export type Enqueued =
+  | { readonly is: 'created' }
+  | { readonly is: 'existing'; readonly workflow: WorkflowRecord }
+  | { readonly is: 'held'; readonly by: string }
+  | { readonly is: 'queueless' }
+  | { readonly is: 'left-out' }
+  | { readonly is: 'superseded'; readonly by: Superseded };
+
+/** Enqueueing, by group commit. One statement at a time: what is called first in a process is first in the queue. */
+export class Enqueues {
+  private readonly batcher: Batcher<EnqueuedWorkflow, Enqueued | undefined>;
+  private readonly batches: Batcher<readonly EnqueuedWorkflow[], (Enqueued | undefined)[]>;
+
+  constructor(
+    private readonly storage: Storage,
+    logger: Logger,
+  ) {
+    const options = { logger, classify: (error: unknown) => storage.classify(error) };
+    this.batcher = new Batcher(
+      {
+        name: 'enqueued workflows',
+        write: async (rows) => this.explain(rows, await storage.workflows.enqueueMany(rows)),
+        weigh: (row) => row.inputs.length + 400,
+      },
+      options,
+    );
+    this.batches = new Batcher(
+      {
+        name: 'batches of enqueued workflows',
+        // One at a time: each is its own statement.
+        write: ([rows = []]) =>
+          storage.workflows.enqueueAll(rows).then(async (created) => [await this.explain(rows, created)]),
+        weigh: () => Number.POSITIVE_INFINITY,
+      },
+      options,
+    );
+  }
+
+  async enqueue(row: EnqueuedWorkflow): Promise<Enqueued> {
+    for (;;) {
+      const enqueued = await this.batcher.submit(row);
+      // Undefined: the deduplication ID was held, and is free again.
+      if (enqueued) return enqueued;
+    }
+  }
+
+  /** All or none: unless each row is `created` or `existing`, nothing was enqueued. */
+  async enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Enqueued[]> {
+    for (;;) {
+      const explained = await this.batches.submit(rows).catch((error) => {
+        // A deduplication ID is taken; the others of the batch are as they were.
+        if (isHoldfastError(error, 'STORAGE_REFUSED')) return this.explainRefusal(rows, error);
+        throw error;
+      });
+      // What stood in the way may be gone by the time one looks for it.
+      if (explained.every((each) => each?.is === 'created' || each?.is === 'existing')) return explained as Enqueued[];
+      const obstacles = explained.filter((each) => each !== undefined && each.is !== 'created');
+      if (obstacles.length > 0) return explained.map((each) => each ?? { is: 'left-out' });
+    }
+  }
+
+  private async explainRefusal(rows: readonly EnqueuedWorkflow[], refusal: Error): Promise<(Enqueued | undefined)[]> {
+    const explained = await this.explain(rows, new Set());
+    const repeated = rows.filter(({ dedupId }) => dedupId !== null).map(dedupKey);
+    if (new Set(repeated).size < repeated.length) throw refusal;
+    return explained;
+  }
+
+  get isIdle(): boolean {
+    return this.batcher.isIdle && this.batches.isIdle;
+  }
+
+  async idle(): Promise<void> {
+    await Promise.all([this.batcher.idle(), this.batches.idle()]);
+  }
+
+  close(error?: Error): void {
+    this.batcher.close(error);
+    this.batches.close(error);
+  }
+
+  private async explain(
+    rows: readonly EnqueuedWorkflow[],
+    created: ReadonlySet<string>,
+  ): Promise<(Enqueued | undefined)[]> {
+    if (created.size === rows.length) return rows.map(() => ({ is: 'created' }));
+    const others = rows.filter((row) => !created.has(row.workflowId));
+    const asked = others.flatMap((row) => [row.workflowId, ...(row.parentWorkflowId ? [row.parentWorkflowId] : [])]);
+    const found = new Map((await this.storage.workflows.get(asked)).map((each) => [each.workflowId, each]));
+    const held = await this.holders(others.filter((row) => !found.has(row.workflowId)));
+    const queues = new Set((await this.storage.queues.list()).map((queue) => queue.name));
+    return rows.map((row) => {
+      if (created.has(row.workflowId)) return { is: 'created' };
+      const existing = found.get(row.workflowId);
+      if (existing) return { is: 'existing', workflow: existing };
+      const parent = row.parentWorkflowId === null ? undefined : found.get(row.parentWorkflowId);
+      if (row.parentOwner !== null && (parent?.owner !== row.parentOwner || parent.status !== 'PENDING')) {
+        return { is: 'superseded', by: { owner: parent?.owner ?? null, status: parent?.status } };
+      }
+      const by = held.get(dedupKey(row));
+      if (by !== undefined) return { is: 'held', by };
+      return row.queueName === internalQueue || queues.has(row.queueName) ? undefined : { is: 'queueless' };
+    });
+  }
+
+  private async holders(rows: readonly EnqueuedWorkflow[]): Promise<Map<string, string>> {
+    const keys = rows.flatMap(({ queueName, dedupId }) => (dedupId === null ? [] : [{ queueName, dedupId }]));
+    if (keys.length === 0) return new Map();
+    return new Map((await this.storage.workflows.holders(keys)).map((each) => [dedupKey(each), each.workflowId]));
+  }
+}
+
+function dedupKey({ queueName, dedupId }: { readonly queueName: string; readonly dedupId: string | null }): string {
+  return JSON.stringify([queueName, dedupId]);
+}
+
+export function duplicateError(queueName: string, dedupId: string, workflowId: string): HoldfastError {
+  return new HoldfastError(
+    'QUEUE_DUPLICATE',
+    `Queue "${queueName}" already has a workflow with the deduplication ID "${dedupId}": "${workflowId}". Wait until ` +
+      `it has ended, or start with { onDuplicate: 'return-existing' } to get that one.`,
+    { details: { queueName, dedupId, workflowId } },
+  );
+}

@@ -1,0 +1,56 @@
+/** What is counted: an execution (execution.ts). */
+interface Counted {
+  readonly facts: { readonly queueName: string | null; readonly partition: string | null };
+  readonly isSuspect: boolean;
+  idleUntil(): number | undefined;
+}
+
+/** What this process runs of each queue, and of each partition: what limits per process are measured by. */
+export class Load {
+  private readonly queues = new Map<string, QueueLoad>();
+  /** Called when an execution of a queue has ended here. */
+  onFreed: ((queueName: string) => void) | undefined;
+
+  enter(execution: Counted): void {
+    const { queueName, partition } = execution.facts;
+    if (queueName === null) return;
+    const load = this.queues.get(queueName) ?? { executions: new Set(), partitions: new Map() };
+    this.queues.set(queueName, load);
+    load.executions.add(execution);
+    if (partition !== null) load.partitions.set(partition, (load.partitions.get(partition) ?? 0) + 1);
+  }
+
+  leave(execution: Counted): void {
+    const { queueName, partition } = execution.facts;
+    const load = queueName === null ? undefined : this.queues.get(queueName);
+    if (queueName === null || !load?.executions.delete(execution)) return;
+    if (partition !== null) {
+      const left = (load.partitions.get(partition) ?? 1) - 1;
+      if (left > 0) load.partitions.set(partition, left);
+      else load.partitions.delete(partition);
+    }
+    if (load.executions.size === 0) this.queues.delete(queueName);
+    this.onFreed?.(queueName);
+  }
+
+  of(queueName: string): number {
+    return this.queues.get(queueName)?.executions.size ?? 0;
+  }
+
+  ofPartition(queueName: string, partition: string): number {
+    return this.queues.get(queueName)?.partitions.get(partition) ?? 0;
+  }
+
+  /** Whether something runs here that has used up half of its attempts, and does not just wait. */
+  hasSuspect(queueName: string): boolean {
+    for (const execution of this.queues.get(queueName)?.executions ?? []) {
+      if (execution.isSuspect && execution.idleUntil() === undefined) return true;
+    }
+    return false;
+  }
+}
+
+interface QueueLoad {
+  readonly executions: Set<Counted>;
+  readonly partitions: Map<string, number>;
+}

@@ -1,0 +1,92 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { Codec } from '../codec/codec.js';
+import { parseDuration } from '../model/duration.js';
+import { HoldfastError } from '../model/errors.js';
+import { newWorkflowId } from '../model/ids.js';
+import { isTerminal } from '../model/status.js';
+import type { NewWorkflow, WorkflowRecord } from '../storage/storage.js';
+import type { WorkflowDefinition } from './definition.js';
+import type { Engine } from './engine.js';
+import type { Execution } from './execution.js';
+import type { StartOptions } from './start-options.js';
+
+/** What a start needs to know of a workflow; a client knows no more than its name. */
+export type Startable = Pick<WorkflowDefinition, 'name' | 'timeoutMs' | 'input' | 'serialization'>;
+
+/** What starts of every kind store alike. `deadlineAt` is the parent's, if it has one. */
+export async function commonRow(
+  engine: Engine,
+  workflow: Startable,
+  options: StartOptions,
+  args: readonly unknown[],
+  parent: Execution | null,
+): Promise<Omit<NewWorkflow, 'owner' | 'version'>> {
+  const codec: Codec = workflow.serialization === 'portable' ? engine.codecs.portable : engine.codecs.native;
+  const what = `The input of workflow "${workflow.name}"`;
+  const createdAt = engine.clock.now();
+  const { attributes, roles, timeout } = options;
+  return {
+    workflowId: options.id ?? newWorkflowId(createdAt),
+    name: workflow.name,
+    inputs: await codec.encodeArguments(args, what),
+    serialization: codec.name,
+    createdAt,
+    timeoutMs: timeoutOf(workflow, options),
+    deadlineAt: timeout === null ? null : (parent?.facts.deadlineAt ?? null),
+    user: options.user ?? parent?.facts.user ?? null,
+    roles: roles ? JSON.stringify(roles) : (parent?.facts.roles ?? null),
+    attributes: attributes ? await engine.codecs.portable.encode(attributes, `The attributes of ${what}`) : null,
+  };
+}
+
+function timeoutOf(workflow: Startable, { timeout }: StartOptions): number | null {
+  if (timeout === null) return null;
+  if (timeout === undefined) return workflow.timeoutMs;
+  return parseDuration(timeout, `The timeout of workflow "${workflow.name}"`);
+}
+
+/** The arguments as the workflow's schema, if it has one, makes them. */
+export async function checkArguments(workflow: Startable, args: readonly unknown[]): Promise<readonly unknown[]> {
+  if (!workflow.input) return args;
+  const result = await workflow.input['~standard'].validate(args[0]);
+  if (!result.issues) return [result.value, ...args.slice(1)];
+  throw schemaError('INVALID_INPUT', `The input of workflow "${workflow.name}"`, result.issues);
+}
+
+export function schemaError(
+  code: 'INVALID_INPUT' | 'INVALID_OUTPUT',
+  what: string,
+  issues: readonly StandardSchemaV1.Issue[],
+): HoldfastError {
+  const lines = issues.map((issue) => {
+    const path = issue.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.');
+    return path ? `${path}: ${issue.message}` : issue.message;
+  });
+  return new HoldfastError(code, `${what} does not match its schema: ${lines.join('; ')}`, {
+    details: { issues: lines },
+  });
+}
+
+/** A start under a taken ID is the start that took it, if it was of the same workflow. */
+export function checkSame(engine: Engine, name: string, existing: WorkflowRecord): void {
+  if (existing.name !== name) throw conflictError(existing.workflowId, existing.name, name);
+  warnOfOtherVersion(engine, existing);
+}
+
+export function conflictError(workflowId: string, existing: string, requested: string): HoldfastError {
+  return new HoldfastError(
+    'WORKFLOW_CONFLICT',
+    `Workflow ID "${workflowId}" belongs to "${existing}", so "${requested}" cannot use it. Choose another ID.`,
+    { details: { workflowId, existing, requested } },
+  );
+}
+
+/** The caller will wait for a workflow that this process must not run, perhaps for ever: that should not be silent. */
+function warnOfOtherVersion(engine: Engine, existing: WorkflowRecord): void {
+  if (engine.version === '' || isTerminal(existing.status)) return;
+  if (existing.version === null || existing.version === engine.version) return;
+  engine.logger.warn(
+    `Workflow "${existing.workflowId}" was started before, by version "${existing.version}", and is unfinished. This ` +
+      `process is version "${engine.version}" and will not run it: it waits for a process of that version.`,
+  );
+}

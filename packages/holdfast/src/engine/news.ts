@@ -1,0 +1,97 @@
+import { describeError } from '../model/errors.js';
+import type { Logger } from '../model/logger.js';
+import type { Listening } from '../storage/database.js';
+import type { Storage } from '../storage/storage.js';
+
+/**
+ * What happened, for whoever can act on it at once:
+ * - `queue:<name>`: work or room on a queue.
+ * - `queues`: settings of queues, or which version is the latest. `delays`: a DELAYED workflow has another time.
+ * - `schedules`: a schedule was changed. `cancelled`: a workflow was.
+ */
+export type Topic = `queue:${string}` | 'queues' | 'delays' | 'schedules' | 'cancelled';
+
+/** Announcements are sent one at a time and not more often than this: what comes up meanwhile goes with the next. */
+const apartMs = 10;
+
+/**
+ * News within an app and between the processes of a fleet. It is only ever a reason to look earlier than one would
+ * have: nothing is lost with it but time.
+ */
+export class News {
+  private readonly listeners = new Set<(topic: Topic | null) => void>();
+  private readonly outgoing = new Set<Topic>();
+  private sending: Promise<void> | undefined;
+  private hearing: Listening | undefined;
+  private stopped = false;
+  /** Whether news of other processes arrives at the moment. */
+  hearsOthers = false;
+
+  constructor(
+    private readonly storage: Storage,
+    private readonly logger: Logger,
+  ) {}
+
+  /** For news from here and elsewhere; null: anything may have happened. */
+  listen(listener: (topic: Topic | null) => void): void {
+    this.listeners.add(listener);
+  }
+
+  /** Starts to hear other processes. Resolves when it does, or cannot at the moment. */
+  async start(): Promise<void> {
+    this.hearing = this.storage.hear({
+      heard: (topics) => {
+        if (topics === null) this.deliver(null);
+        else for (const topic of topics) this.deliver(topic as Topic);
+      },
+      state: (hears) => {
+        this.hearsOthers = hears;
+      },
+    });
+    await this.hearing.ready;
+  }
+
+  /** Tells the app now and the other processes soon. */
+  tell(topic: Topic): void {
+    this.deliver(topic);
+    this.tellOthers(topic);
+  }
+
+  tellOthers(topic: Topic): void {
+    if (this.stopped) return;
+    this.outgoing.add(topic);
+    this.sending ??= this.send().finally(() => {
+      this.sending = undefined;
+    });
+  }
+
+  /** What is left to announce still goes out. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    await Promise.all([this.hearing?.stop(), this.sending]);
+  }
+
+  /** As a crash would: nothing more goes out. */
+  async abandon(): Promise<void> {
+    this.outgoing.clear();
+    await this.stop();
+  }
+
+  private async send(): Promise<void> {
+    // Everything that this turn of the event loop brings goes with the first one.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.outgoing.size > 0) {
+      const topics = [...this.outgoing];
+      this.outgoing.clear();
+      await this.storage
+        .announce(topics)
+        .catch((error) => this.logger.debug(`Other processes could not be told: ${describeError(error)}`));
+      if (!this.stopped) await new Promise((resolve) => setTimeout(resolve, apartMs).unref());
+    }
+  }
+
+  private deliver(topic: Topic | null): void {
+    if (this.stopped) return;
+    for (const listener of this.listeners) listener(topic);
+  }
+}

@@ -1,0 +1,344 @@
+/**
+ * Ten years of ticks against a second cron library, and random crons against a wall clock that is read minute by minute.
+ * Nothing here is computed by Croner or by the functions of cron.ts that are under test.
+ */
+import { CronExpressionParser } from 'cron-parser';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseCron } from './cron.js';
+
+const secondMs = 1000;
+const minuteMs = 60_000;
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
+const from = Date.UTC(2026, 0, 1);
+const until = Date.UTC(2036, 0, 1);
+
+const ours = (expression: string, timezone: string, after = from, end = until) =>
+  parseCron(expression, timezone).between(after, end, Number.POSITIVE_INFINITY);
+
+/** cron-parser's ticks in (after, end]. */
+function theirs(expression: string, timezone: string, after = from, end = until): number[] {
+  const iterator = CronExpressionParser.parse(expression, { tz: timezone, currentDate: new Date(after) });
+  const ticks: number[] = [];
+  for (let tick = iterator.next().getTime(); tick <= end; tick = iterator.next().getTime()) ticks.push(tick);
+  return ticks;
+}
+
+/** The ticks of the other library, with those of the days (in UTC) on which its policy is another one taken from a table. */
+function corrected(ticks: readonly number[], table: ReadonlyMap<string, string>): number[] {
+  const kept = ticks.filter((tick) => !table.has(new Date(tick).toISOString().slice(0, 10)));
+  return [...kept, ...[...table.values()].map(Date.parse)].sort((a, b) => a - b);
+}
+
+describe('ten years of ticks are those of cron-parser', () => {
+  it.each([
+    ['0 0 29 2 *', 'UTC', 2],
+    ['0 0 29 2 *', 'America/New_York', 2],
+    ['0 0 31 * *', 'UTC', 70],
+    ['0 0 31 * *', 'Europe/Berlin', 70],
+    ['0 0 1,31 * *', 'UTC', 190],
+    ['0 0 */10 * *', 'Europe/Berlin', 430],
+    ['0 12 13 * 5', 'UTC', 625],
+    ['0 9 * * 1#1', 'UTC', 120],
+    ['0 9 * * 5L', 'UTC', 120],
+    ['0 9 L * *', 'UTC', 120],
+  ])('%s in %s', (expression, timezone, count) => {
+    const ticks = ours(expression, timezone);
+    expect(ticks).toEqual(theirs(expression, timezone));
+    expect(ticks).toHaveLength(count);
+  });
+
+  it('30 2 * * * in America/New_York, but for the gap, where ours runs at the shift and theirs an hour later', () => {
+    // The second Sunday of March, 02:00 EST: 07:00 in UTC.
+    const shifts =
+      '2026-03-08 2027-03-14 2028-03-12 2029-03-11 2030-03-10 2031-03-09 2032-03-14 2033-03-13 2034-03-12 2035-03-11';
+    const table = new Map(shifts.split(' ').map((day) => [day, `${day}T07:00:00Z`]));
+    const ticks = ours('30 2 * * *', 'America/New_York');
+    expect(ticks).toEqual(corrected(theirs('30 2 * * *', 'America/New_York'), table));
+    expect(ticks).toHaveLength(3652);
+  });
+
+  it.each([
+    ['30 2 * * *', 'at the end of the gap'],
+    ['45 1 * * *', 'in the half hour that is repeated'],
+  ])('%s in Australia/Lord_Howe, which is %s', (expression) => {
+    const ticks = ours(expression, 'Australia/Lord_Howe');
+    expect(ticks).toEqual(theirs(expression, 'Australia/Lord_Howe'));
+    expect(ticks).toHaveLength(3652);
+  });
+});
+
+/**
+ * Ten years of `*\/7 * * * * *` are 47 million ticks. New York is whole hours from UTC, so that they are the seconds 0,
+ * 7 ... 56 of every minute of UTC. Against this closed form go: next() at the border of every hour of the ten years, and
+ * every tick of the days with a shift and of days at random. Against cron-parser go all ticks within 30 minutes of each
+ * shift, and one whole day.
+ */
+describe('*/7 * * * * * in America/New_York', () => {
+  const expression = '*/7 * * * * *';
+  const timezone = 'America/New_York';
+  const shifts = shiftsOf(timezone);
+
+  function closedForm(after: number, end: number): number[] {
+    const ticks: number[] = [];
+    for (let minute = after - (after % minuteMs); minute <= end; minute += minuteMs) {
+      for (let second = 0; second < 60; second += 7) ticks.push(minute + second * secondMs);
+    }
+    return ticks.filter((tick) => tick > after && tick <= end);
+  }
+
+  it('has two shifts a year', () => {
+    expect(shifts).toHaveLength(20);
+  });
+
+  it('begins every hour of ten years with the seconds 0 and 7, after 56', () => {
+    const cron = parseCron(expression, timezone);
+    for (let hour = from; hour < until; hour += hourMs) {
+      const ticks = [cron.next(hour - 5 * secondMs), cron.next(hour - 1), cron.next(hour)];
+      if (ticks[0] === hour - 4 * secondMs && ticks[1] === hour && ticks[2] === hour + 7 * secondMs) continue;
+      expect.fail(`${new Date(hour).toISOString()}: ${ticks.join(', ')}`);
+    }
+  });
+
+  it('has the ticks of the closed form on days with a shift and on days at random', () => {
+    const atRandom = fc.sample(fc.integer({ min: 0, max: 3651 }), 10).map((days) => from + days * dayMs);
+    for (const day of [...shifts.map((shift) => shift - (shift % dayMs)), ...atRandom]) {
+      const same = sameNumbers(ours(expression, timezone, day, day + dayMs), closedForm(day, day + dayMs));
+      expect(same, new Date(day).toISOString()).toBe(true);
+    }
+  });
+
+  it('has the ticks of cron-parser around every shift and on a whole day', () => {
+    const ranges = shifts.map((shift) => [shift - hourMs / 2, shift + hourMs / 2] as const);
+    for (const [after, end] of [...ranges, [from, from + dayMs] as const]) {
+      const same = sameNumbers(ours(expression, timezone, after, end), theirs(expression, timezone, after, end));
+      expect(same, new Date(after).toISOString()).toBe(true);
+    }
+  });
+});
+
+function sameNumbers(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((value, i) => value === b[i]);
+}
+
+/** The wall clock of a zone by its date and time, which Swedes write as ISO does, as if it were UTC. */
+function wallClock(timezone: string): (at: number) => number {
+  const format = new Intl.DateTimeFormat('sv-SE', {
+    ...{ timeZone: timezone, hourCycle: 'h23', year: 'numeric', month: '2-digit', day: '2-digit' },
+    ...{ hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  });
+  return (at) => Date.parse(`${format.format(at).replace(' ', 'T')}Z`);
+}
+
+/** The instants of ten years, to the quarter of an hour, at which a zone changes its offset. */
+function shiftsOf(timezone: string): number[] {
+  const wall = wallClock(timezone);
+  const shifts: number[] = [];
+  for (let day = from; day < until; day += dayMs) {
+    if (wall(day + dayMs) - wall(day) === dayMs) continue;
+    for (let at = day; at < day + dayMs; at += hourMs / 4) {
+      if (wall(at + hourMs / 4) - wall(at) !== hourMs / 4) shifts.push(at + hourMs / 4);
+    }
+  }
+  return shifts;
+}
+
+interface Field {
+  readonly text: string;
+  readonly matches: (wall: Date) => boolean;
+}
+
+/** A field of a cron with its meaning, put together without parsing. */
+function field(least: number, most: number, read: (wall: Date) => number): fc.Arbitrary<Field> {
+  const value = fc.integer({ min: least, max: most });
+  const step = fc.integer({ min: 1, max: most - least });
+  const numbers = (text: string, has: (value: number) => boolean): Field => ({
+    text,
+    matches: (wall) => has(read(wall)),
+  });
+  const range = fc.tuple(value, value, step).map(([a, b, by]) => {
+    const [low, high] = [Math.min(a, b), Math.max(a, b)];
+    return by === 1
+      ? numbers(`${low}-${high}`, (given) => given >= low && given <= high)
+      : numbers(`${low}-${high}/${by}`, (given) => given >= low && given <= high && (given - low) % by === 0);
+  });
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constant(numbers('*', () => true)) },
+    { weight: 2, arbitrary: step.map((by) => numbers(`*/${by}`, (given) => (given - least) % by === 0)) },
+    { weight: 3, arbitrary: value.map((only) => numbers(String(only), (given) => given === only)) },
+    { weight: 2, arbitrary: range },
+    {
+      weight: 1,
+      arbitrary: fc.tuple(value, range).map(([one, other]) => ({
+        text: `${one},${other.text}`,
+        matches: (wall: Date) => read(wall) === one || other.matches(wall),
+      })),
+    },
+  );
+}
+
+const lastDay = (wall: Date) => new Date(Date.UTC(wall.getUTCFullYear(), wall.getUTCMonth() + 1, 0)).getUTCDate();
+
+/** The working day of the month of `wall` that is nearest to a date, by trying the dates around it. */
+function nearestWorkingDay(wall: Date, day: number): number | undefined {
+  if (day > lastDay(wall)) return undefined;
+  return [day, day - 1, day + 1, day - 2, day + 2].find((near) => {
+    const weekday = new Date(Date.UTC(wall.getUTCFullYear(), wall.getUTCMonth(), near)).getUTCDay();
+    return near >= 1 && near <= lastDay(wall) && weekday !== 0 && weekday !== 6;
+  });
+}
+
+const day = fc.oneof(
+  { weight: 6, arbitrary: field(1, 31, (wall) => wall.getUTCDate()) },
+  fc.constant<Field>({ text: 'L', matches: (wall) => wall.getUTCDate() === lastDay(wall) }),
+  fc.constant<Field>({ text: 'LW', matches: (wall) => wall.getUTCDate() === nearestWorkingDay(wall, lastDay(wall)) }),
+  fc.integer({ min: 1, max: 31 }).map<Field>((near) => ({
+    text: `${near}W`,
+    matches: (wall) => wall.getUTCDate() === nearestWorkingDay(wall, near),
+  })),
+);
+
+const weekday = fc.oneof(
+  { weight: 6, arbitrary: field(0, 6, (wall) => wall.getUTCDay()) },
+  fc.tuple(fc.integer({ min: 0, max: 7 }), fc.integer({ min: 1, max: 5 })).map<Field>(([which, nth]) => ({
+    text: `${which}#${nth}`,
+    matches: (wall) => wall.getUTCDay() === which % 7 && Math.ceil(wall.getUTCDate() / 7) === nth,
+  })),
+  fc.integer({ min: 0, max: 7 }).map<Field>((which) => ({
+    text: `${which}L`,
+    matches: (wall) => wall.getUTCDay() === which % 7 && wall.getUTCDate() + 7 > lastDay(wall),
+  })),
+);
+
+interface RandomCron {
+  readonly expression: string;
+  readonly paced: boolean;
+  readonly matches: (wall: number) => boolean;
+  readonly matchesDate: (wall: Date) => boolean;
+}
+
+const cron: fc.Arbitrary<RandomCron> = fc
+  .tuple(
+    field(0, 59, (wall) => wall.getUTCMinutes()),
+    field(0, 23, (wall) => wall.getUTCHours()),
+    day,
+    // Mostly every month, or the days around a shift would rarely have a tick.
+    fc.oneof(
+      { weight: 4, arbitrary: fc.constant<Field>({ text: '*', matches: () => true }) },
+      field(1, 12, (wall) => wall.getUTCMonth() + 1),
+    ),
+    weekday,
+  )
+  .map(([minute, hour, dayOfMonth, month, dayOfWeek]) => {
+    const either = !dayOfMonth.text.startsWith('*') && !dayOfWeek.text.startsWith('*');
+    const matchesDate = (wall: Date) => {
+      const days = [dayOfMonth.matches(wall), dayOfWeek.matches(wall)];
+      return month.matches(wall) && (either ? days.includes(true) : !days.includes(false));
+    };
+    return {
+      expression: [minute, hour, dayOfMonth, month, dayOfWeek].map(({ text }) => text).join(' '),
+      paced: ['*', '0-23'].includes(hour.text.replace(/\/\d+$/, '')),
+      matches: (at: number) => {
+        const wall = new Date(at);
+        return minute.matches(wall) && hour.matches(wall) && matchesDate(wall);
+      },
+      matchesDate,
+    };
+  });
+
+const zones = (
+  'America/New_York Europe/Berlin Australia/Lord_Howe America/Santiago Africa/Cairo Asia/Beirut Antarctica/Troll ' +
+  'Pacific/Chatham Africa/Casablanca Asia/Kathmandu UTC'
+).split(' ');
+const shiftsByZone = new Map(zones.map((timezone) => [timezone, shiftsOf(timezone)]));
+
+/** A zone and up to a day of it, mostly around a shift, and sometimes beginning in the hour that is repeated. */
+const nights = fc.constantFrom(...zones).chain((timezone) => {
+  const anywhere = fc.integer({ min: 0, max: 3650 }).map((days) => from + days * dayMs);
+  const shifts = shiftsByZone.get(timezone) ?? [];
+  const starts =
+    shifts.length === 0 ? anywhere : fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...shifts) }, anywhere);
+  const minutes = fc.integer({ min: -90, max: 720 });
+  return fc
+    .tuple(starts, minutes)
+    .map(([middle, before]) => ({ timezone, after: middle - before * minuteMs, end: middle + dayMs / 2 }));
+});
+
+/**
+ * The ticks in (after, end] by reading the clock at every minute. Paced: the minutes that match. Fixed: the minutes at
+ * which the clock passes, for the first time, a wall time that matches.
+ */
+function readClock({ paced, matches }: RandomCron, timezone: string, after: number, end: number): number[] {
+  const clock = wallClock(timezone);
+  const ticks: number[] = [];
+  const start = after - 4 * hourMs; // no repeated stretch is longer
+  let furthest = clock(start);
+  for (let at = start + minuteMs; at <= end; at += minuteMs) {
+    const wall = clock(at);
+    let passed = paced && matches(wall);
+    for (; furthest < wall; furthest += minuteMs) passed ||= !paced && matches(furthest + minuteMs);
+    if (passed && at > after) ticks.push(at);
+  }
+  return ticks;
+}
+
+describe('a random cron in a random zone', () => {
+  const dates = Array.from({ length: 28 * 366 }, (_, days) => new Date(from + days * dayMs));
+
+  /** Nothing if the cron is refused, which only one without a date may be. */
+  const parse = (given: RandomCron, timezone: string) => {
+    try {
+      return parseCron(given.expression, timezone);
+    } catch (error) {
+      if (dates.some(given.matchesDate)) throw error;
+      return undefined;
+    }
+  };
+
+  it('ticks when the clock on the wall says so, around shifts too', () => {
+    let compared = 0;
+    const property = fc.property(cron, nights, (given, { timezone, after, end }) => {
+      const ticks = parse(given, timezone)?.between(after, end, Number.POSITIVE_INFINITY);
+      if (ticks) expect(ticks).toEqual(readClock(given, timezone, after, end));
+      compared += ticks?.length ?? 0;
+    });
+    fc.assert(property, { numRuns: 250 });
+    expect(compared).toBeGreaterThan(1000);
+  });
+
+  it('ticks on all dates of two years that match, and on no other', () => {
+    const property = fc.property(cron, fc.integer({ min: 0, max: 36_500 }), (given, start) => {
+      const after = from + start * dayMs;
+      const days = Array.from({ length: 800 }, (_, i) => after + (i + 1) * dayMs);
+      const daily = { ...given, expression: given.expression.replace(/^\S+ \S+/, '0 0') };
+      const ticks = parse(daily, 'UTC')?.between(after, after + 800 * dayMs, Number.POSITIVE_INFINITY);
+      if (ticks) expect(ticks).toEqual(days.filter((day) => given.matchesDate(new Date(day))));
+    });
+    fc.assert(property, { numRuns: 100 });
+  });
+
+  it('has ticks that increase, match its fields unless they are a shift, and are the same from all three methods', () => {
+    const property = fc.property(
+      cron,
+      nights,
+      fc.integer({ min: 1, max: 40 }),
+      (given, { timezone, after, end }, limit) => {
+        const parsed = parse(given, timezone);
+        if (!parsed) return;
+        const wall = wallClock(timezone);
+        const iterated: number[] = [];
+        for (let tick = parsed.next(after); tick !== undefined && tick <= end; tick = parsed.next(tick)) {
+          expect(tick).toBeGreaterThan(iterated.at(-1) ?? after);
+          const isShift = wall(tick) - wall(tick - secondMs) !== secondMs;
+          expect(given.matches(wall(tick)) || (isShift && !given.paced)).toBe(true);
+          iterated.push(tick);
+        }
+        expect(parsed.between(after, end, Number.POSITIVE_INFINITY)).toEqual(iterated);
+        expect(parsed.between(after, end, limit)).toEqual(iterated.slice(0, limit));
+        expect(parsed.latest(after, end, limit)).toEqual(iterated.slice(-limit));
+      },
+    );
+    fc.assert(property, { numRuns: 250 });
+  });
+});

@@ -1,0 +1,188 @@
+import { engineOf } from '../engine/app-engine.js';
+import { currentExecution } from '../engine/context.js';
+import type { Engine } from '../engine/engine.js';
+import { enqueuedRow } from '../engine/enqueue.js';
+import { duplicateError } from '../engine/enqueues.js';
+import type { Execution } from '../engine/execution.js';
+import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import type { Startable } from '../engine/new-row.js';
+import { takenUpLater } from '../engine/once.js';
+import { recordStart } from '../engine/start.js';
+import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
+import { engineFor, type Workflow, workflowInternals } from '../engine/workflow.js';
+import { type Duration, parseDuration } from '../model/duration.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName } from '../model/ids.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import type { DebouncedWorkflow } from '../storage/storage.js';
+
+export interface DebouncerOptions {
+  /** The longest that calls can put a run off, counted from the first of them. Default: as long as calls go on. */
+  readonly timeout?: Duration;
+  /** How the workflow is then started: its queue, priority and so on. */
+  readonly start?: Omit<StartOptions, 'id' | 'delay' | 'dedupId' | 'onDuplicate' | 'app'>;
+  /** The app, or client, to use; needed for a workflow that is given by its name. */
+  readonly app?: object;
+}
+
+/** Turns a burst of calls into one run of a workflow, with the input of the last of them. */
+export interface Debouncer<Args extends unknown[], Result> {
+  /**
+   * Runs the workflow once no call with this key has come for `delay`. Each call replaces the input and begins the wait
+   * anew. Returns the handle of the run that this call belongs to. Keys do not affect each other.
+   */
+  debounce(key: string, delay: Duration, ...args: Args): Promise<WorkflowHandle<Result>>;
+}
+
+const optionNames = ['timeout', 'start', 'app'];
+/** As DBOS names it. */
+const stepName = 'DBOS.debounceDelayedWorkflow';
+
+/** Defines a debouncer for a workflow, or (for a client) for the name of one. Several of one workflow share its keys. */
+export function debouncer<Args extends unknown[], Result>(
+  workflow: Workflow<Args, Result>,
+  options?: DebouncerOptions,
+): Debouncer<Args, Result>;
+export function debouncer<Result = unknown>(workflow: string, options?: DebouncerOptions): Debouncer<unknown[], Result>;
+export function debouncer(
+  workflow: Workflow<unknown[], unknown> | string,
+  options: DebouncerOptions = {},
+): Debouncer<unknown[], unknown> {
+  const target = targetOf(workflow, options);
+  const what = `A debouncer of workflow "${target.name}"`;
+  checkKnownOptions(what, options, optionNames);
+  const { start = {}, timeout } = options;
+  checkStartOptions(target.name, start);
+  for (const option of ['id', 'delay', 'dedupId', 'onDuplicate', 'app']) {
+    if (option in start) throw invalidOption(what, `start.${option}`, '...', 'left out: the debouncer decides on it');
+  }
+  const timeoutMs = timeout === undefined ? null : parseDuration(timeout, `The timeout of ${what}`);
+  return {
+    debounce: (key, delay, ...args) => {
+      checkName('The key of a debouncer', key);
+      const delayMs = parseDuration(delay, `The delay of ${what}`);
+      const call: Call = { target, start, key, delayMs, timeoutMs, args };
+      const execution = currentExecution();
+      return execution ? debounceInside(execution, call) : debounceOutside(target.engine(), call);
+    },
+  };
+}
+
+interface Target extends Startable {
+  engine(): Engine;
+}
+
+interface Call {
+  readonly target: Target;
+  readonly start: StartOptions;
+  readonly key: string;
+  readonly delayMs: number;
+  readonly timeoutMs: number | null;
+  readonly args: readonly unknown[];
+}
+
+function targetOf(workflow: Workflow<unknown[], unknown> | string, options: DebouncerOptions): Target {
+  if (typeof workflow === 'string') {
+    const name = checkName('A workflow name', workflow);
+    return {
+      name,
+      timeoutMs: null,
+      input: undefined,
+      serialization: 'native',
+      engine: () => engineNamed(name, options),
+    };
+  }
+  const own = workflowInternals(workflow);
+  if (!own) throw invalidOption('debouncer()', 'workflow', workflow, 'what workflow() returns, or a name');
+  const { name, timeoutMs, input, serialization } = own.definition;
+  const given = () => (options.app === undefined ? engineFor(own, {}) : engineNamed(name, options));
+  return { name, timeoutMs, input, serialization, engine: given };
+}
+
+function engineNamed(name: string, { app }: DebouncerOptions): Engine {
+  const engine = engineOf(app);
+  if (engine) return engine;
+  const given =
+    app === undefined ? 'a workflow that is given by its name needs it' : 'what launch() or connect() returned';
+  throw new HoldfastError('NOT_LAUNCHED', `A debouncer of workflow "${name}": give the option "app": ${given}.`, {
+    details: { name },
+  });
+}
+
+async function debounceOutside(engine: Engine, call: Call): Promise<WorkflowHandle> {
+  engine.checkOpen();
+  return createHandle(engine, await debounceCall(engine, call, null, undefined));
+}
+
+/** On record like a child: a replay gets the run that the call belonged to, and does not put it off again. */
+function debounceInside(execution: Execution, call: Call): Promise<WorkflowHandle> {
+  const { engine } = execution;
+  const stepNumber = execution.takeStepNumber();
+  const id = `${execution.workflowId}-${stepNumber}`;
+  const started = recordStart(execution, stepNumber, stepName, () => debounceCall(engine, call, execution, id));
+  return takenUpLater(started.then((workflowId) => createHandle(engine, workflowId)));
+}
+
+async function debounceCall(
+  engine: Engine,
+  call: Call,
+  parent: Execution | null,
+  id: string | undefined,
+): Promise<string> {
+  const { target, key, delayMs, timeoutMs } = call;
+  const dedupId = dedupIdOf(target.name, key);
+  const options = { ...call.start, delay: delayMs, dedupId, ...(id !== undefined && { id }) };
+  const { parentOwner: _, ...row } = await enqueuedRow(engine, target, options, call.args, parent);
+  return inTurn(engine, `${row.queueName} ${dedupId}`, () => {
+    // The wait begins when its turn comes: calls that queue up here would otherwise wait for each other's time as well.
+    const now = engine.clock.now();
+    const times = { createdAt: now, delayUntil: now + delayMs, debounceTimeoutMs: timeoutMs };
+    return store(engine, { ...row, ...times, dedupId });
+  });
+}
+
+/** Unambiguous, whatever characters name and key are made of. */
+function dedupIdOf(name: string, key: string): string {
+  return `debounce:${JSON.stringify([name, key])}`;
+}
+
+const turns = new WeakMap<Engine, Map<string, Promise<unknown>>>();
+
+/** Calls of one process under one key reach the database in the order in which they were made. */
+function inTurn<T>(engine: Engine, key: string, work: () => Promise<T>): Promise<T> {
+  const own = turns.get(engine) ?? new Map<string, Promise<unknown>>();
+  turns.set(engine, own);
+  const result = (own.get(key) ?? Promise.resolve()).then(work, work);
+  const settled = result.then(
+    () => {},
+    () => {},
+  );
+  own.set(key, settled);
+  void settled.then(() => {
+    if (own.get(key) === settled) own.delete(key);
+  });
+  return result;
+}
+
+async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
+  const { storage } = engine;
+  const attempt = () => storage.workflows.debounce(row);
+  try {
+    const stored = await engine.untilAnswered('Debouncing a workflow', attempt);
+    engine.checkOpen();
+    if (!stored) throw await heldByAnother(engine, row);
+    engine.news.tell('delays');
+    return stored.workflowId;
+  } catch (error) {
+    if (storage.classify(error) !== 'refused') throw error;
+    // Its own ID is taken: an answer was lost, and by the time the statement was repeated the run had begun.
+    const [own] = await storage.workflows.get([row.workflowId]);
+    if (own?.name !== row.name) throw error;
+    return row.workflowId;
+  }
+}
+
+async function heldByAnother(engine: Engine, { queueName, dedupId }: DebouncedWorkflow): Promise<HoldfastError> {
+  const [holder] = await engine.storage.workflows.holders([{ queueName, dedupId }]);
+  return duplicateError(queueName, dedupId, holder?.workflowId ?? 'one that has ended since');
+}

@@ -1,0 +1,135 @@
+import type { Engine } from '../engine/engine.js';
+import { Loop } from '../engine/loop.js';
+import type { Topic } from '../engine/news.js';
+import type { Timer } from '../model/clock.js';
+import { internalQueue } from '../model/queues.js';
+import type { QueueOverview } from '../storage/queues.js';
+import { spansFleet } from './plan.js';
+import { QueueWorker } from './queue-worker.js';
+
+/** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
+const pollMs = { hearing: 2_000, deaf: 1_000 };
+const promotePage = 1_000;
+
+/** Part of the pace of a poll that is left to chance, so that the processes of a fleet do not poll in step. */
+const jitter = 0.2;
+
+/**
+ * Works on queues: tells the worker of a queue when there may be something to take, and makes DELAYED workflows
+ * ENQUEUED when their time has come. In one process it knows of that at once; from others it hears by news. A poll of
+ * everything is the net under that.
+ */
+export class Dispatcher {
+  private readonly workers = new Map<string, QueueWorker>();
+  private readonly overview: Loop;
+  private dueTimer: { readonly at: number; readonly timer: Timer } | undefined;
+  private promoting: Promise<void> | undefined;
+  private stopped = false;
+
+  constructor(
+    private readonly engine: Engine,
+    /** The queues that this process works on; undefined: on all of its app's. */
+    private readonly listen: readonly string[] | undefined,
+  ) {
+    const { clock, logger } = engine;
+    const everyMs = (): number => {
+      const ms = engine.news.hearsOthers ? pollMs.hearing : pollMs.deaf;
+      return Math.round(ms * (1 - jitter / 2 + Math.random() * jitter));
+    };
+    const runOnce = async (): Promise<void> => this.look(await engine.storage.queues.overview());
+    this.overview = new Loop({ name: 'The look at the queues', everyMs, clock, logger, runOnce });
+    engine.news.listen((topic) => this.heard(topic));
+    engine.load.onFreed = (queueName) => this.freed(queueName);
+  }
+
+  /** Takes up work; resolves when it has looked once. */
+  async start(): Promise<void> {
+    this.overview.start();
+    await this.overview.runNow();
+  }
+
+  /** Something may have changed anywhere. */
+  wake(): void {
+    this.overview.wake();
+  }
+
+  /** For good. Resolves when nothing is being taken any more: a later claim would be left to a closed app. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.dueTimer?.timer.cancel();
+    await Promise.all([this.overview.stop(), this.promoting, ...[...this.workers.values()].map((each) => each.stop())]);
+  }
+
+  private heard(topic: Topic | null): void {
+    if (this.stopped) return;
+    const name = topic?.startsWith('queue:') ? topic.slice('queue:'.length) : undefined;
+    const isKnown = name === internalQueue || (name !== undefined && this.engine.directory.known(name) !== undefined);
+    if (name !== undefined && isKnown) this.workerOf(name)?.wake();
+    else if (topic !== 'schedules' && topic !== 'cancelled') this.overview.wake();
+  }
+
+  /**
+   * An execution has ended here. If its queue has limits for the whole fleet, its slot may be taken by any process: by
+   * this one first, which knows of it already. The others hear of it too, in case this one has no use for it.
+   */
+  private freed(queueName: string): void {
+    if (this.stopped) return;
+    this.workerOf(queueName)?.wake();
+    const settings = this.engine.directory.known(queueName)?.settings;
+    if (!settings) return;
+    if (spansFleet(settings.limits) || (settings.partition && spansFleet(settings.partition))) {
+      this.engine.news.tellOthers(`queue:${queueName}`);
+    }
+  }
+
+  private look({ queues, internalWaiting, nextDueAt }: QueueOverview): void {
+    if (this.stopped) return;
+    this.engine.directory.update(queues.map(({ queue }) => queue));
+    for (const { queue, waiting } of queues) if (waiting) this.workerOf(queue.name)?.wakeThoroughly();
+    if (internalWaiting) this.workerOf(internalQueue)?.wakeThoroughly();
+    this.promoteAt(nextDueAt);
+  }
+
+  /** The worker of a queue, if this process works on it. */
+  private workerOf(name: string): QueueWorker | undefined {
+    if (name !== internalQueue) {
+      if (this.listen && !this.listen.includes(name)) return undefined;
+      const queue = this.engine.directory.known(name);
+      if (!queue || (queue.appName !== null && queue.appName !== this.engine.writer.appName)) return undefined;
+    }
+    let worker = this.workers.get(name);
+    if (!worker) {
+      worker = new QueueWorker(this.engine, name);
+      this.workers.set(name, worker);
+    }
+    return worker;
+  }
+
+  private promoteAt(at: number | null): void {
+    if (at === this.dueTimer?.at) return;
+    this.dueTimer?.timer.cancel();
+    this.dueTimer = undefined;
+    if (at === null) return;
+    const timer = this.engine.clock.at(at, () => {
+      this.dueTimer = undefined;
+      this.promoting = this.promote().finally(() => {
+        this.promoting = undefined;
+        this.overview.wake();
+      });
+    });
+    this.dueTimer = { at, timer };
+  }
+
+  /** Every process that is up does this at the same instant; one of them gets to. */
+  private async promote(): Promise<void> {
+    const { storage, clock, news, logger } = this.engine;
+    for (;;) {
+      const queues = await storage.workflows.promoteDue({ now: clock.now(), limit: promotePage }).catch((error) => {
+        logger.warn(`Delayed workflows could not be enqueued, next try soon: ${error}`);
+        return [];
+      });
+      for (const name of new Set(queues)) news.tell(`queue:${name}`);
+      if (queues.length < promotePage) return;
+    }
+  }
+}

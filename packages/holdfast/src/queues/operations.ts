@@ -1,0 +1,195 @@
+import { unknownQueue } from '../engine/directory.js';
+import type { Engine } from '../engine/engine.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkKnownOptions } from '../model/options.js';
+import {
+  checkQueueName,
+  checkSettings,
+  queue as defineQueue,
+  isQueue,
+  type LimitSettings,
+  type Queue,
+  type QueueOptions,
+  type QueueSettings,
+  type RateLimit,
+} from '../model/queues.js';
+import type { QueueRecord } from '../storage/queues.js';
+
+/** A queue as `get` and `list` show it. */
+export interface QueueInfo extends LimitInfo {
+  readonly name: string;
+  /** The app it belongs to; undefined: to every app of the database. */
+  readonly appName: string | undefined;
+  readonly partition: LimitInfo | undefined;
+  readonly priority: boolean;
+  readonly paused: boolean;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export interface LimitInfo {
+  readonly concurrency: number | undefined;
+  readonly workerConcurrency: number | undefined;
+  readonly rateLimit: RateLimit | undefined;
+}
+
+/** What to change of a queue: what is left out stays, and `null` takes a limit away. */
+export interface QueueChanges {
+  readonly concurrency?: number | null;
+  readonly workerConcurrency?: number | null;
+  readonly rateLimit?: RateLimit | null;
+  readonly partition?: Omit<QueueChanges, 'partition' | 'priority'> | null;
+  readonly priority?: boolean;
+}
+
+/** `app.queues`: queues as they are stored. Every process that works on them notices a change at once. */
+export interface QueueOperations {
+  /** Stores a queue; one that is there already is changed as its `onConflict` says. */
+  register(queue: Queue | string, options?: QueueOptions): Promise<QueueInfo>;
+  get(name: string): Promise<QueueInfo | undefined>;
+  list(): Promise<QueueInfo[]>;
+  update(name: string, changes: QueueChanges): Promise<QueueInfo>;
+  /** Nothing more is taken from the queue once this resolves; what runs goes on, and enqueueing too. */
+  pause(name: string): Promise<QueueInfo>;
+  resume(name: string): Promise<QueueInfo>;
+  /** Refused while unfinished workflows are on the queue. */
+  delete(name: string): Promise<void>;
+}
+
+const changeNames = ['concurrency', 'workerConcurrency', 'rateLimit', 'partition', 'priority'];
+
+export function queueOperations(engine: Engine): QueueOperations {
+  const { storage } = engine;
+  const change = (name: string, edit: (queue: QueueRecord) => Pick<QueueRecord, 'settings' | 'paused'>) =>
+    changeQueue(engine, checkQueueName(name), edit);
+  return {
+    register: async (given, options) => {
+      const queue = isQueue(given) ? given : defineQueue(given, options);
+      return toInfo(await register(engine, queue));
+    },
+    get: async (name) => {
+      checkQueueName(name);
+      const found = (await storage.queues.list()).find((queue) => queue.name === name);
+      return found && toInfo(found);
+    },
+    list: async () => (await storage.queues.list()).map(toInfo),
+    update: (name, changes) => {
+      const what = `update() of queue "${name}"`;
+      checkKnownOptions(what, changes, changeNames);
+      return change(name, ({ settings, paused }) => ({
+        settings: checkSettings(what, changes as QueueOptions, settings),
+        paused,
+      }));
+    },
+    pause: (name) => change(name, ({ settings }) => ({ settings, paused: true })),
+    resume: (name) => change(name, ({ settings }) => ({ settings, paused: false })),
+    delete: (name) => remove(engine, checkQueueName(name)),
+  };
+}
+
+/** Stores the queues that an app is launched with. */
+export async function registerQueues(engine: Engine, queues: readonly Queue[]): Promise<void> {
+  for (const queue of queues) await register(engine, queue);
+}
+
+async function register(engine: Engine, { name, settings, onConflict }: Queue): Promise<QueueRecord> {
+  const { storage, clock, version, writer } = engine;
+  const appName = writer.appName === '' ? null : writer.appName;
+  const stored = await storage.queues.register({
+    name,
+    settings,
+    policy: onConflict,
+    appName,
+    version: version === '' ? null : version,
+    now: clock.now(),
+  });
+  if (!stored) throw unknownQueue(name, []);
+  if (appName !== null && stored.appName !== null && stored.appName !== appName) {
+    throw new HoldfastError(
+      'QUEUE_CONFLICT',
+      `Queue "${name}" belongs to the app "${stored.appName}", so "${appName}" cannot register it. Choose another name.`,
+      { details: { name, owner: stored.appName } },
+    );
+  }
+  if (!sameSettings(stored.settings, settings)) noteOtherSettings(engine, name, onConflict);
+  changed(engine, stored);
+  return stored;
+}
+
+function noteOtherSettings(engine: Engine, name: string, policy: Queue['onConflict']): void {
+  const why = policy === 'never' ? "its onConflict is 'never'" : 'this process does not run the latest version';
+  engine.logger.info(`Queue "${name}" keeps the settings that are stored, because ${why}.`);
+}
+
+function sameSettings(a: QueueSettings, b: QueueSettings): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** Read, change, and write only if nobody else has changed it since; else from the beginning. */
+async function changeQueue(
+  engine: Engine,
+  name: string,
+  edit: (queue: QueueRecord) => Pick<QueueRecord, 'settings' | 'paused'>,
+): Promise<QueueInfo> {
+  const { storage, clock } = engine;
+  for (;;) {
+    const queues = await storage.queues.list();
+    const queue = queues.find((each) => each.name === name);
+    if (!queue)
+      throw unknownQueue(
+        name,
+        queues.map((each) => each.name),
+      );
+    const stored = await storage.queues.change({ queue, ...edit(queue), now: clock.now() });
+    if (!stored) continue;
+    changed(engine, stored);
+    return toInfo(stored);
+  }
+}
+
+async function remove(engine: Engine, name: string): Promise<void> {
+  const { storage, directory, news } = engine;
+  if (!(await storage.queues.remove(name))) {
+    const queues = await storage.queues.list();
+    if (!queues.some((queue) => queue.name === name))
+      throw unknownQueue(
+        name,
+        queues.map((queue) => queue.name),
+      );
+    const count = await storage.queues.unfinished(name);
+    throw new HoldfastError(
+      'QUEUE_NOT_EMPTY',
+      `Queue "${name}" has ${count} unfinished ${count === 1 ? 'workflow' : 'workflows'}, which would wait for ever ` +
+        'without it. Let them end or cancel them, then delete it; pause() stops it meanwhile.',
+      { details: { name, count } },
+    );
+  }
+  await directory.refresh();
+  news.tell('queues');
+}
+
+function changed(engine: Engine, queue: QueueRecord): void {
+  engine.directory.put(queue);
+  engine.news.tell('queues');
+}
+
+function toInfo({ name, appName, settings, paused, createdAt, updatedAt }: QueueRecord): QueueInfo {
+  return {
+    name,
+    appName: appName ?? undefined,
+    ...toLimits(settings.limits),
+    partition: settings.partition ? toLimits(settings.partition) : undefined,
+    priority: settings.priority,
+    paused,
+    createdAt,
+    updatedAt,
+  };
+}
+
+function toLimits({ concurrency, workerConcurrency, rateLimit }: LimitSettings): LimitInfo {
+  return {
+    concurrency: concurrency ?? undefined,
+    workerConcurrency: workerConcurrency ?? undefined,
+    rateLimit: rateLimit ? { max: rateLimit.max, per: rateLimit.perMs } : undefined,
+  };
+}

@@ -1,0 +1,256 @@
+import type { Engine } from '../engine/engine.js';
+import { Loop } from '../engine/loop.js';
+import type { Timer } from '../model/clock.js';
+import { internalQueue, type LimitSettings } from '../model/queues.js';
+import type { PartitionStanding, QueueRecord, RateWindow } from '../storage/queues.js';
+import type { DequeueParams, Portion, WorkflowRecord } from '../storage/storage.js';
+import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
+import { warnOfUnclaimable } from './unclaimable.js';
+
+/** How many workflows are taken by one statement. */
+const pageSize = 200;
+/** How many partitions are looked at by one statement. */
+const partitionPage = 200;
+
+/** After a failure of the database. */
+const retryMs = 1_000;
+
+/** Which of the waiting work a turn is about: what has used up half of its attempts is taken by itself, one at a time. */
+type Kind = 'healthy' | 'suspect';
+
+/**
+ * Takes work from one queue whenever there may be some and there is room for it: woken by what is enqueued and by what
+ * ends, here or elsewhere, and from time to time in any case.
+ *
+ * Limits of the whole fleet are kept in three moves: read what counts against them, decide, and take no more than that
+ * under the turn that was read. Whoever has taken in between has moved the turn on, and the claim takes nothing: it is
+ * decided anew (storage/sql/dequeue.ts).
+ */
+export class QueueWorker {
+  private readonly loop: Loop;
+  private rateTimer: Timer | undefined;
+  private retryTimer: Timer | undefined;
+  /** The partition that was served last: the next one is the first to be served now. */
+  private cursor = '';
+  private thorough = false;
+  private stopped = false;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly name: string,
+  ) {
+    const { clock, logger } = engine;
+    this.loop = new Loop({ name: `Queue "${name}"`, clock, logger, runOnce: () => this.runOnce() });
+    this.loop.start();
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  /** Also looks for what is usually passed over, and for what nobody here can take. */
+  wakeThoroughly(): void {
+    this.thorough = true;
+    this.loop.wake();
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    await this.loop.stop();
+    this.rateTimer?.cancel();
+    this.retryTimer?.cancel();
+  }
+
+  private async runOnce(): Promise<void> {
+    const thorough = this.thorough;
+    this.thorough = false;
+    this.retryTimer?.cancel();
+    // Also for a claim whose answer was lost: what it took is looked for with the next one.
+    const retry = (): void => this.wakeThoroughly();
+    const { clock } = this.engine;
+    try {
+      await this.takeTurn(thorough);
+    } catch (error) {
+      if (!this.stopped) this.retryTimer = clock.at(clock.now() + retryMs, retry, 'background');
+      throw error;
+    }
+  }
+
+  private async takeTurn(thorough: boolean): Promise<void> {
+    const taken = await this.take('healthy');
+    if (!thorough) return;
+    const suspects = this.engine.load.hasSuspect(this.name) ? 0 : await this.take('suspect');
+    if (taken + suspects === 0) await warnOfUnclaimable(this.engine, this.name);
+  }
+
+  /** Takes as much as there is room for. Returns how much that was. */
+  private async take(kind: Kind): Promise<number> {
+    let total = 0;
+    for (;;) {
+      const { claimed, more } = await this.takePage(kind);
+      total += claimed.length;
+      // One suspect at a time, unless it was given up at once.
+      const enough = kind === 'suspect' && claimed.some((record) => record.status === 'PENDING');
+      if (!more || enough || this.stopped) return total;
+    }
+  }
+
+  private takePage(kind: Kind): Promise<Page> {
+    const queue = this.engine.directory.known(this.name);
+    if (this.name === internalQueue) return this.takeFreely(null, kind);
+    if (!queue || queue.paused) return Promise.resolve(nothing);
+    const { limits, partition } = queue.settings;
+    if (partition) return this.takeByPartition(queue, kind);
+    return spansFleet(limits) ? this.takeWithinLimits(queue, kind) : this.takeFreely(queue, kind);
+  }
+
+  /** No limit but this process's own: no question of what others do. */
+  private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
+    const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : pageSize;
+    const n = Math.min(pageSize, room, most(kind));
+    if (n <= 0) return nothing;
+    const claimed = await this.claim(kind, { turn: queue?.turn ?? null, exclusive: false }, [{ partition: null, n }]);
+    return { claimed, more: claimed.length === n };
+  }
+
+  private async takeWithinLimits(known: QueueRecord, kind: Kind): Promise<Page> {
+    const seen = await this.look(known);
+    if (!seen) return nothing;
+    const { limits } = seen.queue.settings;
+    const free = freeInFleet(limits, seen.standing);
+    const n = Math.min(pageSize, free, freeHere(limits, this.engine.load.of(this.name)), most(kind));
+    if (n <= 0) return this.waitForRate(nextStart(limits, seen.standing));
+    const { turn } = seen.queue;
+    const claimed = await this.claim(
+      kind,
+      { turn, exclusive: true },
+      [{ partition: null, n }],
+      limits.rateLimit !== null,
+    );
+    if (claimed.length > 0) return { claimed, more: claimed.length === n && n < free };
+    return { claimed, more: await this.lostTurn(turn) };
+  }
+
+  private async takeByPartition(known: QueueRecord, kind: Kind): Promise<Page> {
+    const { limits, partition: perPartition } = known.settings;
+    if (!perPartition) return nothing;
+    const exclusive = spansFleet(limits) || spansFleet(perPartition);
+    const seen = exclusive ? await this.look(known) : { queue: known, standing: idle };
+    if (!seen) return nothing;
+    const room = freeHere(limits, this.engine.load.of(this.name));
+    const slots = Math.min(pageSize, freeInFleet(limits, seen.standing), room, most(kind));
+    if (slots <= 0) return this.waitForRate(nextStart(limits, seen.standing));
+    const { shares, blockedUntil, exhausted } = await this.partitions(perPartition, slots, kind);
+    const { portions, last } = shareOut(slots, shares);
+    if (portions.length === 0) return this.waitForRate(blockedUntil);
+    const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
+    const claimed = await this.claim(kind, { turn: seen.queue.turn, exclusive }, portions, rated);
+    if (claimed.length > 0) {
+      if (last !== undefined) this.cursor = last;
+      if (exhausted && claimed.length < slots) this.waitForRate(blockedUntil);
+      return { claimed, more: claimed.length === slots || !exhausted };
+    }
+    return { claimed, more: exclusive && (await this.lostTurn(seen.queue.turn)) };
+  }
+
+  /** The queue as it is now. What was known of it may be out of date: then it is decided anew. */
+  private async look(known: QueueRecord) {
+    for (let queue = known; ; ) {
+      const { rateLimit } = queue.settings.limits;
+      const rate = this.window(rateLimit);
+      const seen = await this.engine.storage.queues.standing({ name: this.name, rate });
+      if (!seen || seen.queue.paused || !seen.waiting) return undefined;
+      this.engine.directory.put(seen.queue);
+      if (JSON.stringify(seen.queue.settings) === JSON.stringify(queue.settings)) return seen;
+      queue = seen.queue;
+    }
+  }
+
+  /** Goes round the partitions from behind the one that was served last, until there is enough to share out. */
+  private async partitions(perPartition: LimitSettings, slots: number, kind: Kind) {
+    const found: PartitionStanding[] = [];
+    const free = (each: PartitionStanding): number =>
+      Math.min(
+        each.waiting,
+        freeInFleet(perPartition, each),
+        freeHere(perPartition, this.engine.load.ofPartition(this.name, each.partition)),
+      );
+    let after = this.cursor;
+    let wrapped = after === '';
+    for (;;) {
+      const page = await this.lookAtPartitions(after, slots, perPartition, kind);
+      found.push(...page);
+      const last = page.at(-1);
+      if (found.filter((each) => free(each) > 0).length >= slots) break;
+      if (page.length === partitionPage && last) after = last.partition;
+      else if (!wrapped) [after, wrapped] = ['', true];
+      else break;
+    }
+    const distinct = [...new Map(found.map((each) => [each.partition, each])).values()];
+    const shares = distinct.map((each) => ({ partition: each.partition, most: free(each) }));
+    const starts = distinct.flatMap((each) => nextStart(perPartition, each) ?? []);
+    const blockedUntil = starts.length > 0 ? Math.min(...starts) : undefined;
+    const offered = shares.reduce((sum, share) => sum + Math.max(0, share.most), 0);
+    return { shares, blockedUntil, exhausted: offered < slots };
+  }
+
+  private lookAtPartitions(after: string, slots: number, { rateLimit }: LimitSettings, kind: Kind) {
+    const { storage, writer, version, registry } = this.engine;
+    return storage.queues.partitions({
+      writer,
+      version,
+      runnable: registry.runnable(),
+      queueName: this.name,
+      after,
+      limit: partitionPage,
+      waitingUpTo: slots,
+      rate: this.window(rateLimit),
+      suspects: kind === 'suspect',
+    });
+  }
+
+  private window(rateLimit: LimitSettings['rateLimit']): RateWindow | null {
+    return rateLimit && { max: rateLimit.max, since: this.engine.clock.now() - rateLimit.perMs };
+  }
+
+  private claim(
+    kind: Kind,
+    { turn, exclusive }: Pick<DequeueParams, 'turn' | 'exclusive'>,
+    portions: readonly Portion[],
+    rateLimited = false,
+  ): Promise<WorkflowRecord[]> {
+    const { claims, storage } = this.engine;
+    const limit = portions.reduce((sum, { n }) => sum + n, 0);
+    const byPartition = portions.some(({ partition }) => partition !== null);
+    const common = { queueName: this.name, portions, turn, exclusive, byPartition, rateLimited };
+    return claims.take(limit, (claim) =>
+      storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' }),
+    );
+  }
+
+  /** Nothing was taken: was there nothing, or has someone else moved the turn on? */
+  private async lostTurn(turn: number): Promise<boolean> {
+    const seen = await this.engine.storage.queues.standing({ name: this.name, rate: null });
+    return seen?.waiting === true && !seen.queue.paused && seen.queue.turn !== turn + 1;
+  }
+
+  private waitForRate(at: number | undefined): Page {
+    this.rateTimer?.cancel();
+    // A start counts up to the end of the period, so that the next one is possible only after it.
+    if (at !== undefined && !this.stopped) this.rateTimer = this.engine.clock.at(at, () => this.wake());
+    return nothing;
+  }
+}
+
+interface Page {
+  readonly claimed: readonly WorkflowRecord[];
+  /** There may be more to take. */
+  readonly more: boolean;
+}
+
+const nothing: Page = { claimed: [], more: false };
+const idle = { running: 0, recentStarts: 0, nextStartAt: null };
+
+function most(kind: Kind): number {
+  return kind === 'suspect' ? 1 : Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,117 @@
+import type { Engine } from '../engine/engine.js';
+import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import type { ScheduleRecord } from '../storage/schedules.js';
+import { cronOf } from './info.js';
+import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';
+import { checkQueue } from './settings.js';
+
+/** A stretch of the past: a Date, an ISO time with its zone (or a date, in UTC), or epoch milliseconds. */
+export interface BackfillRange {
+  /** The first instant that counts. */
+  readonly from: Date | string | number;
+  /** The first instant that does not count any more. Ticks that are still to come are left out in any case. */
+  readonly to: Date | string | number;
+  /** `true`: only says what would be run. */
+  readonly preview?: boolean;
+}
+
+/** A tick as a preview shows it. */
+export interface BackfillTick {
+  readonly scheduledAt: Date;
+  readonly workflowId: string;
+  /** It was run, or is running or waiting: a backfill leaves it as it is. */
+  readonly exists: boolean;
+}
+
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Most ticks of one backfill. */
+const mostTicks = 10_000;
+/** How many runs one statement enqueues. */
+const pageSize = 500;
+
+export function checkRange(name: string, range: BackfillRange): Range {
+  const what = `backfill() of schedule "${name}"`;
+  checkKnownOptions(what, range, ['from', 'to', 'preview']);
+  if (range.preview !== undefined && typeof range.preview !== 'boolean') {
+    throw invalidOption(what, 'preview', range.preview, 'true or false');
+  }
+  const from = instant(what, 'from', range.from);
+  const to = instant(what, 'to', range.to);
+  if (from > to) throw invalidOption(what, 'to', range.to, 'not before "from"');
+  return { from, to };
+}
+
+export async function previewBackfill(
+  engine: Engine,
+  read: () => Promise<ScheduleRecord>,
+  range: Range,
+): Promise<BackfillTick[]> {
+  const schedule = await read();
+  const ticks = ticksIn(engine, schedule, range).map((at) => ({ at, workflowId: tickId(schedule.name, at) }));
+  const taken = await engine.storage.schedules.taken(ticks.map((tick) => tick.workflowId));
+  return ticks.map(({ at, workflowId }) => ({ scheduledAt: new Date(at), workflowId, exists: taken.has(workflowId) }));
+}
+
+/** Runs each tick of the range that was not run. A schedule that is changed meanwhile is begun with anew. */
+export async function backfill(
+  engine: Engine,
+  read: () => Promise<ScheduleRecord>,
+  range: Range,
+): Promise<WorkflowHandle[]> {
+  const started = new Set<string>();
+  while (!(await startAll(engine, await read(), range, started))) await engine.directory.refresh();
+  return [...started].map((workflowId) => createHandle(engine, workflowId));
+}
+
+/** Returns false if the schedule, or its queue, was changed or deleted since it was read. */
+async function startAll(
+  engine: Engine,
+  schedule: ScheduleRecord,
+  range: Range,
+  started: Set<string>,
+): Promise<boolean> {
+  const { name, queueName } = schedule;
+  const ticks = ticksIn(engine, schedule, range);
+  await checkQueue(engine, `Schedule "${name}"`, queueName);
+  const source = await sourceOf(engine, schedule);
+  for (let at = 0; at < ticks.length; at += pageSize) {
+    const page = ticks.slice(at, at + pageSize);
+    const runs = await Promise.all(page.map((tick) => toRun(engine, source, tickId(name, tick), tick)));
+    const now = engine.clock.now();
+    const created = await engine.storage.schedules.fire({ schedule, runs, evenIfPaused: true, now });
+    for (const id of created) started.add(id);
+    if (created.size > 0) tellOfRuns(engine, schedule);
+    if (created.size === runs.length) continue;
+    const taken = await engine.storage.schedules.taken(runs.map((run) => run.workflowId));
+    if (taken.size < runs.length) return false;
+  }
+  return true;
+}
+
+function ticksIn(engine: Engine, schedule: ScheduleRecord, { from, to }: Range): number[] {
+  const ticks = cronOf(schedule).between(from - 1, Math.min(to - 1, engine.clock.now()), mostTicks + 1);
+  if (ticks.length <= mostTicks) return ticks;
+  const what = `backfill() of schedule "${schedule.name}"`;
+  throw invalidOption(what, 'to', to, `earlier: the range has more than ${mostTicks} ticks. Go through it in parts`);
+}
+
+const isoTime = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
+
+function instant(what: string, option: string, value: unknown): number {
+  const at = value instanceof Date ? value.getTime() : typeof value === 'string' ? parseTime(value) : value;
+  if (typeof at === 'number' && at >= 0 && at <= 8.64e15) return Math.ceil(at);
+  const expected = 'a Date, a time with its zone such as "2026-03-01T00:00:00Z", or epoch milliseconds, from 1970 on';
+  throw invalidOption(what, option, value, expected);
+}
+
+function parseTime(text: string): number {
+  const date = isoTime.exec(text)?.[1];
+  // Date.parse takes the 30th of February for the 2nd of March.
+  if (!date || Number.isNaN(Date.parse(date)) || !new Date(date).toISOString().startsWith(date)) return Number.NaN;
+  return Date.parse(text);
+}

@@ -1,0 +1,53 @@
+import type { Engine } from '../engine/engine.js';
+import { readable } from '../engine/info.js';
+import { type Cron, parseCron } from '../model/cron.js';
+import type { ScheduleRecord } from '../storage/schedules.js';
+import { type CatchUp, defaultCatchUpLimit } from './schedule.js';
+
+/** A schedule as `get` and `list` show it. Instants are epoch milliseconds. */
+export interface ScheduleInfo {
+  readonly name: string;
+  readonly workflowName: string;
+  readonly cron: string;
+  readonly timezone: string;
+  readonly context: unknown;
+  readonly status: 'ACTIVE' | 'PAUSED';
+  /** Undefined: its runs start at once. */
+  readonly queueName: string | undefined;
+  readonly catchUp: CatchUp;
+  readonly catchUpLimit: number;
+  /** The last tick that was run; `trigger` and `backfill` do not count. */
+  readonly lastFiredAt: number | undefined;
+  /** The next tick; undefined while it is paused. */
+  readonly nextRunAt: number | undefined;
+}
+
+export async function toScheduleInfo(engine: Engine, record: ScheduleRecord): Promise<ScheduleInfo> {
+  const { status, queueName, catchUpLimit, lastFiredAt } = record;
+  return {
+    name: record.name,
+    workflowName: record.workflowName,
+    cron: record.cron,
+    timezone: record.timezone ?? 'UTC',
+    context: await readable(record.context, (text) => engine.codecs.native.decode(text)),
+    status,
+    queueName: queueName ?? undefined,
+    catchUp: record.catchUp,
+    catchUpLimit: catchUpLimit ?? defaultCatchUpLimit,
+    lastFiredAt: lastFiredAt ?? undefined,
+    nextRunAt: status === 'ACTIVE' ? nextTick(record, engine.clock.now()) : undefined,
+  };
+}
+
+export function cronOf({ cron, timezone }: Pick<ScheduleRecord, 'cron' | 'timezone'>): Cron {
+  return parseCron(cron, timezone ?? 'UTC');
+}
+
+/** Another program may have stored what cannot be read: that must not hide the other schedules of a list. */
+function nextTick(record: ScheduleRecord, now: number): number | undefined {
+  try {
+    return cronOf(record).next(now);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,126 @@
+import { queueNameOf } from '../engine/start-options.js';
+import { type Workflow, workflowInternals } from '../engine/workflow.js';
+import { parseCron } from '../model/cron.js';
+import { checkOwnName } from '../model/ids.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkQueueName, type Queue } from '../model/queues.js';
+
+/**
+ * What becomes of ticks that nobody could run within ten seconds, because no process was up, or none could reach the
+ * database.
+ *
+ * - `skip`: they are not run.
+ * - `one`: the latest of them is, once.
+ * - `all`: they all are, oldest first, up to `catchUpLimit`: then the latest ones.
+ */
+export type CatchUp = (typeof catchUps)[number];
+
+export const catchUps = ['skip', 'one', 'all'] as const;
+
+export interface ScheduleOptions<Context = unknown> {
+  /** IANA name of the time zone that the cron expression is in, such as `Europe/Berlin` (default `UTC`). */
+  readonly timezone?: string;
+  /** Given to every run as its second argument. */
+  readonly context?: Context;
+  /** Where its runs wait for their turn, by value or name. Default: they run at once. */
+  readonly queue?: Queue | string;
+  /** What becomes of missed ticks (default `skip`). */
+  readonly catchUp?: CatchUp;
+  /** How many missed ticks `catchUp: 'all'` runs at most (default 100). */
+  readonly catchUpLimit?: number;
+}
+
+/** A schedule, defined: nothing is stored until it is given to `launch` or `app.schedules`. */
+export interface Schedule {
+  readonly name: string;
+  readonly cron: string;
+  readonly workflowName: string;
+  readonly timezone: string;
+  readonly context: unknown;
+  readonly queueName: string | undefined;
+  readonly catchUp: CatchUp;
+  readonly catchUpLimit: number;
+}
+
+/** A workflow that can be called with the time of a tick and the schedule's context. */
+// biome-ignore lint/suspicious/noExplicitAny: its result is nobody's concern here.
+export type ScheduledWorkflow<Context> = Workflow<[scheduledAt: Date, context: Context], any>;
+
+/** A context must be given if the workflow cannot do without one. */
+type OptionsFor<Context> = undefined extends Context
+  ? [options?: ScheduleOptions<NoInfer<Context>>]
+  : [options: ScheduleOptions<NoInfer<Context>> & { readonly context: NoInfer<Context> }];
+
+/**
+ * Defines a schedule: the workflow is run at every tick of the cron expression, once in the whole fleet, with the time of
+ * the tick and the schedule's context as arguments. The expression has five fields (minute hour day month weekday) or
+ * six (second first). A client, which has no workflows, names the workflow.
+ */
+export function schedule<Context>(
+  name: string,
+  cron: string,
+  workflow: ScheduledWorkflow<Context>,
+  ...[options]: OptionsFor<Context>
+): Schedule;
+export function schedule(name: string, cron: string, workflow: string, options?: ScheduleOptions): Schedule;
+export function schedule(name: string, cron: string, workflow: unknown, options: ScheduleOptions = {}): Schedule {
+  const what = whatOf(name);
+  checkKnownOptions(what, options, ['timezone', 'context', 'queue', 'catchUp', 'catchUpLimit']);
+  const { timezone = 'UTC', context, queue, catchUp = 'skip', catchUpLimit = defaultCatchUpLimit } = options;
+  return checkSchedule({
+    name,
+    cron,
+    workflowName: workflowNameOf(what, workflow),
+    timezone,
+    context,
+    queueName: queue === undefined ? undefined : queueNameOf(what, queue),
+    catchUp,
+    catchUpLimit,
+  });
+}
+
+/** What DBOS's schedules have too, which know no such bound. */
+export const defaultCatchUpLimit = 100;
+const largestCatchUpLimit = 10_000;
+
+/** A schedule in which everything can be used, or a typed error: it may come from code that no compiler has seen. */
+export function checkSchedule(given: Schedule): Schedule {
+  const { name, cron, workflowName, timezone, context, queueName, catchUp, catchUpLimit } = given;
+  const what = whatOf(name);
+  checkOwnName('A workflow name', workflowName);
+  parseCron(cron, timezone);
+  if (queueName !== undefined) checkQueueName(queueName);
+  checkCatchUp(what, catchUp);
+  checkCatchUpLimit(what, catchUpLimit);
+  return Object.freeze({ name, cron, workflowName, timezone, context, queueName, catchUp, catchUpLimit });
+}
+
+export function isSchedule(value: unknown): value is Schedule {
+  return typeof value === 'object' && value !== null && 'cron' in value && 'workflowName' in value && 'name' in value;
+}
+
+export function checkScheduleName(name: unknown): string {
+  return checkQueueName(name, 'A schedule name');
+}
+
+export function checkCatchUp(what: string, catchUp: unknown): CatchUp {
+  if (catchUps.includes(catchUp as CatchUp)) return catchUp as CatchUp;
+  throw invalidOption(what, 'catchUp', catchUp, `one of ${catchUps.join(', ')}`);
+}
+
+export function checkCatchUpLimit(what: string, limit: unknown): number {
+  if (Number.isInteger(limit) && Number(limit) >= 1 && Number(limit) <= largestCatchUpLimit) return Number(limit);
+  throw invalidOption(what, 'catchUpLimit', limit, `a whole number from 1 to ${largestCatchUpLimit}`);
+}
+
+/** The name of a workflow that is given by value or name. */
+export function workflowNameOf(what: string, workflow: unknown): string {
+  const own = workflowInternals(workflow);
+  if (own) return own.definition.name;
+  if (typeof workflow === 'string') return checkOwnName('A workflow name', workflow);
+  throw invalidOption(what, 'workflow', workflow, 'what workflow() returns, or its name');
+}
+
+function whatOf(name: unknown): string {
+  return `Schedule "${checkScheduleName(name)}"`;
+}

@@ -1,0 +1,136 @@
+import type { Engine } from '../engine/engine.js';
+import { queueNameOf } from '../engine/start-options.js';
+import { parseCron } from '../model/cron.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import type { Queue } from '../model/queues.js';
+import type { ScheduleRecord, ScheduleSettings } from '../storage/schedules.js';
+import { type RunSource, sourceOf, tickId, toRun } from './runs.js';
+import {
+  type CatchUp,
+  checkCatchUp,
+  checkCatchUpLimit,
+  checkSchedule,
+  isSchedule,
+  type Schedule,
+  type ScheduledWorkflow,
+  workflowNameOf,
+} from './schedule.js';
+
+/** What to change of a schedule: what is left out stays. */
+export interface ScheduleChanges {
+  readonly cron?: string;
+  readonly timezone?: string;
+  readonly context?: unknown;
+  /** `null`: none, so that its runs start at once. */
+  readonly queue?: Queue | string | null;
+  readonly catchUp?: CatchUp;
+  readonly catchUpLimit?: number;
+  readonly workflow?: ScheduledWorkflow<never> | string;
+}
+
+const changeNames = ['cron', 'timezone', 'context', 'queue', 'catchUp', 'catchUpLimit', 'workflow'];
+
+/** Schedules that can be stored together, each with its own name. What can be told without a database. */
+export function checkSchedules(what: string, schedules: readonly Schedule[]): readonly Schedule[] {
+  if (!Array.isArray(schedules)) {
+    throw invalidOption(what, 'schedules', schedules, 'a list of what schedule() returns');
+  }
+  const seen = new Set<string>();
+  return schedules.map((each, i) => {
+    if (!isSchedule(each)) throw invalidOption(what, `schedules[${i}]`, each, 'what schedule() returns');
+    if (seen.has(each.name)) {
+      throw invalidOption(what, `schedules[${i}]`, each.name, 'the only schedule of that name');
+    }
+    seen.add(each.name);
+    return checkSchedule(each);
+  });
+}
+
+/** What is stored of a schedule. Everything that could be wrong with it is found here, before anything is written. */
+export async function toSettings(engine: Engine, schedule: Schedule): Promise<ScheduleSettings> {
+  const { name, cron, workflowName, timezone, context, queueName = null, catchUp, catchUpLimit } = schedule;
+  const what = `Schedule "${name}"`;
+  checkRegistered(engine, workflowName);
+  const text = await encodeContext(engine, what, context);
+  await rehearse(engine, schedule, { workflowName, context });
+  await checkQueue(engine, what, queueName);
+  return { name, workflowName, cron, timezone: toZone(timezone), context: text, queueName, catchUp, catchUpLimit };
+}
+
+/** The changes as they are stored, checked together with what stays. */
+export async function toChanges(
+  engine: Engine,
+  record: ScheduleRecord,
+  changes: ScheduleChanges,
+): Promise<Partial<Omit<ScheduleSettings, 'name'>>> {
+  const what = `update() of schedule "${record.name}"`;
+  checkKnownOptions(what, changes, changeNames);
+  const { cron = record.cron, timezone = record.timezone ?? 'UTC', catchUp, catchUpLimit, queue, workflow } = changes;
+  parseCron(cron, timezone);
+  const workflowName = workflow === undefined ? undefined : workflowNameOf(what, workflow);
+  if (workflowName !== undefined) checkRegistered(engine, workflowName);
+  if (workflowName !== undefined || 'context' in changes) {
+    const stored = 'context' in changes ? changes : await sourceOf(engine, record);
+    const source = { workflowName: workflowName ?? record.workflowName, context: stored.context };
+    await rehearse(engine, { name: record.name, cron, timezone }, source);
+  }
+  const queueName = queue === undefined || queue === null ? queue : queueNameOf(what, queue);
+  if (queueName !== undefined) await checkQueue(engine, what, queueName);
+  return {
+    ...(changes.cron !== undefined && { cron }),
+    ...(changes.timezone !== undefined && { timezone: toZone(timezone) }),
+    ...('context' in changes && { context: await encodeContext(engine, what, changes.context) }),
+    ...(queueName !== undefined && { queueName }),
+    ...(catchUp !== undefined && { catchUp: checkCatchUp(what, catchUp) }),
+    ...(catchUpLimit !== undefined && { catchUpLimit: checkCatchUpLimit(what, catchUpLimit) }),
+    ...(workflowName !== undefined && { workflowName }),
+  };
+}
+
+/** A schedule without a zone is in UTC, here as with DBOS. */
+function toZone(timezone: string): string | null {
+  return timezone === 'UTC' ? null : timezone;
+}
+
+async function encodeContext(engine: Engine, what: string, context: unknown): Promise<string> {
+  return engine.codecs.native.encode(context, `The context of ${what}`);
+}
+
+/** A client runs nothing and knows no workflow but by name. */
+function checkRegistered(engine: Engine, workflowName: string): void {
+  if (engine.version !== '') engine.registry.require(workflowName);
+}
+
+/** Makes the arguments of the next run: what the workflow would refuse then is better refused now. */
+async function rehearse(
+  engine: Engine,
+  { name, cron, timezone }: Pick<Schedule, 'name' | 'cron' | 'timezone'>,
+  source: RunSource,
+): Promise<void> {
+  const now = engine.clock.now();
+  const scheduledAt = parseCron(cron, timezone).next(now) ?? now;
+  await toRun(engine, source, tickId(name, scheduledAt), scheduledAt);
+}
+
+/** A queue on which the runs of a schedule would be taken up. */
+export async function checkQueue(engine: Engine, what: string, queueName: string | null): Promise<void> {
+  if (queueName === null) return;
+  const { appName, settings } = await engine.directory.require(queueName);
+  if (settings.partition !== null) {
+    throw invalidOption(what, 'queue', queueName, 'a queue without partitions: a scheduled run has no partition key');
+  }
+  const own = appNameOf(engine);
+  if (appName === null || own === null || appName === own) return;
+  throw new HoldfastError(
+    'QUEUE_CONFLICT',
+    `${what}: queue "${queueName}" belongs to the app "${appName}", whose processes would not run the workflows of ` +
+      `"${own}". Use a queue of this app.`,
+    { details: { name: queueName, owner: appName } },
+  );
+}
+
+/** The app that schedules are stored under; null for a client that belongs to none. */
+export function appNameOf(engine: Engine): string | null {
+  return engine.writer.appName === '' ? null : engine.writer.appName;
+}

@@ -1,0 +1,93 @@
+import type { ConflictPolicy, QueueSettings } from '../model/queues.js';
+import type { Claim } from './claim.js';
+
+/** The contract of the table `queues`, and of what a dispatcher asks about waiting and running work. */
+
+/** A queue as stored. */
+export interface QueueRecord {
+  readonly name: string;
+  /** The app it belongs to; null: to every app of the database. */
+  readonly appName: string | null;
+  readonly settings: QueueSettings;
+  readonly paused: boolean;
+  /** Moves on with every edit, and with every claim under a limit of the whole fleet (sql/dequeue.ts). */
+  readonly turn: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** Everything that a dispatcher looks at from time to time, in one statement. */
+export interface QueueOverview {
+  readonly queues: readonly { readonly queue: QueueRecord; readonly waiting: boolean }[];
+  readonly internalWaiting: boolean;
+  /** When the next DELAYED workflow becomes due. */
+  readonly nextDueAt: number | null;
+}
+
+/** What counts against the limits of a queue, or of one partition of it. */
+export interface Standing {
+  readonly running: number;
+  /** Starts within the period of the rate limit, and when the next one becomes possible if they fill it. */
+  readonly recentStarts: number;
+  readonly nextStartAt: number | null;
+}
+
+export interface PartitionStanding extends Standing {
+  readonly partition: string;
+  /** How many wait that the caller could take, up to what was asked for. */
+  readonly waiting: number;
+}
+
+/** The rate limit to measure by; the caller knows it from the queue's settings. */
+export interface RateWindow {
+  readonly max: number;
+  readonly since: number;
+}
+
+export interface Queues {
+  overview(): Promise<QueueOverview>;
+  list(): Promise<QueueRecord[]>;
+  /** Stores a queue, or changes it as the policy says. Returns it as it is now. */
+  register(params: {
+    readonly name: string;
+    readonly settings: QueueSettings;
+    readonly policy: ConflictPolicy;
+    readonly appName: string | null;
+    /** Null: a caller that has no version, whose settings count. */
+    readonly version: string | null;
+    readonly now: number;
+  }): Promise<QueueRecord | undefined>;
+  /** Changes settings, pause or both, if nobody else has since the queue was read. */
+  change(params: {
+    readonly queue: QueueRecord;
+    readonly settings: QueueSettings;
+    readonly paused: boolean;
+    readonly now: number;
+  }): Promise<QueueRecord | undefined>;
+  /** Removes a queue that no unfinished workflow is on. Returns whether it did. */
+  remove(name: string): Promise<boolean>;
+  /** How many unfinished workflows are on a queue. */
+  unfinished(name: string): Promise<number>;
+  /** The queue as it is now, whether anything waits on it, and what counts against its limits, in one snapshot. */
+  standing(params: {
+    readonly name: string;
+    readonly rate: RateWindow | null;
+  }): Promise<{ readonly queue: QueueRecord; readonly waiting: boolean; readonly standing: Standing } | undefined>;
+  /** Partitions with waiting work, in the order of their keys, from behind this key on. */
+  partitions(
+    params: Pick<Claim, 'writer' | 'version' | 'runnable'> & {
+      readonly queueName: string;
+      readonly after: string;
+      readonly limit: number;
+      readonly waitingUpTo: number;
+      readonly rate: RateWindow | null;
+      readonly suspects: boolean;
+    },
+  ): Promise<PartitionStanding[]>;
+  /** What waits on a queue and cannot be taken by this process, by name and version: for a warning. */
+  unclaimable(
+    params: Pick<Claim, 'writer' | 'version' | 'runnable'> & { readonly queueName: string },
+  ): Promise<
+    { readonly name: string; readonly version: string | null; readonly workflowId: string; readonly count: number }[]
+  >;
+}

@@ -1,0 +1,133 @@
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
+import type { DequeueParams, Portion, Runnable, WorkflowRecord } from '../storage.js';
+import { toWorkflow, workflowColumns } from './rows.js';
+
+/**
+ * Taking work from a queue: one statement picks rows and makes them this executor's, for any number of portions.
+ *
+ * **The turn.** Settings, and limits of the whole fleet, are kept by a number in the queue's row. Every edit of the
+ * queue moves it on, and so does every claim under a limit that spans processes. Such a claim is planned from counts
+ * that were read under a turn, and commits only under that same turn: nobody can have claimed in between, so that the
+ * counts can only have fallen since. A claim without such a limit reads the turn and holds it: an edit or a pause
+ * waits for claims under way, and the next claim finds it.
+ *
+ * **Suspects.** A workflow that kills its process takes down those beside it, and their attempts are spent with its
+ * own. What has used up half of its attempts is therefore taken alone (`suspects`), so that only the culprit dies.
+ */
+export class Dequeue {
+  private readonly statements;
+
+  constructor(private readonly database: Database) {
+    this.statements = dequeueStatements(database.dialect);
+  }
+
+  async claim(params: DequeueParams): Promise<WorkflowRecord[]> {
+    const { exclusive, turn, byPartition } = params;
+    const hold = turn === null ? 'free' : exclusive ? 'exclusive' : 'shared';
+    const statement = this.statements[byPartition ? 'byPartition' : 'whole'][hold];
+    return (await this.database.batch(statement, sharedParams(params), params.portions)).map(toWorkflow);
+  }
+}
+
+function sharedParams(params: DequeueParams): unknown[] {
+  const { owner, writer, version, now, runnable, queueName, rateLimited, suspects, turn } = params;
+  const { executorId, appName } = writer;
+  const names = runnableJson(runnable);
+  return [owner, executorId, appName, version, now, names, queueName, rateLimited, suspects, turn];
+}
+
+const largestInt = 2 ** 31 - 1;
+
+/** What this process can run, as `jsonRows` reads it. */
+export function runnableJson(runnable: readonly Runnable[]): string {
+  const most = (each: Runnable): number => Math.min(each.maxRecoveryAttempts, largestInt);
+  return JSON.stringify(runnable.map((each) => ({ runnable: each.name, most: most(each) })));
+}
+
+/** The query `known` over {@link runnableJson}. Materialized: read once, and probed by each row that is looked at. */
+export function knownNames(d: Dialect, parameter: string): string {
+  return `known as materialized (select * from ${d.jsonRows('k', { runnable: 'text', most: 'int' }, parameter)})`;
+}
+
+/**
+ * Which ENQUEUED rows a process may take: of its application; of its version, or of none if its version is the latest;
+ * of a name that it knows. The names are a scalar subquery, not a join or EXISTS: those the planner would turn around,
+ * reading all of a queue for each name.
+ */
+export function claimable(d: Dialect, params: { app: string; version: string; suspects: string }): string {
+  const latest =
+    `(select version_name from ${d.table('application_versions')} where application_name is null ` +
+    `or application_name = ${params.app} order by version_timestamp desc, created_at desc limit 1)`;
+  return [
+    `(application_version = ${params.version} or (application_version is null and ${params.version} = ${latest}))`,
+    `and (application_name is null or application_name = ${params.app}) and class_name is null`,
+    'and (select coalesce(recovery_attempts, 0) > 0 and recovery_attempts * 2 >= k.most',
+    `from known k where k.runnable = name) = cast(${params.suspects} as boolean)`,
+  ].join(' ');
+}
+
+/** Rows from before there was an order number come first. */
+export const queueOrder = (d: Dialect): string =>
+  `priority, enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
+
+const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
+
+/** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 suspects, $10 turn. */
+function dequeueStatements(d: Dialect) {
+  const forms = (byPartition: boolean) => ({
+    free: dequeueStatement(d, 'free', byPartition),
+    shared: dequeueStatement(d, 'shared', byPartition),
+    exclusive: dequeueStatement(d, 'exclusive', byPartition),
+  });
+  return { whole: forms(false), byPartition: forms(true) };
+}
+
+type Hold = 'free' | 'shared' | 'exclusive';
+
+function guardOf(d: Dialect, hold: Hold): { before: string; guard?: string } {
+  const current = 'name = $7 and turn = cast($10 as bigint) and not paused';
+  const queues = d.table('queues');
+  if (hold === 'free') return { before: 'guard as (select 1 as held where cast($10 as bigint) is null)' };
+  if (hold === 'exclusive') return d.exclusively(`update ${queues} set turn = turn + 1 where ${current}`);
+  return { before: `guard as materialized (select 1 as held from ${queues} where ${current} ${d.forShare})` };
+}
+
+function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchStatement<Portion> {
+  const workflows = d.table('workflow_status');
+  const guard = guardOf(d, hold);
+  // A whole queue has no use for the parameter, but a database wants to know the type of each.
+  const scope = (partition: string) =>
+    byPartition ? `queue_partition_key = ${partition}` : `cast(${partition} as text) is null`;
+  const candidates = d.perRow(portionColumns, 11, (column) =>
+    [
+      'select workflow_uuid as id, started_at_epoch_ms as started,',
+      '(select k.most from known k where k.runnable = name) as most',
+      `from ${workflows} where status = 'ENQUEUED' and queue_name = $7 and ${scope(column('partition'))}`,
+      `and ${claimable(d, { app: '$3', version: '$4', suspects: '$9' })}`,
+      // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
+      `and (select count(*) from guard) > 0 order by ${queueOrder(d)}`,
+    ].join(' '),
+  );
+  const dead = 'recovery_attempts > p.most';
+  return {
+    name: `workflows.dequeue-${byPartition ? 'partitions-' : ''}${hold}`,
+    columns: portionColumns,
+    ...(guard.guard && { guard: guard.guard }),
+    text: [
+      `with ${knownNames(d, '$6')}, ${guard.before},`,
+      `picked as materialized (select per_row.id, per_row.started, per_row.most from ${candidates})`,
+      `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
+      'application_version = coalesce(application_version, $4), application_name = coalesce(application_name, $3),',
+      'updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),',
+      'rate_limited = cast($8 as boolean), recovery_attempts = recovery_attempts + 1,',
+      'workflow_deadline_epoch_ms = case when workflow_timeout_ms is null then workflow_deadline_epoch_ms',
+      'when workflow_deadline_epoch_ms < cast($5 as bigint) + workflow_timeout_ms then workflow_deadline_epoch_ms',
+      'else cast($5 as bigint) + workflow_timeout_ms end,',
+      `status = case when ${dead} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
+      `deduplication_id = case when ${dead} then null else deduplication_id end,`,
+      `completed_at = case when ${dead} then cast($5 as bigint) end`,
+      `from picked p where w.workflow_uuid = p.id`,
+      `returning ${workflowColumns}, ${d.neverRan('p.started')} as never_ran`,
+    ].join(' '),
+  };
+}

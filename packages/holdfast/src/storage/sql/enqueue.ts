@@ -1,0 +1,244 @@
+import { internalQueue } from '../../model/queues.js';
+import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
+import type { DebouncedWorkflow, EnqueuedWorkflow } from '../storage.js';
+import { inLockOrder } from './lock-order.js';
+
+/**
+ * Putting workflows on queues.
+ *
+ * Order: each row gets a number that grows from statement to statement and, within one, in the order of the given rows.
+ * What was acknowledged before something else was enqueued therefore comes before it, whatever clocks say.
+ */
+export class Enqueue {
+  private readonly sql;
+  private readonly waiting;
+
+  constructor(private readonly database: Database) {
+    this.sql = enqueueStatements(database.dialect);
+    this.waiting = waitingStatements(database.dialect);
+  }
+
+  async many(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
+    const positioned = rows.map((row, position) => ({ ...row, position }));
+    const { dialect } = this.database;
+    const plain = positioned.filter((row) => row.parentWorkflowId === null);
+    const children = positioned.filter((row) => row.parentWorkflowId !== null);
+    const inserted = await this.database.batch(this.sql.many, [], inLockOrder(dialect, plain, byId));
+    const others = await this.database.batch(this.sql.children, [], inLockOrder(dialect, children, byParent));
+    return new Set([...inserted, ...others].map((row) => row.workflow_uuid as string));
+  }
+
+  async all(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
+    // Attributes are JSON already; as a text they would be stored as one.
+    const plain = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
+    const positioned = rows.map((row, position) => ({ ...row, attributes: plain(row.attributes), position }));
+    const inserted = await this.database.query(this.sql.all, [JSON.stringify(positioned)]);
+    return new Set(inserted.map((row) => row.workflow_uuid as string));
+  }
+
+  async debounce(row: DebouncedWorkflow): Promise<{ workflowId: string; delayUntil: number } | undefined> {
+    const columns = Object.keys(debouncedColumns) as (keyof DebouncedWorkflow)[];
+    const values = columns.map((column) => row[column]);
+    const [found] = await this.database.query(this.sql.debounce, values);
+    return found && { workflowId: found.workflow_uuid as string, delayUntil: Number(found.delay_until_epoch_ms) };
+  }
+
+  async holders(keys: readonly DedupKey[]) {
+    const rows = await this.database.query(this.waiting.holders, [JSON.stringify(keys)]);
+    return rows.map((row) => ({
+      queueName: row.queue_name as string,
+      dedupId: row.deduplication_id as string,
+      workflowId: row.workflow_uuid as string,
+    }));
+  }
+
+  async promoteDue(params: { now: number; limit: number }): Promise<string[]> {
+    const rows = await this.database.query(this.waiting.promoteDue, [params.now, params.limit]);
+    return rows.map((row) => row.queue_name as string);
+  }
+
+  async setDelay(params: { workflowId: string; delayUntil: number; now: number }): Promise<string | undefined> {
+    const { workflowId, delayUntil, now } = params;
+    const [row] = await this.database.query(this.waiting.setDelay, [workflowId, delayUntil, now]);
+    return row?.queue_name as string | undefined;
+  }
+
+  async setPriority(params: { workflowId: string; priority: number; now: number }): Promise<string | undefined> {
+    const { workflowId, priority, now } = params;
+    const [row] = await this.database.query(this.waiting.setPriority, [workflowId, priority, now]);
+    return row?.queue_name as string | undefined;
+  }
+}
+
+type DedupKey = { readonly queueName: string; readonly dedupId: string };
+type Positioned = EnqueuedWorkflow & { readonly position: number };
+
+const byId = (row: Positioned): string => row.workflowId;
+const byParent = (row: Positioned): string => row.parentWorkflowId ?? '';
+
+const columns: Columns<Positioned> = {
+  workflowId: 'text',
+  name: 'text',
+  inputs: 'text',
+  serialization: 'text',
+  version: 'text',
+  appName: 'text',
+  createdAt: 'bigint',
+  timeoutMs: 'bigint',
+  deadlineAt: 'bigint',
+  user: 'text',
+  roles: 'text',
+  attributes: 'json',
+  queueName: 'text',
+  priority: 'int',
+  dedupId: 'text',
+  partition: 'text',
+  delayUntil: 'bigint',
+  scheduleName: 'text',
+  parentWorkflowId: 'text',
+  parentOwner: 'text',
+  detached: 'bool',
+  position: 'int',
+};
+
+const { parentOwner: _, position: __, ...debouncedBase } = columns;
+const debouncedColumns: Columns<DebouncedWorkflow> = { ...debouncedBase, debounceTimeoutMs: 'bigint' };
+
+const targets = [
+  'workflow_uuid, status, name, inputs, serialization, application_version, application_name, recovery_attempts,',
+  'created_at, updated_at, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user, authenticated_roles,',
+  'attributes, queue_name, priority, deduplication_id, queue_partition_key, delay_until_epoch_ms, schedule_name,',
+  'parent_workflow_id, detached, enqueue_seq',
+].join(' ');
+
+const values = [
+  `r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end, r.name, r.inputs,`,
+  'r.serialization, r.version, r."appName", 0, r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user",',
+  'r.roles, r.attributes, r."queueName", r.priority, r."dedupId", r.partition, r."delayUntil", r."scheduleName",',
+  'r."parentWorkflowId", r.detached',
+].join(' ');
+
+function enqueueStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const before = d.enqueueSeq.before === '' ? '' : `with ${d.enqueueSeq.before} `;
+  const queueExists =
+    `(r."queueName" = '${internalQueue}' or ` +
+    `exists (select 1 from ${d.table('queues')} q where q.name = r."queueName"))`;
+  // A row per execution on SQLite, in the given order: each finds the number of the one before it.
+  const seq = d.enqueueSeq.value(d.locksRows ? 'r.position' : '0');
+  const batch = (name: string, fence: string): BatchStatement<Positioned> => ({
+    name,
+    columns,
+    text:
+      `${before}insert into ${workflows} (${targets}) select ${values}, ${seq} ` +
+      `from ${d.rows('r', columns, 1)} ${fence} where ${queueExists} ` +
+      'on conflict do nothing returning workflow_uuid',
+  });
+  return {
+    many: batch('workflows.enqueue', ''),
+    children: batch('workflows.enqueueChild', d.fence('r."parentWorkflowId"', 'r."parentOwner"')),
+    all: enqueueAll(d, before, queueExists),
+    debounce: debounce(d, before),
+  };
+}
+
+/**
+ * All or none: a taken deduplication ID is an error of the whole statement, and so are an ID that belongs to another
+ * workflow and a queue that does not exist, for which it inserts nothing. A row that is there already stays as it is.
+ */
+function enqueueAll(d: Dialect, before: string, queueExists: string): Statement {
+  const workflows = d.table('workflow_status');
+  const taken =
+    `exists (select 1 from ${workflows} w join given r on w.workflow_uuid = r."workflowId" ` +
+    "where coalesce(w.name, '') <> r.name)";
+  return {
+    name: 'workflows.enqueueAll',
+    pinned: true,
+    text: [
+      before === '' ? 'with' : `${before.trimEnd()},`,
+      `given as materialized (select * from ${d.jsonRows('g', columns, '$1')})`,
+      `insert into ${workflows} (${targets}) select ${values}, ${d.enqueueSeq.value('r.position')} from given r`,
+      `where not ${taken} and not exists (select 1 from given r where not ${queueExists})`,
+      `order by ${d.lockOrder('r."workflowId"')}`,
+      'on conflict (workflow_uuid) do nothing returning workflow_uuid',
+    ].join(' '),
+  };
+}
+
+/**
+ * The first call under a key starts the wait; every later one replaces the input and begins the wait anew, up to the
+ * cap, as long as the workflow is still DELAYED. Calls under one key queue up at its row, so that the input which stays
+ * is that of the last to commit. A caller that meets the moment in which the workflow becomes ENQUEUED, which gives the
+ * key back, starts a new one.
+ */
+function debounce(d: Dialect, before: string): Statement {
+  const workflows = d.table('workflow_status');
+  const names = Object.keys(debouncedColumns);
+  const types = Object.values(debouncedColumns);
+  const sql: Record<string, string> = { text: 'text', int: 'int', bigint: 'bigint', bool: 'boolean', json: 'jsonb' };
+  const given = names.map((name, i) => {
+    const type = d.name === 'sqlite' && types[i] === 'json' ? 'text' : sql[types[i] ?? 'text'];
+    return `cast($${i + 1} as ${type}) as "${name}"`;
+  });
+  const sooner = (a: string, b: string): string =>
+    `case when ${a} is null then ${b} when ${b} is null then ${a} when ${a} < ${b} then ${a} else ${b} end`;
+  const deadline = sooner(
+    'w.debounce_deadline_epoch_ms',
+    '(w.created_at + (excluded.debounce_deadline_epoch_ms - excluded.created_at))',
+  );
+  const ownDeadline = 'r."createdAt" + r."debounceTimeoutMs"';
+  return {
+    name: 'workflows.debounce',
+    text: [
+      `${before}insert into ${workflows} as w (${targets}, is_debounced, debounce_deadline_epoch_ms)`,
+      `select ${values.replace('r."delayUntil", r."scheduleName"', `${sooner('r."delayUntil"', ownDeadline)}, r."scheduleName"`)},`,
+      `${d.enqueueSeq.value('0')}, true, ${ownDeadline} from (select ${given.join(', ')}) as r where true`,
+      'on conflict (queue_name, deduplication_id) where deduplication_id is not null do update set',
+      'inputs = excluded.inputs, serialization = excluded.serialization, updated_at = excluded.updated_at,',
+      `debounce_deadline_epoch_ms = ${deadline},`,
+      `delay_until_epoch_ms = ${sooner('excluded.delay_until_epoch_ms', `(${deadline})`)}`,
+      `where w.status = 'DELAYED' and w.is_debounced and w.name = excluded.name`,
+      'returning workflow_uuid, delay_until_epoch_ms',
+    ].join(' '),
+  };
+}
+
+/** What happens to workflows while they wait. */
+function waitingStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  return {
+    holders: {
+      name: 'workflows.holders',
+      pinned: true as const,
+      text: [
+        'select w.queue_name, w.deduplication_id, w.workflow_uuid',
+        `from ${d.jsonRows('k', { queueName: 'text', dedupId: 'text' }, '$1')} join ${workflows} w`,
+        'on w.queue_name = k."queueName" and w.deduplication_id = k."dedupId" and w.deduplication_id is not null',
+      ].join(' '),
+    },
+    // Gives a debouncer's key back: from here on its input stands, and the next call is the first of another wait.
+    promoteDue: {
+      name: 'workflows.promoteDue',
+      pinned: true as const,
+      text: [
+        `with due as materialized (select workflow_uuid as id from ${workflows} where status = 'DELAYED'`,
+        `and delay_until_epoch_ms <= cast($1 as bigint) order by delay_until_epoch_ms limit $2 ${d.forUpdateSkipLocked})`,
+        `update ${workflows} set status = 'ENQUEUED', updated_at = cast($1 as bigint),`,
+        'deduplication_id = case when is_debounced then null else deduplication_id end',
+        'where workflow_uuid in (select id from due) returning queue_name',
+      ].join(' '),
+    },
+    setDelay: {
+      name: 'workflows.setDelay',
+      text:
+        `update ${workflows} set delay_until_epoch_ms = $2, updated_at = $3 ` +
+        `where workflow_uuid = $1 and status = 'DELAYED' returning queue_name`,
+    },
+    setPriority: {
+      name: 'workflows.setPriority',
+      text:
+        `update ${workflows} set priority = $2, updated_at = $3 ` +
+        `where workflow_uuid = $1 and status in ('ENQUEUED', 'DELAYED') returning queue_name`,
+    },
+  };
+}

@@ -1,0 +1,314 @@
+import { internalQueue, type LimitSettings, type QueueSettings } from '../../model/queues.js';
+import type { Database, Dialect, Row } from '../database.js';
+import type { PartitionStanding, QueueOverview, QueueRecord, Queues, RateWindow, Standing } from '../queues.js';
+import { claimable, knownNames, runnableJson } from './dequeue.js';
+
+/** The table `queues`, and the counts of waiting and running work that go with it. */
+export class SqlQueues implements Queues {
+  private readonly sql;
+  private readonly counts;
+
+  constructor(private readonly database: Database) {
+    this.sql = settingsStatements(database.dialect);
+    this.counts = countStatements(database.dialect);
+  }
+
+  async overview(): Promise<QueueOverview> {
+    const rows = await this.database.query(this.counts.overview, []);
+    const internal = rows.find((row) => row.name === internalQueue);
+    return {
+      queues: rows
+        .filter((row) => row !== internal)
+        .map((row) => ({ queue: toQueue(row), waiting: Boolean(row.waiting) })),
+      internalWaiting: Boolean(internal?.waiting),
+      nextDueAt: instant(internal?.next_due_at),
+    };
+  }
+
+  async list(): Promise<QueueRecord[]> {
+    return (await this.database.query(this.sql.list, [])).map(toQueue);
+  }
+
+  async register(params: Parameters<Queues['register']>[0]): Promise<QueueRecord | undefined> {
+    const { name, settings, policy, appName, version, now } = params;
+    await this.database.query(this.sql.register, [name, ...toColumns(settings), now, appName, policy, version]);
+    const stored = (await this.list()).find((queue) => queue.name === name);
+    if (stored?.settings.partition) await this.database.query(this.sql.giveKeys, [name, noPartition]);
+    return stored;
+  }
+
+  async change(params: Parameters<Queues['change']>[0]): Promise<QueueRecord | undefined> {
+    const { queue, settings, paused, now } = params;
+    const values = [queue.name, ...toColumns(settings), now, paused, queue.updatedAt];
+    const [row] = await this.database.query(this.sql.change, values);
+    if (row && settings.partition && !queue.settings.partition) {
+      await this.database.query(this.sql.giveKeys, [queue.name, noPartition]);
+    }
+    return row && toQueue(row);
+  }
+
+  async remove(name: string): Promise<boolean> {
+    return (await this.database.query(this.sql.remove, [name])).length > 0;
+  }
+
+  async unfinished(name: string): Promise<number> {
+    const [row] = await this.database.query(this.counts.unfinished, [name]);
+    return Number(row?.count ?? 0);
+  }
+
+  async standing(params: Parameters<Queues['standing']>[0]) {
+    const { name, rate } = params;
+    const [row] = await this.database.query(this.counts.standing, [name, ...rateParams(rate)]);
+    return row && { queue: toQueue(row), waiting: Boolean(row.waiting), standing: toStanding(row) };
+  }
+
+  async partitions(params: Parameters<Queues['partitions']>[0]): Promise<PartitionStanding[]> {
+    const { queueName, writer, version, runnable, after, limit, waitingUpTo, rate, suspects } = params;
+    const names = runnableJson(runnable);
+    const values = [
+      queueName,
+      ...rateParams(rate),
+      writer.appName,
+      version,
+      names,
+      after,
+      limit,
+      waitingUpTo,
+      suspects,
+    ];
+    const rows = await this.database.query(this.counts.partitions, values);
+    return rows.map((row) => ({
+      ...toStanding(row),
+      partition: row.partition as string,
+      waiting: Number(row.waiting),
+    }));
+  }
+
+  async unclaimable(params: Parameters<Queues['unclaimable']>[0]) {
+    const { queueName, writer, version, runnable } = params;
+    const values = [queueName, writer.appName, version, runnableJson(runnable)];
+    const rows = await this.database.query(this.counts.unclaimable, values);
+    return rows.map((row) => ({
+      name: (row.name as string | null) ?? '',
+      version: row.application_version as string | null,
+      workflowId: row.workflow_uuid as string,
+      count: Number(row.count),
+    }));
+  }
+}
+
+/** Where workflows go that waited on a queue when it got partitions. */
+const noPartition = '(none)';
+
+/** A limit that is none starts counting at the end of time, and finds nothing. */
+const never = Number.MAX_SAFE_INTEGER;
+
+function rateParams(rate: RateWindow | null): unknown[] {
+  return [rate?.since ?? never, (rate?.max ?? 1) - 1];
+}
+
+function toStanding(row: Row): Standing {
+  return {
+    running: Number(row.running),
+    recentStarts: Number(row.recent_starts),
+    nextStartAt: instant(row.oldest_that_counts),
+  };
+}
+
+function instant(value: unknown): number | null {
+  return value === null || value === undefined ? null : Number(value);
+}
+
+const settingColumns = [
+  'concurrency',
+  'worker_concurrency',
+  'rate_limit_max',
+  'rate_limit_period_sec',
+  'partition_concurrency',
+  'partition_worker_concurrency',
+  'partition_rate_limit_max',
+  'partition_rate_limit_period_sec',
+  'partitioned',
+  'priority_enabled',
+  'partition_queue',
+];
+
+function toColumns({ limits, partition, priority }: QueueSettings): unknown[] {
+  const values = (given: LimitSettings | null) => [
+    given?.concurrency ?? null,
+    given?.workerConcurrency ?? null,
+    given?.rateLimit?.max ?? null,
+    given?.rateLimit ? given.rateLimit.perMs / 1000 : null,
+  ];
+  return [...values(limits), ...values(partition), partition !== null, priority, false];
+}
+
+function toQueue(row: Row): QueueRecord {
+  return {
+    name: row.name as string,
+    appName: (row.application_name as string | null) ?? null,
+    settings: toSettings(row),
+    paused: Boolean(row.paused),
+    turn: Number(row.turn),
+    createdAt: Number(row.created_at),
+    updatedAt: Number(row.updated_at),
+  };
+}
+
+/** DBOS's own flag for partitions makes every limit one per partition; a limit per partition makes partitions. */
+function toSettings(row: Row): QueueSettings {
+  const limits = toLimits(row, '');
+  const perPartition = toLimits(row, 'partition_');
+  // DBOS stores whether priorities are used; ours orders by them in any case and only refuses them on request.
+  const priority = Boolean(row.priority_enabled);
+  if (row.partition_queue) return { limits: noLimits, partition: limits, priority };
+  const partitioned = Boolean(row.partitioned) || Object.values(perPartition).some((limit) => limit !== null);
+  return { limits, partition: partitioned ? perPartition : null, priority };
+}
+
+const noLimits: LimitSettings = { concurrency: null, workerConcurrency: null, rateLimit: null };
+
+function toLimits(row: Row, prefix: '' | 'partition_'): LimitSettings {
+  const [max, perSec] = [row[`${prefix}rate_limit_max`], row[`${prefix}rate_limit_period_sec`]];
+  return {
+    concurrency: instant(row[`${prefix}concurrency`]),
+    workerConcurrency: instant(row[`${prefix}worker_concurrency`]),
+    rateLimit: max === null || perSec === null ? null : { max: Number(max), perMs: Math.round(Number(perSec) * 1000) },
+  };
+}
+
+const queueColumns = `name, application_name, ${settingColumns.join(', ')}, paused, turn, created_at, updated_at`;
+
+function settingsStatements(d: Dialect) {
+  const queues = d.table('queues');
+  const workflows = d.table('workflow_status');
+  const parameters = settingColumns.map((_, i) => `$${i + 2}`);
+  const assignments = settingColumns.map((column) => `${column} = excluded.${column}`);
+  const unchanged = settingColumns.map((column) => `q.${column} is not distinct from excluded.${column}`);
+  const latest =
+    `(select version_name from ${d.table('application_versions')} where application_name is null ` +
+    'or application_name = $14 order by version_timestamp desc, created_at desc limit 1)';
+  return {
+    list: { name: 'queues.list', text: `select ${queueColumns} from ${queues} order by name` },
+    // Another application's queue stays as it is, and so does one that is set alike: a turn would void others' plans.
+    register: {
+      name: 'queues.register',
+      text: [
+        `insert into ${queues} as q (name, ${settingColumns.join(', ')}, created_at, updated_at, application_name)`,
+        `values ($1, ${parameters.join(', ')}, cast($13 as bigint), cast($13 as bigint), $14)`,
+        `on conflict (name) do update set ${assignments.join(', ')}, updated_at = excluded.updated_at,`,
+        'application_name = coalesce(q.application_name, excluded.application_name), turn = q.turn + 1',
+        'where (q.application_name is null or q.application_name = excluded.application_name',
+        'or excluded.application_name is null)',
+        `and ($15 = 'always' or ($15 = 'update-if-latest-version' and (cast($16 as text) is null or $16 = ${latest})))`,
+        `and not (${unchanged.join(' and ')})`,
+      ].join(' '),
+    },
+    change: {
+      name: 'queues.change',
+      text: [
+        `update ${queues} set ${settingColumns.map((column, i) => `${column} = $${i + 2}`).join(', ')},`,
+        // Strictly later than the last change, so that it can be told from it.
+        'updated_at = case when updated_at >= cast($13 as bigint) then updated_at + 1 else cast($13 as bigint) end,',
+        'paused = $14, turn = turn + 1 where name = $1 and updated_at = $15',
+        `returning ${queueColumns}`,
+      ].join(' '),
+    },
+    giveKeys: {
+      name: 'queues.giveKeys',
+      text:
+        `update ${workflows} set queue_partition_key = $2 where queue_name = $1 and queue_partition_key is null ` +
+        `and status in ('ENQUEUED', 'DELAYED')`,
+    },
+    remove: {
+      name: 'queues.remove',
+      text:
+        `delete from ${queues} where name = $1 and not exists (select 1 from ${workflows} ` +
+        `where queue_name = $1 and status in ('ENQUEUED', 'PENDING', 'DELAYED')) returning name`,
+    },
+  };
+}
+
+function countStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const enqueued = `select 1 from ${workflows} where status = 'ENQUEUED' and queue_name`;
+  return {
+    overview: {
+      name: 'queues.overview',
+      pinned: true as const,
+      text: [
+        `select ${queueColumns}, exists (${enqueued} = q.name) as waiting, cast(null as bigint) as next_due_at`,
+        `from ${d.table('queues')} q union all`,
+        `select '${internalQueue}', ${'null, '.repeat(queueColumns.split(',').length - 1)}`,
+        `exists (${enqueued} = '${internalQueue}'),`,
+        `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
+      ].join(' '),
+    },
+    unfinished: {
+      name: 'queues.unfinished',
+      text:
+        `select count(*) as count from ${workflows} where queue_name = $1 ` +
+        `and status in ('ENQUEUED', 'PENDING', 'DELAYED')`,
+    },
+    standing: {
+      name: 'queues.standing',
+      pinned: true as const,
+      text:
+        `select ${queueColumns}, exists (${enqueued} = $1) as waiting, ${standingColumns(d, '$1', '')} ` +
+        `from ${d.table('queues')} q where name = $1`,
+    },
+    partitions: partitionsStatement(d),
+    unclaimable: {
+      name: 'queues.unclaimable',
+      pinned: true as const,
+      text: [
+        `with ${knownNames(d, '$4')} select name, application_version, min(workflow_uuid) as workflow_uuid,`,
+        `count(*) as count from ${workflows} where status = 'ENQUEUED' and queue_name = $1`,
+        `and not coalesce((${claimable(d, { app: '$2', version: '$3', suspects: 'false' })}`,
+        `or ${claimable(d, { app: '$2', version: '$3', suspects: 'true' })}), false)`,
+        'group by name, application_version order by name, application_version limit 20',
+      ].join(' '),
+    },
+  };
+}
+
+/** $2: start of the rate limit's period, $3: how many starts it allows, less one. */
+function standingColumns(d: Dialect, queue: string, partition: string): string {
+  const workflows = d.table('workflow_status');
+  const starts =
+    `from ${workflows} s where s.rate_limited = true and s.queue_name = ${queue} ` +
+    `${partition && `and s.queue_partition_key = ${partition} `}and s.started_at_epoch_ms > cast($2 as bigint)`;
+  return [
+    `(select count(*) from ${workflows} s where s.status = 'PENDING' and s.queue_name = ${queue}`,
+    `${partition && `and s.queue_partition_key = ${partition}`}) as running,`,
+    `(select count(*) ${starts}) as recent_starts,`,
+    `(select s.started_at_epoch_ms ${starts} order by s.started_at_epoch_ms desc limit 1 offset cast($3 as int))`,
+    'as oldest_that_counts',
+  ].join(' ');
+}
+
+/**
+ * The keys are found one after the other, each by a probe of the index: what this costs grows with the partitions that
+ * are looked at, not with what waits in them.
+ *
+ * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after, $8 how many, $9 waiting up to,
+ * $10 suspects.
+ */
+function partitionsStatement(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const waiting = `from ${workflows} n where n.status = 'ENQUEUED' and n.queue_name = $1 and n.queue_partition_key`;
+  const takeable = (scope: string): string =>
+    `(select count(*) from (select 1 from ${workflows} where status = 'ENQUEUED' and queue_name = $1 and ${scope} ` +
+    `and ${claimable(d, { app: '$4', version: '$5', suspects: '$10' })} limit cast($9 as int)) as t)`;
+  return {
+    name: 'queues.partitions',
+    pinned: true as const,
+    text: [
+      `with recursive ${knownNames(d, '$6')}, keys(k) as (`,
+      `select min(n.queue_partition_key) ${waiting} > $7 union all`,
+      `select (select min(n.queue_partition_key) ${waiting} > keys.k) from keys where keys.k is not null)`,
+      `select k as partition, ${takeable('queue_partition_key = k')} as waiting, ${standingColumns(d, '$1', 'k')}`,
+      'from keys where k is not null limit cast($8 as int)',
+    ].join(' '),
+  };
+}

@@ -1,0 +1,23 @@
+import type { Hearing, Listening } from '../database.js';
+
+/** How often the file is looked at: a number in shared memory, read in microseconds. */
+const lookMs = 10;
+
+/** Between two reports: a neighbour that commits all the time would otherwise keep this process looking all the time. */
+const restMs = 20;
+
+/** SQLite does not say what changed, only that another connection has committed. */
+export function hearChanges(changeCounter: () => number, hearing: Hearing): Listening {
+  let last = changeCounter();
+  let timer: NodeJS.Timeout;
+  const look = (): void => {
+    const now = changeCounter();
+    const changed = now !== last;
+    last = now;
+    timer = setTimeout(look, changed ? restMs : lookMs).unref();
+    if (changed) hearing.heard(null);
+  };
+  timer = setTimeout(look, lookMs).unref();
+  hearing.state(true);
+  return { ready: Promise.resolve(), stop: async () => clearTimeout(timer) };
+}

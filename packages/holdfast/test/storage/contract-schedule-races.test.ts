@@ -1,0 +1,95 @@
+import pg from 'pg';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
+import type { ScheduleRecord } from '../../src/storage/schedules.js';
+import { describeStorage, type Store } from './contract-support.js';
+
+/**
+ * A tick and a change of its schedule at once, on Postgres, step by step: the first transaction is open while the
+ * statement under test waits for it, and commits then. SQLite has one writer at a time and none of these.
+ */
+describeStorage('a schedule that is fired and changed at once', suite, ['postgres']);
+
+function suite(store: Store): void {
+  const table = store.table('workflow_schedules');
+  let schedule: ScheduleRecord;
+
+  beforeEach(async () => {
+    await store.sql(`delete from ${table}`);
+    const settings = { name: 's', workflowName: 'w', cron: '* * * * *', timezone: null, context: '1', queueName: null };
+    const created = await store.storage.schedules.create({
+      settings: { ...settings, catchUp: 'skip', catchUpLimit: 100 },
+      appName: 'app',
+      now: 1000,
+    });
+    schedule = created as ScheduleRecord;
+  });
+
+  const fire = () => {
+    const runs = [{ workflowId: 'tick', inputs: '[]', serialization: 'js_superjson', timeoutMs: null }];
+    return store.storage.schedules.fire({ schedule, runs, evenIfPaused: false, now: 2000 });
+  };
+
+  it.each([
+    ['a deletion', `delete from ${table}`],
+    ['another cron', `update ${table} set schedule = '1 * * * *'`],
+    ['another time zone', `update ${table} set cron_timezone = 'Europe/Berlin'`],
+    ['another context', `update ${table} set context = '2'`],
+    ['another workflow', `update ${table} set workflow_name = 'x'`],
+    ['a pause', `update ${table} set status = 'PAUSED'`],
+  ])('a tick that waits for %s starts nothing', async (_, change) => {
+    const first = await transaction(store);
+    await first.query(change);
+    const fired = fire();
+    await waiting(store, 'with enqueue_turn');
+    await first.query('commit');
+    expect(await fired).toEqual(new Set());
+    expect(await store.storage.workflows.get(['tick'])).toEqual([]);
+  });
+
+  it('a tick that waits for the note of the last one is started', async () => {
+    const first = await transaction(store);
+    await first.query(`update ${table} set last_fired_at = '2026-01-01T00:00:00.000Z'`);
+    const fired = fire();
+    await waiting(store, 'with enqueue_turn');
+    await first.query('commit');
+    expect(await fired).toEqual(new Set(['tick']));
+  });
+
+  it.each(['remove', 'change', 'setStatus'] as const)('%s waits for a tick that is being fired', async (operation) => {
+    const { schedules } = store.storage;
+    const key = { name: 's', appName: 'app', now: 3000 };
+    const operations = {
+      remove: () => schedules.remove(key),
+      change: () => schedules.change({ ...key, changes: { cron: '1 * * * *' } }),
+      setStatus: () => schedules.setStatus({ ...key, status: 'PAUSED' }),
+    };
+    const tick = await transaction(store);
+    await tick.query(`select 1 from ${table} where schedule_name = 's' for share`);
+    const done = operations[operation]();
+    await waiting(store, 'workflow_schedules');
+    await tick.query('commit');
+    expect(await done).toBeTruthy();
+  });
+
+  it('ticks of one schedule that are fired at once do not wait for each other', async () => {
+    const other = await transaction(store);
+    await other.query(`select 1 from ${table} where schedule_name = 's' for share`);
+    expect(await fire()).toEqual(new Set(['tick']));
+    await other.query('rollback');
+  });
+}
+
+async function transaction(store: Store): Promise<pg.Client> {
+  const client = new pg.Client(store.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin');
+  return client;
+}
+
+/** Resolves when a statement with this piece of text waits for a lock. */
+async function waiting(store: Store, text: string): Promise<void> {
+  const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
+    and query like '%${text}%'`;
+  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
+}
