@@ -53,8 +53,8 @@ export interface Engine {
   stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
   /** Repeats a statement until the database answers or the app closes. */
   untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined>;
-  /** Logs a warning that has been logged before only once. */
-  warnOnce(message: string): void;
+  /** Logs a warning, unless one about the same thing has been logged before. */
+  warnOnce(about: string, message: string): void;
   /** Cancels workflows and their children, here and in the database. */
   cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
 }

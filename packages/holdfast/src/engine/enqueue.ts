@@ -28,7 +28,8 @@ export async function enqueueWorkflow(
     engine.superseded(parent.workflowId, parent.facts.owner, enqueued.by);
     return parent.refuse();
   }
-  if (enqueued.is === 'created') tellOf(engine, row);
+  // Also when it is there already: the call may be the repetition of one that could not tell.
+  if (enqueued.is === 'created' || enqueued.is === 'existing') tellOf(engine, row);
   return idOf(engine, row, options, enqueued);
 }
 
@@ -142,7 +143,11 @@ async function placeOf(
   const queue = await fittingQueue(engine, what, queueName, options);
   if (queue.appName === null || queue.appName === own) return { queueName, appName: own, version };
   // Another application's: its workers take it, at whatever version they are.
-  if (own !== null) engine.warnOnce(`Queue "${queueName}" belongs to the app "${queue.appName}": work runs there.`);
+  if (own !== null)
+    engine.warnOnce(
+      `queue ${queueName}`,
+      `Queue "${queueName}" belongs to the app "${queue.appName}": work runs there.`,
+    );
   return { queueName, appName: queue.appName, version: options.version ?? null };
 }
 

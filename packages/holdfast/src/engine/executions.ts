@@ -158,9 +158,9 @@ export class Executions implements Engine {
     if (cancelled.length > 0) this.news.tellOthers('cancelled');
   }
 
-  warnOnce(message: string): void {
-    if (this.warned.has(message)) return;
-    this.warned.add(message);
+  warnOnce(about: string, message: string): void {
+    if (this.warned.has(about)) return;
+    this.warned.add(about);
     this.logger.warn(message);
   }
 

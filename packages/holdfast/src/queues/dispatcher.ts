@@ -2,9 +2,10 @@ import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import type { Topic } from '../engine/news.js';
 import type { Timer } from '../model/clock.js';
+import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
 import type { QueueOverview } from '../storage/queues.js';
-import { spansFleet } from './plan.js';
+import { isLimited, spansFleet } from './plan.js';
 import { QueueWorker } from './queue-worker.js';
 
 /** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
@@ -73,13 +74,12 @@ export class Dispatcher {
    * this one first, which knows of it already. The others hear of it too, in case this one has no use for it.
    */
   private freed(queueName: string): void {
-    if (this.stopped) return;
-    this.workerOf(queueName)?.wake();
     const settings = this.engine.directory.known(queueName)?.settings;
-    if (!settings) return;
-    if (spansFleet(settings.limits) || (settings.partition && spansFleet(settings.partition))) {
-      this.engine.news.tellOthers(`queue:${queueName}`);
-    }
+    if (this.stopped || !settings) return;
+    const limits = [settings.limits, ...(settings.partition ? [settings.partition] : [])];
+    const worker = this.workerOf(queueName);
+    if (limits.some(isLimited)) worker?.wake();
+    if (limits.some(spansFleet)) this.engine.news.tellOthers(`queue:${queueName}`);
   }
 
   private look({ queues, internalWaiting, nextDueAt }: QueueOverview): void {
@@ -112,22 +112,21 @@ export class Dispatcher {
     if (at === null) return;
     const timer = this.engine.clock.at(at, () => {
       this.dueTimer = undefined;
-      this.promoting = this.promote().finally(() => {
-        this.promoting = undefined;
-        this.overview.wake();
-      });
+      this.promoting = this.promote()
+        // After a failure the poll sets the next try.
+        .then(() => this.overview.wake())
+        .catch((error) =>
+          this.engine.logger.warn(`Delayed workflows could not be enqueued, next try soon: ${describeError(error)}`),
+        );
     });
     this.dueTimer = { at, timer };
   }
 
   /** Every process that is up does this at the same instant; one of them gets to. */
   private async promote(): Promise<void> {
-    const { storage, clock, news, logger } = this.engine;
+    const { storage, clock, news } = this.engine;
     for (;;) {
-      const queues = await storage.workflows.promoteDue({ now: clock.now(), limit: promotePage }).catch((error) => {
-        logger.warn(`Delayed workflows could not be enqueued, next try soon: ${error}`);
-        return [];
-      });
+      const queues = await storage.workflows.promoteDue({ now: clock.now(), limit: promotePage });
       for (const name of new Set(queues)) news.tell(`queue:${name}`);
       if (queues.length < promotePage) return;
     }

@@ -30,6 +30,10 @@ export function spansFleet({ concurrency, rateLimit }: LimitSettings): boolean {
   return concurrency !== null || rateLimit !== null;
 }
 
+export function isLimited(limits: LimitSettings): boolean {
+  return spansFleet(limits) || limits.workerConcurrency !== null;
+}
+
 export interface Share {
   readonly partition: string;
   /** At most this many. */

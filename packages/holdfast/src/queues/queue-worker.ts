@@ -12,6 +12,8 @@ const pageSize = 200;
 /** How many partitions are looked at by one statement. */
 const partitionPage = 200;
 
+/** How often it is looked into why work waits although there is room for it. */
+const explainMs = 30_000;
 /** After a failure of the database. */
 const retryMs = 1_000;
 
@@ -33,6 +35,9 @@ export class QueueWorker {
   /** The partition that was served last: the next one is the first to be served now. */
   private cursor = '';
   private thorough = false;
+  /** The last look found a limit in the way. */
+  private full = false;
+  private explainedAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
 
   constructor(
@@ -80,7 +85,14 @@ export class QueueWorker {
     const taken = await this.take('healthy');
     if (!thorough) return;
     const suspects = this.engine.load.hasSuspect(this.name) ? 0 : await this.take('suspect');
-    if (taken + suspects === 0) await warnOfUnclaimable(this.engine, this.name);
+    if (taken + suspects === 0 && !this.full) await this.explainWait();
+  }
+
+  private async explainWait(): Promise<void> {
+    const now = this.engine.clock.now();
+    if (now - this.explainedAt < explainMs) return;
+    this.explainedAt = now;
+    await warnOfUnclaimable(this.engine, this.name);
   }
 
   /** Takes as much as there is room for. Returns how much that was. */
@@ -108,7 +120,8 @@ export class QueueWorker {
   private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
     const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : pageSize;
     const n = Math.min(pageSize, room, most(kind));
-    if (n <= 0) return nothing;
+    this.full = n <= 0;
+    if (this.full) return nothing;
     const claimed = await this.claim(kind, { turn: queue?.turn ?? null, exclusive: false }, [{ partition: null, n }]);
     return { claimed, more: claimed.length === n };
   }
@@ -119,7 +132,8 @@ export class QueueWorker {
     const { limits } = seen.queue.settings;
     const free = freeInFleet(limits, seen.standing);
     const n = Math.min(pageSize, free, freeHere(limits, this.engine.load.of(this.name)), most(kind));
-    if (n <= 0) return this.waitForRate(nextStart(limits, seen.standing));
+    this.full = n <= 0;
+    if (this.full) return this.waitForRate(nextStart(limits, seen.standing));
     const { turn } = seen.queue;
     const claimed = await this.claim(
       kind,
@@ -139,9 +153,11 @@ export class QueueWorker {
     if (!seen) return nothing;
     const room = freeHere(limits, this.engine.load.of(this.name));
     const slots = Math.min(pageSize, freeInFleet(limits, seen.standing), room, most(kind));
-    if (slots <= 0) return this.waitForRate(nextStart(limits, seen.standing));
+    this.full = slots <= 0;
+    if (this.full) return this.waitForRate(nextStart(limits, seen.standing));
     const { shares, blockedUntil, exhausted } = await this.partitions(perPartition, slots, kind);
     const { portions, last } = shareOut(slots, shares);
+    this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (portions.length === 0) return this.waitForRate(blockedUntil);
     const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
     const claimed = await this.claim(kind, { turn: seen.queue.turn, exclusive }, portions, rated);

@@ -1,5 +1,5 @@
 import { queueNameOf } from '../engine/start-options.js';
-import { type Workflow, workflowInternals } from '../engine/workflow.js';
+import { workflowInternals } from '../engine/workflow.js';
 import { parseCron } from '../model/cron.js';
 import { checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
@@ -43,8 +43,10 @@ export interface Schedule {
 }
 
 /** A workflow that can be called with the time of a tick and the schedule's context. */
-// biome-ignore lint/suspicious/noExplicitAny: its result is nobody's concern here.
-export type ScheduledWorkflow<Context> = Workflow<[scheduledAt: Date, context: Context], any>;
+export interface ScheduledWorkflow<Context> {
+  (scheduledAt: Date, context: Context): Promise<unknown>;
+  readonly workflowName: string;
+}
 
 /** A context must be given if the workflow cannot do without one. */
 type OptionsFor<Context> = undefined extends Context
@@ -59,12 +61,11 @@ type OptionsFor<Context> = undefined extends Context
 export function schedule<Context>(
   name: string,
   cron: string,
-  workflow: ScheduledWorkflow<Context>,
-  ...[options]: OptionsFor<Context>
-): Schedule;
-export function schedule(name: string, cron: string, workflow: string, options?: ScheduleOptions): Schedule;
-export function schedule(name: string, cron: string, workflow: unknown, options: ScheduleOptions = {}): Schedule {
+  workflow: ScheduledWorkflow<Context> | string,
+  ...[given]: OptionsFor<Context>
+): Schedule {
   const what = whatOf(name);
+  const options: ScheduleOptions = given === undefined ? {} : given;
   checkKnownOptions(what, options, ['timezone', 'context', 'queue', 'catchUp', 'catchUpLimit']);
   const { timezone = 'UTC', context, queue, catchUp = 'skip', catchUpLimit = defaultCatchUpLimit } = options;
   return checkSchedule({

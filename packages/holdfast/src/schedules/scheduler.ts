@@ -124,7 +124,10 @@ export class Scheduler {
       return { record, cron, handledUntil: baseline, dueAt: nextTick(cron, baseline), unsure: false };
     } catch (error) {
       // Stored by another program, or by a version that knows more of cron.
-      this.engine.warnOnce(`Schedule "${record.name}" does not tick: ${describeError(error)}`);
+      this.engine.warnOnce(
+        `cron of ${record.name}`,
+        `Schedule "${record.name}" does not tick: ${describeError(error)}`,
+      );
       return undefined;
     }
   }
@@ -132,6 +135,7 @@ export class Scheduler {
   private canRun({ name, workflowName }: ScheduleRecord): boolean {
     if (this.engine.registry.get(workflowName)) return true;
     this.engine.warnOnce(
+      `workflow of ${name}`,
       `Schedule "${name}" runs the workflow "${workflowName}", which is not registered in this process: its ticks are ` +
         'left to others. Give the workflow to launch() or app.register(), or delete the schedule.',
     );
@@ -217,7 +221,10 @@ export class Scheduler {
   private async explainNothing({ name, queueName }: ScheduleRecord): Promise<void> {
     if (queueName === null) return;
     await this.engine.directory.require(queueName).catch((error) => {
-      this.engine.warnOnce(`Schedule "${name}" is not run as long as its queue is missing. ${describeError(error)}`);
+      this.engine.warnOnce(
+        `queue of ${name}`,
+        `Schedule "${name}" is not run as long as its queue is missing. ${describeError(error)}`,
+      );
     });
   }
 }

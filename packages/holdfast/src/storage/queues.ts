@@ -87,7 +87,5 @@ export interface Queues {
   /** What waits on a queue and cannot be taken by this process, by name and version: for a warning. */
   unclaimable(
     params: Pick<Claim, 'writer' | 'version' | 'runnable'> & { readonly queueName: string },
-  ): Promise<
-    { readonly name: string; readonly version: string | null; readonly workflowId: string; readonly count: number }[]
-  >;
+  ): Promise<{ readonly name: string; readonly version: string | null; readonly workflowId: string }[]>;
 }

@@ -15,7 +15,13 @@ describeBackends('app.schedules', (backend) => {
     const q = queue('q');
     const t = await backend.testApp({ workflows: [report], queues: [q] });
     await t.clock.advance('30s');
-    const options = { timezone: 'Asia/Kolkata', context: { a: [1] }, queue: q, catchUp: 'all', catchUpLimit: 5 } as const;
+    const options = {
+      timezone: 'Asia/Kolkata',
+      context: { a: [1] },
+      queue: q,
+      catchUp: 'all',
+      catchUpLimit: 5,
+    } as const;
     const created = await t.app.schedules.create(schedule('s', '30 * * * *', report, options));
     expect(created).toEqual({
       name: 's',
@@ -113,7 +119,10 @@ describeBackends('app.schedules', (backend) => {
     expect(await update('s', { queue: 'q', timezone: 'UTC' })).toMatchObject({ queueName: 'q', timezone: 'UTC' });
     expect(await update('s', {})).toMatchObject({ queueName: 'q', catchUp: 'all' });
     await t.clock.advance('12h');
-    expect(await t.app.workflows.get('sched-s-2030-01-01T12:00:00.000Z')).toMatchObject({ name: 'report', queueName: 'q' });
+    expect(await t.app.workflows.get('sched-s-2030-01-01T12:00:00.000Z')).toMatchObject({
+      name: 'report',
+      queueName: 'q',
+    });
   });
 
   it('runs no tick of a pause, neither in it nor after it', async () => {
@@ -143,7 +152,10 @@ describeBackends('app.schedules', (backend) => {
   });
 
   it('triggers a run at once, paused or not, with the present time, and leaves the last tick as it is', async () => {
-    const t = await backend.testApp({ workflows: [report], schedules: [schedule('s', '@daily', report, { context: 'c' })] });
+    const t = await backend.testApp({
+      workflows: [report],
+      schedules: [schedule('s', '@daily', report, { context: 'c' })],
+    });
     await t.clock.advance('90s');
     const handle = await t.app.schedules.trigger<[Date, string]>('s');
     expect(handle.id).toMatch(/^sched-s-trigger-[0-9a-f-]{36}$/);
@@ -207,7 +219,9 @@ describeBackends('app.schedules', (backend) => {
     await bank.app.schedules.create(schedule('b', '* * * * *', report));
     expect((await shop.app.schedules.list()).map(({ name }) => name)).toEqual(['s']);
     expect(await failure(bank.app.schedules.pause('s'))).toMatchObject({ code: 'SCHEDULE_NOT_FOUND' });
-    expect(await failure(bank.app.schedules.create(schedule('s', '@daily', report)))).toMatchObject({ code: 'SCHEDULE_EXISTS' });
+    expect(await failure(bank.app.schedules.create(schedule('s', '@daily', report)))).toMatchObject({
+      code: 'SCHEDULE_EXISTS',
+    });
     const taken = [schedule('new', '@daily', report), schedule('s', '@daily', report)];
     expect(await failure(bank.app.schedules.apply(taken))).toMatchObject({ code: 'SCHEDULE_CONFLICT' });
     expect(await bank.app.schedules.get('new')).toBeUndefined();

@@ -62,7 +62,10 @@ describeBackends('schedules', (backend) => {
       await run('hold', () => (at.getUTCMinutes() === 1 ? new Promise<void>(() => {}) : undefined));
     });
     const reports = queue('reports', { concurrency: 1 });
-    const schedules = [schedule('s', '* * * * *', slow, { queue: reports }), schedule('t', '2 * * * *', slow, { queue: 'reports' })];
+    const schedules = [
+      schedule('s', '* * * * *', slow, { queue: reports }),
+      schedule('t', '2 * * * *', slow, { queue: 'reports' }),
+    ];
     const t = await backend.testApp({ workflows: [slow], queues: [reports], schedules });
     await t.clock.advance('2m');
     const runs = await t.app.workflows.list();
@@ -93,7 +96,10 @@ describeBackends('schedules', (backend) => {
     const tick = '2030-01-01T00:01:00.000Z';
     expect(await t.app.workflows.handle(`sched-p-${tick}`).result()).toEqual([tick, { n: 1 }]);
     expect(await t.app.workflows.handle(`sched-c-${tick}`).result()).toBe(2030);
-    const [row] = await tamper(database, `select inputs, workflow_timeout_ms as timeout from workflow_status where name = 'portable'`);
+    const [row] = await tamper(
+      database,
+      `select inputs, workflow_timeout_ms as timeout from workflow_status where name = 'portable'`,
+    );
     expect(row?.inputs).toBe(`{"positionalArgs":["${tick}",{"n":1}]}`);
     expect(Number(row?.timeout)).toBe(3_600_000);
   });
@@ -141,7 +147,11 @@ describeBackends('schedules', (backend) => {
 
   it('are changed at launch by the latest version, and not by an older one that comes back', async () => {
     const { wf } = recorder();
-    const launchAs = (cron: string, version: string) => ({ workflows: [wf], schedules: [schedule('s', cron, wf)], version });
+    const launchAs = (cron: string, version: string) => ({
+      workflows: [wf],
+      schedules: [schedule('s', cron, wf)],
+      version,
+    });
     const first = await backend.testApp(launchAs('1 * * * *', 'old'));
     await first.app.schedules.pause('s');
     await first.clock.advance('1m');

@@ -48,9 +48,9 @@ it('The tour of the README prints what its comments say', async () => {
   expect(code).toBe(0);
 });
 
-it('The example of docs/testing.md prints what its comments say', async () => {
-  const program = (await blocksOf('docs/testing.md')).join('\n');
-  const { code, output } = await runNode(folder, [await compile(folder, 'testing', program)]);
+it.each(['testing', 'queues'])('The example of docs/%s.md prints what its comments say', async (page) => {
+  const program = (await blocksOf(`docs/${page}.md`)).join('\n');
+  const { code, output } = await runNode(folder, [await compile(folder, page, program)]);
   expect(promisedOutput(program).length).toBeGreaterThan(3);
   expect(lines(output)).toEqual(promisedOutput(program));
   expect(code).toBe(0);

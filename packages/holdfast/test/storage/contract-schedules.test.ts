@@ -109,7 +109,9 @@ describeStorage('schedules', (store) => {
     const change = async (changes: Partial<ScheduleSettings>, now: number) =>
       (await schedules.change({ name: 's', appName: 'app', changes, now }))?.activeSince;
     await create('s');
-    expect(await apply({ workflowName: 'w', context: '1', queueName: 'q', catchUp: 'one', catchUpLimit: 1 }, 2000)).toBe(1000);
+    expect(
+      await apply({ workflowName: 'w', context: '1', queueName: 'q', catchUp: 'one', catchUpLimit: 1 }, 2000),
+    ).toBe(1000);
     expect(await apply({ cron: '1 * * * *' }, 3000)).toBe(3000);
     expect(await apply({ cron: '1 * * * *', timezone: 'Europe/Berlin' }, 4000)).toBe(4000);
     expect(await change({ cron: '1 * * * *', timezone: 'Europe/Berlin', context: '2' }, 5000)).toBe(4000);
@@ -176,7 +178,14 @@ describeStorage('schedules', (store) => {
       change({ catchUp: 'all' }),
       change({ catchUpLimit: 3 }),
     ]);
-    const changed = { cron: '5 * * * *', context: '"c"', queueName: 'q', workflowName: 'w', catchUp: 'all', catchUpLimit: 3 };
+    const changed = {
+      cron: '5 * * * *',
+      context: '"c"',
+      queueName: 'q',
+      workflowName: 'w',
+      catchUp: 'all',
+      catchUpLimit: 3,
+    };
     expect(await get('s')).toMatchObject({ ...changed, timezone: 'Europe/Berlin' });
     expect(await change({ timezone: null, queueName: null, catchUp: 'skip' })).toMatchObject({
       timezone: null,
@@ -307,7 +316,13 @@ describeStorage('schedules', (store) => {
     await insert('filling up', ', automatic_backfill, last_fired_at', `, true, '2026-01-01T00:00:00+00:00'`);
     await insert('of a class', ', workflow_class_name', `, 'Reports'`);
     const [backfilled, plain] = await store.storage.schedules.list('app');
-    expect(plain).toMatchObject({ name: 'plain', appName: null, catchUp: 'skip', catchUpLimit: null, activeSince: null });
+    expect(plain).toMatchObject({
+      name: 'plain',
+      appName: null,
+      catchUp: 'skip',
+      catchUpLimit: null,
+      activeSince: null,
+    });
     expect(backfilled).toMatchObject({ name: 'filling up', catchUp: 'all', lastFiredAt: Date.UTC(2026, 0, 1) });
     expect(await names(null)).toEqual(['filling up', 'plain']);
     expect(await store.storage.schedules.remove({ name: 'of a class', appName: null })).toBe(false);

@@ -92,7 +92,6 @@ export class SqlQueues implements Queues {
       name: (row.name as string | null) ?? '',
       version: row.application_version as string | null,
       workflowId: row.workflow_uuid as string,
-      count: Number(row.count),
     }));
   }
 }
@@ -262,10 +261,11 @@ function countStatements(d: Dialect) {
       name: 'queues.unclaimable',
       pinned: true as const,
       text: [
-        `with ${knownNames(d, '$4')} select name, application_version, min(workflow_uuid) as workflow_uuid,`,
-        `count(*) as count from ${workflows} where status = 'ENQUEUED' and queue_name = $1`,
+        `with ${knownNames(d, '$4')}, first_ones as (select name, application_version, workflow_uuid`,
+        `from ${workflows} where status = 'ENQUEUED' and queue_name = $1`,
         `and not coalesce((${claimable(d, { app: '$2', version: '$3', suspects: 'false' })}`,
-        `or ${claimable(d, { app: '$2', version: '$3', suspects: 'true' })}), false)`,
+        `or ${claimable(d, { app: '$2', version: '$3', suspects: 'true' })}), false) limit 1000)`,
+        'select name, application_version, min(workflow_uuid) as workflow_uuid from first_ones',
         'group by name, application_version order by name, application_version limit 20',
       ].join(' '),
     },

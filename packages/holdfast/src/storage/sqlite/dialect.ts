@@ -27,7 +27,8 @@ export const sqliteDialect: Dialect = {
   locksRows: false,
   enqueueSeq: {
     before: '',
-    value: (position) => `(select coalesce(max(enqueue_seq), 0) + 1 from workflow_status) + ${position}`,
+    value: (position) =>
+      `(select coalesce(max(enqueue_seq), 0) + 1 from workflow_status where enqueue_seq is not null) + ${position}`,
   },
   exclusively: (change) => ({ before: 'guard as (select 1 as held)', guard: change }),
   // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.

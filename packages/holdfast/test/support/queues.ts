@@ -1,0 +1,106 @@
+import { context, run, workflow } from '../../src/index.js';
+import { Signals, type TestApp, type TestAppOptions } from '../../src/testing/index.js';
+import type { Backend } from './backends.js';
+import { gate, tamper } from './faults.js';
+
+/**
+ * Workflows that begin when the engine lets them and end when the test lets them. Limits are measured here, by the
+ * bodies themselves, and not by what the database says about them.
+ */
+export class Stage {
+  /** Labels in the order in which their bodies began. */
+  readonly begun: string[] = [];
+  private readonly signals = new Signals();
+  private readonly running = new Map<string, { readonly keys: readonly string[]; readonly end: () => void }>();
+  private readonly counts = new Map<string, number>();
+  private readonly peaks = new Map<string, number>();
+
+  /** Ends with its label as soon as the test says so. `group` is what its limits are counted by, beside all. */
+  readonly wf = workflow('staged', async (label: string, group: string = '') => {
+    const { executorId, workflowId } = context();
+    const hold = gate();
+    this.enter(workflowId, label, ['all', `group ${group}`, `on ${executorId}`, `${group} on ${executorId}`], hold.open);
+    try {
+      await run('work', () => hold.promise);
+    } finally {
+      this.leave(workflowId);
+    }
+    return label;
+  });
+
+  /** How many run now: `all`, `group a`, `on e1`, `a on e1`. */
+  now(key = 'all'): number {
+    return this.counts.get(key) ?? 0;
+  }
+
+  /** The most that ever ran at once. */
+  peak(key = 'all'): number {
+    return this.peaks.get(key) ?? 0;
+  }
+
+  /** Resolves when that many bodies have begun, counted from the beginning. */
+  begins(count: number): Promise<void> {
+    return this.signals.wait('begun', count);
+  }
+
+  /** Lets some of those that run now end, oldest first. */
+  end(count = this.running.size): void {
+    for (const { end } of [...this.running.values()].slice(0, count)) end();
+  }
+
+  /** Lets the one with this ID end. */
+  endOf(workflowId: string): void {
+    this.running.get(workflowId)?.end();
+  }
+
+  /** What ran in a process that crashed does not run any more. */
+  crashed(): void {
+    for (const workflowId of [...this.running.keys()]) this.leave(workflowId);
+  }
+
+  private enter(workflowId: string, label: string, keys: readonly string[], end: () => void): void {
+    this.begun.push(label);
+    this.running.set(workflowId, { keys, end });
+    for (const key of keys) {
+      const count = this.now(key) + 1;
+      this.counts.set(key, count);
+      this.peaks.set(key, Math.max(count, this.peak(key)));
+    }
+    this.signals.emit('begun');
+  }
+
+  private leave(workflowId: string): void {
+    for (const key of this.running.get(workflowId)?.keys ?? []) this.counts.set(key, this.now(key) - 1);
+    this.running.delete(workflowId);
+  }
+}
+
+/** Lets everything end that begins, round by round, until that many have begun; time stands still meanwhile. */
+export async function playOut(stage: Stage, count: number): Promise<void> {
+  for (let round = 0; stage.begun.length < count; round++) {
+    const seen = stage.begun.length;
+    stage.end();
+    await stage.begins(seen + 1);
+  }
+  stage.end();
+}
+
+/** Several apps of one database and one clock, as several processes would be. The first is e0, the next e1, ... */
+export async function launchFleet(backend: Backend, size: number, options: TestAppOptions): Promise<TestApp[]> {
+  const database = options.database ?? (await backend.newDatabase());
+  const apps = [await backend.testApp({ ...options, database, executorId: 'e0' })];
+  const clock = options.clock ?? (apps[0] as TestApp).clock;
+  while (apps.length < size) {
+    apps.push(await backend.testApp({ ...options, database, clock, executorId: `e${apps.length}` }));
+  }
+  return apps;
+}
+
+/** How many rows there are, to show that a call has written nothing. */
+export async function rowCounts(database: string): Promise<Record<string, number>> {
+  const [row] = await tamper(
+    database,
+    'select (select count(*) from workflow_status) as workflows, (select count(*) from queues) as queues',
+  );
+  return { workflows: Number(row?.workflows), queues: Number(row?.queues) };
+}
