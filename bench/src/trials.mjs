@@ -131,7 +131,8 @@ async function runQueueTrial(index, ...[plan, server, workload, system, report])
     await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: 'queue' });
     const { values } = await contestant.ask({ do: 'measure', workload: workload.name, case: index, quick: plan.quick });
     const { label, rows } = workload.cases[index];
-    if (Object.keys(values).length > 0) report(summary(rows, values));
+    const short = rows.map((row) => ({ ...row, label: row.label.slice(label.length + ', '.length) }));
+    if (Object.keys(values).length > 0) report(`${label}: ${summary(short, values)}`);
     return [{ system: system.name, workload: workload.name, caseLabel: label, values }];
   } finally {
     await contestant.stop();

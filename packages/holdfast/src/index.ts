@@ -27,7 +27,7 @@ export {
 } from './model/queues.js';
 export type { WorkflowStatus } from './model/status.js';
 export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';
-export type { QueueChanges, QueueInfo, QueueOperations } from './queues/operations.js';
+export type { LimitInfo, QueueChanges, QueueInfo, QueueOperations } from './queues/operations.js';
 export type { BackfillRange, BackfillTick } from './schedules/backfill.js';
 export type { ScheduleInfo } from './schedules/info.js';
 export type { ScheduleOperations } from './schedules/operations.js';

@@ -14,6 +14,7 @@ import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions } from '../model/options.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
+import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import { checkSchema, openStorage } from '../storage/open.js';
 
 export interface ClientOptions {
@@ -33,6 +34,7 @@ export interface ClientOptions {
 export interface Client {
   readonly workflows: WorkflowOperations;
   readonly queues: QueueOperations;
+  readonly schedules: ScheduleOperations;
   readonly versions: VersionOperations;
   /** Enqueues a workflow by its name; without a queue it runs in any process of the app. */
   start<T = unknown>(name: string, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
@@ -65,6 +67,8 @@ export async function connect(options: ClientOptions): Promise<Client> {
     const writer = { executorId: '', appName: name };
     const common = { storage, clock, logger, writer, version: '' };
     const engine = new Executions({ ...common, codecs: createCodecs({}), registry: new Registry() });
+    // A client that only enqueues needs no connection to hear by.
+    engine.outcomes.onFirstWait = () => void engine.news.start();
     const sync = clockSync(storage, clock, logger);
     sync.start();
     return createClient(engine, () => sync.stop());
@@ -95,6 +99,7 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
   const client: Client = {
     workflows: workflowOperations(engine),
     queues: queueOperations(engine),
+    schedules: scheduleOperations(engine),
     versions: versionOperations(engine),
     start: async (name, options, ...args) => {
       engine.checkOpen();

@@ -186,6 +186,6 @@ function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqu
 }
 
 /** Whoever works on the queue is to look at it now. */
-export function tellOf(engine: Engine, row: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): void {
+function tellOf(engine: Engine, row: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): void {
   engine.news.tell(row.delayUntil === null ? `queue:${row.queueName}` : 'delays');
 }

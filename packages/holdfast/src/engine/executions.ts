@@ -71,6 +71,9 @@ export class Executions implements Engine {
     this.enqueues = new Enqueues(storage, logger);
     this.directory = new QueueDirectory(storage);
     this.news = new News(storage, logger);
+    this.news.listen((topic) => {
+      if (topic === null || topic === 'ended') this.outcomes.lookSoon();
+    });
     this.outcomes = new Outcomes(storage, clock, logger, (id) => this.running.has(id));
     this.turns = new Turns(options.beforeResolve);
   }
@@ -119,7 +122,9 @@ export class Executions implements Engine {
     // A newer execution here means that this outcome was another's to write after all.
     if (execution?.facts.owner !== owner) return false;
     this.drop(execution);
-    return this.outcomes.settle(ending);
+    const heard = this.outcomes.settle(ending);
+    if (!heard && execution.facts.queueName !== null) this.news.tellOthers('ended');
+    return heard;
   }
 
   superseded(workflowId: string, owner: string, by: Superseded): void {

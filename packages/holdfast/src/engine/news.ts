@@ -2,14 +2,16 @@ import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import type { Listening } from '../storage/database.js';
 import type { Storage } from '../storage/storage.js';
+import { outside } from './carrier.js';
 
 /**
  * What happened, for whoever can act on it at once:
  * - `queue:<name>`: work or room on a queue.
  * - `queues`: settings of queues, or which version is the latest. `delays`: a DELAYED workflow has another time.
- * - `schedules`: a schedule was changed. `cancelled`: a workflow was.
+ * - `schedules`: a schedule was changed. `cancelled`: a workflow was. `ended`: one of a queue has, and perhaps someone
+ *   elsewhere waits for it.
  */
-export type Topic = `queue:${string}` | 'queues' | 'delays' | 'schedules' | 'cancelled';
+export type Topic = `queue:${string}` | 'queues' | 'delays' | 'schedules' | 'cancelled' | 'ended';
 
 /** Announcements are sent one at a time and not more often than this: what comes up meanwhile goes with the next. */
 const apartMs = 10;
@@ -60,7 +62,7 @@ export class News {
   tellOthers(topic: Topic): void {
     if (this.stopped) return;
     this.outgoing.add(topic);
-    this.sending ??= this.send().finally(() => {
+    this.sending ??= outside(() => this.send()).finally(() => {
       this.sending = undefined;
     });
   }
@@ -92,6 +94,9 @@ export class News {
 
   private deliver(topic: Topic | null): void {
     if (this.stopped) return;
-    for (const listener of this.listeners) listener(topic);
+    // Whoever brings the news may be code of a workflow, and those who act on it are not part of that.
+    outside(() => {
+      for (const listener of this.listeners) listener(topic);
+    });
   }
 }

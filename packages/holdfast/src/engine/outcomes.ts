@@ -18,6 +18,8 @@ export class Outcomes {
   private dueAt = Number.POSITIVE_INFINITY;
   private pollMs = firstPollMs;
   private closed = false;
+  /** Called once, when something is first waited for that runs elsewhere. */
+  onFirstWait: (() => void) | undefined;
 
   constructor(
     private readonly storage: Storage,
@@ -52,6 +54,11 @@ export class Outcomes {
     if (this.waiters.has(workflowId)) this.poll(firstPollMs);
   }
 
+  /** Something has ended elsewhere. */
+  lookSoon(): void {
+    if (this.waiters.size > 0 && !this.closed) this.lookWithin(0);
+  }
+
   close(): void {
     this.closed = true;
     this.timer?.cancel();
@@ -63,7 +70,10 @@ export class Outcomes {
     const waiters = this.waiters.get(workflowId);
     if (waiters) waiters.add(waiter);
     else this.waiters.set(workflowId, new Set([waiter]));
-    if (!this.runsHere(workflowId)) this.poll(0);
+    if (this.runsHere(workflowId)) return;
+    this.poll(0);
+    this.onFirstWait?.();
+    this.onFirstWait = undefined;
   }
 
   private remove(workflowId: string, waiter: Waiter): void {

@@ -19,7 +19,11 @@ export function versionOperations(engine: Engine): VersionOperations {
     list,
     latest: async () => (await list())[0],
     setLatest: async (name) => {
-      if (await engine.storage.versions.setLatest({ name, appName, now: engine.clock.now() })) return;
+      if (await engine.storage.versions.setLatest({ name, appName, now: engine.clock.now() })) {
+        // Work without a version is now for other processes than before.
+        engine.news.tell('queues');
+        return;
+      }
       const known = (await list()).map((version) => version.name);
       throw new HoldfastError('INVALID_NAME', `No version "${name}" has been launched.${didYouMean(name, known)}`, {
         details: { name, known },

@@ -41,7 +41,7 @@ export interface QueueOptions extends QueueLimits {
  */
 export type ConflictPolicy = (typeof conflictPolicies)[number];
 
-export const conflictPolicies = ['update-if-latest-version', 'always', 'never'] as const;
+const conflictPolicies = ['update-if-latest-version', 'always', 'never'] as const;
 
 /** A queue, defined: nothing is stored until it is given to `launch` or `app.queues.register`. */
 export interface Queue {

@@ -1,3 +1,4 @@
+import { outside } from '../engine/carrier.js';
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import type { Topic } from '../engine/news.js';
@@ -25,6 +26,7 @@ export class Dispatcher {
   private readonly overview: Loop;
   private dueTimer: { readonly at: number; readonly timer: Timer } | undefined;
   private promoting: Promise<void> | undefined;
+  private readonly freedSlots = new Map<string, number>();
   private stopped = false;
 
   constructor(
@@ -66,7 +68,7 @@ export class Dispatcher {
     const name = topic?.startsWith('queue:') ? topic.slice('queue:'.length) : undefined;
     const isKnown = name === internalQueue || (name !== undefined && this.engine.directory.known(name) !== undefined);
     if (name !== undefined && isKnown) this.workerOf(name)?.wake();
-    else if (topic !== 'schedules' && topic !== 'cancelled') this.overview.wake();
+    else if (!concernsOthers(topic)) this.overview.wake();
   }
 
   /**
@@ -77,9 +79,16 @@ export class Dispatcher {
     const settings = this.engine.directory.known(queueName)?.settings;
     if (this.stopped || !settings) return;
     const limits = [settings.limits, ...(settings.partition ? [settings.partition] : [])];
-    const worker = this.workerOf(queueName);
-    if (limits.some(isLimited)) worker?.wake();
+    if (!limits.some(isLimited)) return;
     if (limits.some(spansFleet)) this.engine.news.tellOthers(`queue:${queueName}`);
+    // At the end of this turn of the event loop: what ends with one commit makes room together.
+    if (this.freedSlots.size === 0) outside(() => setImmediate(() => this.refill()));
+    this.freedSlots.set(queueName, (this.freedSlots.get(queueName) ?? 0) + 1);
+  }
+
+  private refill(): void {
+    for (const [queueName, count] of this.freedSlots) if (!this.stopped) this.workerOf(queueName)?.freed(count);
+    this.freedSlots.clear();
   }
 
   private look({ queues, internalWaiting, nextDueAt }: QueueOverview): void {
@@ -131,4 +140,8 @@ export class Dispatcher {
       if (queues.length < promotePage) return;
     }
   }
+}
+
+function concernsOthers(topic: Topic | null): boolean {
+  return topic === 'schedules' || topic === 'cancelled' || topic === 'ended';
 }

@@ -3,7 +3,7 @@ import { Loop } from '../engine/loop.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
 import type { PartitionStanding, QueueRecord, RateWindow } from '../storage/queues.js';
-import type { DequeueParams, Portion, WorkflowRecord } from '../storage/storage.js';
+import type { Dequeued, DequeueParams, Portion, WorkflowRecord } from '../storage/storage.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
 import { warnOfUnclaimable } from './unclaimable.js';
 
@@ -35,6 +35,11 @@ export class QueueWorker {
   /** The partition that was served last: the next one is the first to be served now. */
   private cursor = '';
   private thorough = false;
+  /**
+   * What is certain without looking, as long as the turn is still this one: at most so many are running. Nobody else has
+   * claimed since this process did, and what has ended here is known here.
+   */
+  private sure: { readonly turn: number; running: number } | undefined;
   /** The last look found a limit in the way. */
   private full = false;
   private explainedAt = Number.NEGATIVE_INFINITY;
@@ -50,12 +55,19 @@ export class QueueWorker {
   }
 
   wake(): void {
+    this.sure = undefined;
     this.loop.wake();
   }
 
   /** Also looks for what is usually passed over, and for what nobody here can take. */
   wakeThoroughly(): void {
     this.thorough = true;
+    this.wake();
+  }
+
+  /** So many executions of the queue have ended here. */
+  freed(count: number): void {
+    if (this.sure) this.sure.running -= count;
     this.loop.wake();
   }
 
@@ -122,27 +134,32 @@ export class QueueWorker {
     const n = Math.min(pageSize, room, most(kind));
     this.full = n <= 0;
     if (this.full) return nothing;
-    const claimed = await this.claim(kind, { turn: queue?.turn ?? null, exclusive: false }, [{ partition: null, n }]);
+    const terms = { turn: queue?.turn ?? null, exclusive: false };
+    const { claimed } = await this.claim(kind, terms, [{ partition: null, n }]);
     return { claimed, more: claimed.length === n };
   }
 
   private async takeWithinLimits(known: QueueRecord, kind: Kind): Promise<Page> {
-    const seen = await this.look(known);
+    const { limits } = known.settings;
+    const sure = kind === 'healthy' ? this.sure : undefined;
+    this.sure = undefined;
+    const seen = sure ? fromMemory(known, sure) : await this.look(known);
     if (!seen) return nothing;
-    const { limits } = seen.queue.settings;
+    if (!sameSettings(seen.queue, known)) return again;
     const free = freeInFleet(limits, seen.standing);
     const n = Math.min(pageSize, free, freeHere(limits, this.engine.load.of(this.name)), most(kind));
     this.full = n <= 0;
-    if (this.full) return this.waitForRate(nextStart(limits, seen.standing));
+    if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.standing));
     const { turn } = seen.queue;
-    const claimed = await this.claim(
-      kind,
-      { turn, exclusive: true },
-      [{ partition: null, n }],
-      limits.rateLimit !== null,
-    );
-    if (claimed.length > 0) return { claimed, more: claimed.length === n && n < free };
-    return { claimed, more: await this.lostTurn(turn) };
+    const portions = [{ partition: null, n }];
+    const { claimed, held } = await this.claim(kind, { turn, exclusive: true }, portions, limits.rateLimit !== null);
+    // Full now; but if a rate limit is what fills it, another look finds out when it lets the next one start.
+    const mayGoOn = n < free || limits.rateLimit !== null;
+    if (claimed.length === 0) return { claimed, more: !held };
+    // More is waiting, as far as one can tell: the next claim need not look.
+    const running = seen.standing.running + claimed.filter((record) => record.status === 'PENDING').length;
+    if (claimed.length === n && limits.rateLimit === null) this.sure = { turn: turn + 1, running };
+    return { claimed, more: claimed.length === n && mayGoOn };
   }
 
   private async takeByPartition(known: QueueRecord, kind: Kind): Promise<Page> {
@@ -151,6 +168,7 @@ export class QueueWorker {
     const exclusive = spansFleet(limits) || spansFleet(perPartition);
     const seen = exclusive ? await this.look(known) : { queue: known, standing: idle };
     if (!seen) return nothing;
+    if (!sameSettings(seen.queue, known)) return again;
     const room = freeHere(limits, this.engine.load.of(this.name));
     const slots = Math.min(pageSize, freeInFleet(limits, seen.standing), room, most(kind));
     this.full = slots <= 0;
@@ -160,26 +178,23 @@ export class QueueWorker {
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (portions.length === 0) return this.waitForRate(blockedUntil);
     const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
-    const claimed = await this.claim(kind, { turn: seen.queue.turn, exclusive }, portions, rated);
+    const terms = { turn: seen.queue.turn, exclusive };
+    const { claimed, held } = await this.claim(kind, terms, portions, rated);
     if (claimed.length > 0) {
       if (last !== undefined) this.cursor = last;
-      if (exhausted && claimed.length < slots) this.waitForRate(blockedUntil);
-      return { claimed, more: claimed.length === slots || !exhausted };
+      // With a rate limit another look finds out when it lets the next one of each partition start.
+      return { claimed, more: claimed.length === slots || !exhausted || perPartition.rateLimit !== null };
     }
-    return { claimed, more: exclusive && (await this.lostTurn(seen.queue.turn)) };
+    return { claimed, more: !held };
   }
 
-  /** The queue as it is now. What was known of it may be out of date: then it is decided anew. */
+  /** The queue as it is now, if anything waits on it. What was known of it may be out of date. */
   private async look(known: QueueRecord) {
-    for (let queue = known; ; ) {
-      const { rateLimit } = queue.settings.limits;
-      const rate = this.window(rateLimit);
-      const seen = await this.engine.storage.queues.standing({ name: this.name, rate });
-      if (!seen || seen.queue.paused || !seen.waiting) return undefined;
-      this.engine.directory.put(seen.queue);
-      if (JSON.stringify(seen.queue.settings) === JSON.stringify(queue.settings)) return seen;
-      queue = seen.queue;
-    }
+    const rate = this.window(known.settings.limits.rateLimit);
+    const seen = await this.engine.storage.queues.standing({ name: this.name, rate });
+    if (!seen || seen.queue.paused || !seen.waiting) return undefined;
+    this.engine.directory.put(seen.queue);
+    return seen;
   }
 
   /** Goes round the partitions from behind the one that was served last, until there is enough to share out. */
@@ -229,25 +244,24 @@ export class QueueWorker {
     return rateLimit && { max: rateLimit.max, since: this.engine.clock.now() - rateLimit.perMs };
   }
 
-  private claim(
+  /** `held` is false if someone else has moved the turn on: then it is unknown what waits. */
+  private async claim(
     kind: Kind,
     { turn, exclusive }: Pick<DequeueParams, 'turn' | 'exclusive'>,
     portions: readonly Portion[],
     rateLimited = false,
-  ): Promise<WorkflowRecord[]> {
+  ): Promise<Dequeued> {
     const { claims, storage } = this.engine;
     const limit = portions.reduce((sum, { n }) => sum + n, 0);
     const byPartition = portions.some(({ partition }) => partition !== null);
     const common = { queueName: this.name, portions, turn, exclusive, byPartition, rateLimited };
-    return claims.take(limit, (claim) =>
-      storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' }),
-    );
-  }
-
-  /** Nothing was taken: was there nothing, or has someone else moved the turn on? */
-  private async lostTurn(turn: number): Promise<boolean> {
-    const seen = await this.engine.storage.queues.standing({ name: this.name, rate: null });
-    return seen?.waiting === true && !seen.queue.paused && seen.queue.turn !== turn + 1;
+    let held = true;
+    const claimed = await claims.take(limit, async (claim) => {
+      const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
+      held = dequeued.held;
+      return dequeued.claimed;
+    });
+    return { claimed, held };
   }
 
   private waitForRate(at: number | undefined): Page {
@@ -265,7 +279,16 @@ interface Page {
 }
 
 const nothing: Page = { claimed: [], more: false };
+const again: Page = { claimed: [], more: true };
 const idle = { running: 0, recentStarts: 0, nextStartAt: null };
+
+function fromMemory(queue: QueueRecord, { turn, running }: { readonly turn: number; readonly running: number }) {
+  return { queue: { ...queue, turn }, standing: { ...idle, running } };
+}
+
+function sameSettings(a: QueueRecord, b: QueueRecord): boolean {
+  return a === b || JSON.stringify(a.settings) === JSON.stringify(b.settings);
+}
 
 function most(kind: Kind): number {
   return kind === 'suspect' ? 1 : Number.POSITIVE_INFINITY;

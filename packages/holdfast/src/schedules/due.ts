@@ -7,7 +7,7 @@ import type { CatchUp } from './schedule.js';
  * A tick is run if it is noticed within this time: a restart, or a pause of the process, takes none away. Later than
  * that it was missed, and the schedule says what becomes of it.
  */
-export const lateMs = 10_000;
+const lateMs = 10_000;
 
 export interface Due {
   /** Oldest first. */

@@ -15,7 +15,7 @@ import { checkQueueName, type Queue } from '../model/queues.js';
  */
 export type CatchUp = (typeof catchUps)[number];
 
-export const catchUps = ['skip', 'one', 'all'] as const;
+const catchUps = ['skip', 'one', 'all'] as const;
 
 export interface ScheduleOptions<Context = unknown> {
   /** IANA name of the time zone that the cron expression is in, such as `Europe/Berlin` (default `UTC`). */

@@ -47,14 +47,19 @@ export interface Statement {
   readonly unprepared?: true;
   /** To be planned as batches are: by index probes, whatever the planner thinks of a table that it knows nothing of. */
   readonly pinned?: true;
+  /**
+   * Goes before it in the same transaction, with the same parameters, to wait for locks and hold them. What others had
+   * committed by then is seen by the statement itself, which begins to look only afterwards.
+   */
+  readonly first?: string;
 }
 
 /** A statement over `dialect.rows(columns, first)`, where `first` is the number after the shared parameters. */
 export interface BatchStatement<T extends object> extends Statement {
   readonly columns: Columns<T>;
   /**
-   * A change of one row, over the shared parameters, that must succeed for the batch to do anything. Where a query can
-   * hold a change it is part of the text (`dialect.exclusively`); here it is a statement of the same transaction.
+   * A change of one row, over the shared parameters, that must succeed for the batch to do anything; a row `held` then
+   * says that it did. Where a query can hold a change it is part of the text instead (`dialect.exclusively`).
    */
   readonly guard?: string;
 }
@@ -104,15 +109,14 @@ export interface Dialect {
   readonly forUpdateSkipLocked: string;
   /** Holds what a SELECT reads against change until commit. */
   readonly forShare: string;
+  /** The same against deletion only. */
+  readonly forKeyShare: string;
   /** Whether rows are locked one by one, so that two statements can meet in them. */
   readonly locksRows: boolean;
   /** The order number of the row at this position of what one statement enqueues, and what it needs before it. */
   readonly enqueueSeq: { readonly before: string; value(position: string): string };
-  /**
-   * A query named `guard` that has a row only if the change succeeded, and the change as a statement of its own where
-   * a query cannot hold it.
-   */
-  exclusively(change: string): { readonly before: string; readonly guard?: string };
+  /** A guard that is itself a change of one row, and reports whether it succeeded in a column `held`. */
+  exclusively(change: string): Guard;
   /**
    * The source `per_row`: for each row of a batch, whose parameters begin at `first`, the rows of a SELECT over its
    * columns, at most as many as its column `n` says, locked, passing over those that others hold.
@@ -124,6 +128,16 @@ export interface Dialect {
   ): string;
   /** For RETURNING of an update of workflows `w`: whether it never ran before, given its start before the update. */
   neverRan(startedBefore: string): string;
+}
+
+/** What must hold for a statement to do anything. */
+export interface Guard {
+  /** A query named `guard`, which has a row only if it holds. */
+  readonly before: string;
+  /** The change that it depends on, as a statement of its own where a query cannot hold one. */
+  readonly guard?: string;
+  /** Puts the statement together from the queries before it and the change that they lead to. */
+  wrap(before: string, change: string): string;
 }
 
 /** How many order numbers one statement takes: more than it can enqueue. */

@@ -144,6 +144,12 @@ export interface CancelledWorkflow {
   readonly queueName: string | null;
 }
 
+/** `held`: the turn was the caller's to take work under. If not, it knows nothing of what waits. */
+export interface Dequeued {
+  readonly claimed: WorkflowRecord[];
+  readonly held: boolean;
+}
+
 export interface WorkflowFilter {
   readonly ids?: readonly string[];
   readonly status?: readonly WorkflowStatus[];
@@ -178,7 +184,7 @@ export interface Workflows {
     claim: Claim & { readonly executorIds: readonly string[]; readonly exceptOwners: string },
   ): Promise<WorkflowRecord[]>;
   /** Takes ENQUEUED workflows from a queue, in its order; attempts as above. */
-  dequeue(params: DequeueParams): Promise<WorkflowRecord[]>;
+  dequeue(params: DequeueParams): Promise<Dequeued>;
   /** Returns the IDs of the rows that were new. What is not: the ID or deduplication ID is taken, or no such queue. */
   enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
   /**

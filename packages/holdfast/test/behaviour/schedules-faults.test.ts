@@ -101,7 +101,7 @@ describeBackends('schedules under faults', (backend) => {
       return { list: async () => outdated ?? read() };
     });
     outdated = await read();
-    await tamper(database, `update workflow_schedules set context = '{"json":"new"}'`);
+    await tamper(database, `update workflow_schedules set context = '"new"'`);
     await clock.advance('1m');
     await clock.advance('3s');
     expect(await app.workflows.list()).toEqual([]);

@@ -201,6 +201,7 @@ export async function dequeue(
 ): Promise<WorkflowRecord[]> {
   const { limit, ...rest } = claim;
   const common = { portions: [{ partition: null, n: limit }], byPartition: false, turn: null, exclusive: false };
-  const take = (suspects: boolean) => storage.workflows.dequeue({ ...common, rateLimited: false, suspects, ...rest });
+  const take = async (suspects: boolean) =>
+    (await storage.workflows.dequeue({ ...common, rateLimited: false, suspects, ...rest })).claimed;
   return [...(await take(false)), ...(await take(true))];
 }

@@ -126,13 +126,17 @@ class PostgresDatabase implements Database {
     const name = statement.unprepared ? undefined : statement.name;
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
+      if (statement.first) await client.query('begin');
+      if (statement.first) await client.query({ text: statement.first, values: values as unknown[] });
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
+      if (statement.first) await client.query('commit');
       reached?.('after-reply');
       client.release();
       return result.rows;
     } catch (error) {
-      // A connection that failed under a statement may still get its late reply: it must not serve another one.
-      client.release(classifyPostgres(error) === 'lost');
+      // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction:
+      // it must not serve another one.
+      client.release(statement.first !== undefined || classifyPostgres(error) === 'lost');
       reached?.('failed');
       throw error;
     } finally {

@@ -47,6 +47,7 @@ export function postgresDialect(schema: string): Dialect {
     forUpdate: 'for update',
     forUpdateSkipLocked: 'for update skip locked',
     forShare: 'for share',
+    forKeyShare: 'for key share',
     locksRows: true,
     enqueueSeq: {
       // One number from the sequence for the whole statement: rows are inserted in the order of their IDs, to lock in
@@ -54,7 +55,12 @@ export function postgresDialect(schema: string): Dialect {
       before: `enqueue_turn as materialized (select nextval('${prefix.replaceAll("'", "''")}.holdfast_enqueue_seq') as n)`,
       value: (position) => `(select n from enqueue_turn) * ${enqueueBlock} + ${position}`,
     },
-    exclusively: (change) => ({ before: `guard as (${change} returning 1 as held)` }),
+    exclusively: (change) => ({
+      before: `guard as (${change} returning 1 as held)`,
+      wrap: (before, main) =>
+        `${before}, changed as (${main}) select changed.*, held.held ` +
+        'from (select count(*) > 0 as held from guard) held left join changed on true',
+    }),
     perRow: (columns, first, select) =>
       `${rows('r', columns, first)} cross join lateral ` +
       `(${select((name) => `r.${quoteIdentifier(name)}`)} limit r.n for update skip locked) per_row`,

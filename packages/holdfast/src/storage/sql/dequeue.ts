@@ -1,5 +1,5 @@
-import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import type { DequeueParams, Portion, Runnable, WorkflowRecord } from '../storage.js';
+import type { BatchStatement, Columns, Database, Dialect, Guard } from '../database.js';
+import type { Dequeued, DequeueParams, Portion, Runnable } from '../storage.js';
 import { toWorkflow, workflowColumns } from './rows.js';
 
 /**
@@ -21,11 +21,13 @@ export class Dequeue {
     this.statements = dequeueStatements(database.dialect);
   }
 
-  async claim(params: DequeueParams): Promise<WorkflowRecord[]> {
+  async claim(params: DequeueParams): Promise<Dequeued> {
     const { exclusive, turn, byPartition } = params;
     const hold = turn === null ? 'free' : exclusive ? 'exclusive' : 'shared';
     const statement = this.statements[byPartition ? 'byPartition' : 'whole'][hold];
-    return (await this.database.batch(statement, sharedParams(params), params.portions)).map(toWorkflow);
+    const rows = await this.database.batch(statement, sharedParams(params), params.portions);
+    const claimed = rows.filter((row) => typeof row.workflow_uuid === 'string').map(toWorkflow);
+    return { claimed, held: hold !== 'exclusive' || rows.some((row) => row.held) };
   }
 }
 
@@ -67,7 +69,7 @@ export function claimable(d: Dialect, params: { app: string; version: string; su
 }
 
 /** Rows from before there was an order number come first. */
-export const queueOrder = (d: Dialect): string =>
+const queueOrder = (d: Dialect): string =>
   `priority, enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
 
 const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
@@ -84,12 +86,13 @@ function dequeueStatements(d: Dialect) {
 
 type Hold = 'free' | 'shared' | 'exclusive';
 
-function guardOf(d: Dialect, hold: Hold): { before: string; guard?: string } {
+function guardOf(d: Dialect, hold: Hold): Guard {
   const current = 'name = $7 and turn = cast($10 as bigint) and not paused';
   const queues = d.table('queues');
-  if (hold === 'free') return { before: 'guard as (select 1 as held where cast($10 as bigint) is null)' };
+  const wrap = (before: string, change: string): string => `${before} ${change}`;
+  if (hold === 'free') return { before: 'guard as (select 1 as held where cast($10 as bigint) is null)', wrap };
   if (hold === 'exclusive') return d.exclusively(`update ${queues} set turn = turn + 1 where ${current}`);
-  return { before: `guard as materialized (select 1 as held from ${queues} where ${current} ${d.forShare})` };
+  return { before: `guard as materialized (select 1 as held from ${queues} where ${current} ${d.forShare})`, wrap };
 }
 
 function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchStatement<Portion> {
@@ -113,21 +116,23 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
     name: `workflows.dequeue-${byPartition ? 'partitions-' : ''}${hold}`,
     columns: portionColumns,
     ...(guard.guard && { guard: guard.guard }),
-    text: [
-      `with ${knownNames(d, '$6')}, ${guard.before},`,
-      `picked as materialized (select per_row.id, per_row.started, per_row.most from ${candidates})`,
-      `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
-      'application_version = coalesce(application_version, $4), application_name = coalesce(application_name, $3),',
-      'updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),',
-      'rate_limited = cast($8 as boolean), recovery_attempts = recovery_attempts + 1,',
-      'workflow_deadline_epoch_ms = case when workflow_timeout_ms is null then workflow_deadline_epoch_ms',
-      'when workflow_deadline_epoch_ms < cast($5 as bigint) + workflow_timeout_ms then workflow_deadline_epoch_ms',
-      'else cast($5 as bigint) + workflow_timeout_ms end,',
-      `status = case when ${dead} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
-      `deduplication_id = case when ${dead} then null else deduplication_id end,`,
-      `completed_at = case when ${dead} then cast($5 as bigint) end`,
-      `from picked p where w.workflow_uuid = p.id`,
-      `returning ${workflowColumns}, ${d.neverRan('p.started')} as never_ran`,
-    ].join(' '),
+    text: guard.wrap(
+      `with ${knownNames(d, '$6')}, ${guard.before}, ` +
+        `picked as materialized (select per_row.id, per_row.started, per_row.most from ${candidates})`,
+      [
+        `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
+        'application_version = coalesce(application_version, $4), application_name = coalesce(application_name, $3),',
+        'updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),',
+        'rate_limited = cast($8 as boolean), recovery_attempts = recovery_attempts + 1,',
+        'workflow_deadline_epoch_ms = case when workflow_timeout_ms is null then workflow_deadline_epoch_ms',
+        'when workflow_deadline_epoch_ms < cast($5 as bigint) + workflow_timeout_ms then workflow_deadline_epoch_ms',
+        'else cast($5 as bigint) + workflow_timeout_ms end,',
+        `status = case when ${dead} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
+        `deduplication_id = case when ${dead} then null else deduplication_id end,`,
+        `completed_at = case when ${dead} then cast($5 as bigint) end`,
+        `from picked p where w.workflow_uuid = p.id`,
+        `returning ${workflowColumns}, ${d.neverRan('p.started')} as never_ran`,
+      ].join(' '),
+    ),
   };
 }

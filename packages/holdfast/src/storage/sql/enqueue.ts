@@ -2,6 +2,7 @@ import { internalQueue } from '../../model/queues.js';
 import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
 import type { DebouncedWorkflow, EnqueuedWorkflow } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
+import { partitionKey } from './queues.js';
 
 /**
  * Putting workflows on queues.
@@ -111,42 +112,47 @@ const targets = [
   'parent_workflow_id, detached, enqueue_seq',
 ].join(' ');
 
-const values = [
-  `r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end, r.name, r.inputs,`,
-  'r.serialization, r.version, r."appName", 0, r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user",',
-  'r.roles, r.attributes, r."queueName", r.priority, r."dedupId", r.partition, r."delayUntil", r."scheduleName",',
-  'r."parentWorkflowId", r.detached',
-].join(' ');
+const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
+  [
+    `r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end, r.name, r.inputs,`,
+    'r.serialization, r.version, r."appName", 0, r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user",',
+    'r.roles, r.attributes, r."queueName", r.priority, r."dedupId",',
+    `${partitionKey(d, 'r.partition', 'r."queueName"')}, ${delayUntil}, r."scheduleName", r."parentWorkflowId", r.detached`,
+  ].join(' ');
 
 function enqueueStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
-  const before = d.enqueueSeq.before === '' ? '' : `with ${d.enqueueSeq.before} `;
-  const queueExists =
-    `(r."queueName" = '${internalQueue}' or ` +
-    `exists (select 1 from ${d.table('queues')} q where q.name = r."queueName"))`;
+  const before = d.enqueueSeq.before === '' ? 'with' : `with ${d.enqueueSeq.before},`;
   // A row per execution on SQLite, in the given order: each finds the number of the one before it.
   const seq = d.enqueueSeq.value(d.locksRows ? 'r.position' : '0');
   const batch = (name: string, fence: string): BatchStatement<Positioned> => ({
     name,
     columns,
     text:
-      `${before}insert into ${workflows} (${targets}) select ${values}, ${seq} ` +
-      `from ${d.rows('r', columns, 1)} ${fence} where ${queueExists} ` +
-      'on conflict do nothing returning workflow_uuid',
+      `${before} given as materialized (select * from ${d.rows('g', columns, 1)}), ${heldQueues(d)} ` +
+      `insert into ${workflows} (${targets}) select ${valuesOf(d)}, ${seq} ` +
+      `from given r ${fence} where ${queueExists} on conflict do nothing returning workflow_uuid`,
   });
   return {
     many: batch('workflows.enqueue', ''),
     children: batch('workflows.enqueueChild', d.fence('r."parentWorkflowId"', 'r."parentOwner"')),
-    all: enqueueAll(d, before, queueExists),
+    all: enqueueAll(d, before),
     debounce: debounce(d, before),
   };
 }
+
+/** The queues that the rows of `given` are for, as far as they exist. Held, so that none of them is deleted meanwhile. */
+const heldQueues = (d: Dialect): string =>
+  `held as materialized (select q.name from ${d.table('queues')} q ` +
+  `where q.name in (select g."queueName" from given g) order by q.name ${d.forKeyShare})`;
+
+const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from held))`;
 
 /**
  * All or none: a taken deduplication ID is an error of the whole statement, and so are an ID that belongs to another
  * workflow and a queue that does not exist, for which it inserts nothing. A row that is there already stays as it is.
  */
-function enqueueAll(d: Dialect, before: string, queueExists: string): Statement {
+function enqueueAll(d: Dialect, before: string): Statement {
   const workflows = d.table('workflow_status');
   const taken =
     `exists (select 1 from ${workflows} w join given r on w.workflow_uuid = r."workflowId" ` +
@@ -155,9 +161,8 @@ function enqueueAll(d: Dialect, before: string, queueExists: string): Statement 
     name: 'workflows.enqueueAll',
     pinned: true,
     text: [
-      before === '' ? 'with' : `${before.trimEnd()},`,
-      `given as materialized (select * from ${d.jsonRows('g', columns, '$1')})`,
-      `insert into ${workflows} (${targets}) select ${values}, ${d.enqueueSeq.value('r.position')} from given r`,
+      `${before} given as materialized (select * from ${d.jsonRows('g', columns, '$1')}), ${heldQueues(d)}`,
+      `insert into ${workflows} (${targets}) select ${valuesOf(d)}, ${d.enqueueSeq.value('r.position')} from given r`,
       `where not ${taken} and not exists (select 1 from given r where not ${queueExists})`,
       `order by ${d.lockOrder('r."workflowId"')}`,
       'on conflict (workflow_uuid) do nothing returning workflow_uuid',
@@ -190,9 +195,10 @@ function debounce(d: Dialect, before: string): Statement {
   return {
     name: 'workflows.debounce',
     text: [
-      `${before}insert into ${workflows} as w (${targets}, is_debounced, debounce_deadline_epoch_ms)`,
-      `select ${values.replace('r."delayUntil", r."scheduleName"', `${sooner('r."delayUntil"', ownDeadline)}, r."scheduleName"`)},`,
-      `${d.enqueueSeq.value('0')}, true, ${ownDeadline} from (select ${given.join(', ')}) as r where true`,
+      `${before} given as (select ${given.join(', ')}), ${heldQueues(d)}`,
+      `insert into ${workflows} as w (${targets}, is_debounced, debounce_deadline_epoch_ms)`,
+      `select ${valuesOf(d, sooner('r."delayUntil"', ownDeadline))},`,
+      `${d.enqueueSeq.value('0')}, true, ${ownDeadline} from given r where ${queueExists}`,
       'on conflict (queue_name, deduplication_id) where deduplication_id is not null do update set',
       'inputs = excluded.inputs, serialization = excluded.serialization, updated_at = excluded.updated_at,',
       `debounce_deadline_epoch_ms = ${deadline},`,

@@ -96,8 +96,20 @@ export class SqlQueues implements Queues {
   }
 }
 
-/** Where workflows go that waited on a queue when it got partitions. */
+/** Where workflows go that were on a queue when it got partitions. */
 const noPartition = '(none)';
+
+/**
+ * The key of a workflow on a queue, given the one it has, if any. In a queue with partitions none is without one: nobody
+ * would look for it. It may have been enqueued, or cancelled, when the queue had none; {@link toSettings} says which do.
+ */
+export function partitionKey(d: Dialect, key: string, queueName: string): string {
+  const limits = settingColumns.filter((column) => column.startsWith('partition_') && column !== 'partition_queue');
+  return (
+    `coalesce(${key}, (select '${noPartition}' from ${d.table('queues')} p where p.name = ${queueName} ` +
+    `and (p.partitioned or p.partition_queue or coalesce(${limits.map((column) => `p.${column}`).join(', ')}) is not null)))`
+  );
+}
 
 /** A limit that is none starts counting at the end of time, and finds nothing. */
 const never = Number.MAX_SAFE_INTEGER;
@@ -178,6 +190,10 @@ function toLimits(row: Row, prefix: '' | 'partition_'): LimitSettings {
 
 const queueColumns = `name, application_name, ${settingColumns.join(', ')}, paused, turn, created_at, updated_at`;
 
+/** $13, or strictly later than the last change, so that it can be told from it. */
+const laterThan = (last: string): string =>
+  `case when ${last} >= cast($13 as bigint) then ${last} + 1 else cast($13 as bigint) end`;
+
 function settingsStatements(d: Dialect) {
   const queues = d.table('queues');
   const workflows = d.table('workflow_status');
@@ -193,9 +209,10 @@ function settingsStatements(d: Dialect) {
     register: {
       name: 'queues.register',
       text: [
-        `insert into ${queues} as q (name, ${settingColumns.join(', ')}, created_at, updated_at, application_name)`,
-        `values ($1, ${parameters.join(', ')}, cast($13 as bigint), cast($13 as bigint), $14)`,
-        `on conflict (name) do update set ${assignments.join(', ')}, updated_at = excluded.updated_at,`,
+        `insert into ${queues} as q (name, ${settingColumns.join(', ')}, created_at, updated_at, application_name, turn)`,
+        // A turn that no earlier queue of this name has had, so that a plan for that one is void.
+        `values ($1, ${parameters.join(', ')}, cast($13 as bigint), cast($13 as bigint), $14, cast($13 as bigint))`,
+        `on conflict (name) do update set ${assignments.join(', ')}, updated_at = ${laterThan('q.updated_at')},`,
         'application_name = coalesce(q.application_name, excluded.application_name), turn = q.turn + 1',
         'where (q.application_name is null or q.application_name = excluded.application_name',
         'or excluded.application_name is null)',
@@ -207,8 +224,7 @@ function settingsStatements(d: Dialect) {
       name: 'queues.change',
       text: [
         `update ${queues} set ${settingColumns.map((column, i) => `${column} = $${i + 2}`).join(', ')},`,
-        // Strictly later than the last change, so that it can be told from it.
-        'updated_at = case when updated_at >= cast($13 as bigint) then updated_at + 1 else cast($13 as bigint) end,',
+        `updated_at = ${laterThan('updated_at')},`,
         'paused = $14, turn = turn + 1 where name = $1 and updated_at = $15',
         `returning ${queueColumns}`,
       ].join(' '),
@@ -217,10 +233,13 @@ function settingsStatements(d: Dialect) {
       name: 'queues.giveKeys',
       text:
         `update ${workflows} set queue_partition_key = $2 where queue_name = $1 and queue_partition_key is null ` +
-        `and status in ('ENQUEUED', 'DELAYED')`,
+        // Also what is running: it comes back to the queue if its process dies.
+        `and status in ('ENQUEUED', 'DELAYED', 'PENDING')`,
     },
     remove: {
       name: 'queues.remove',
+      // Waits for those who are enqueueing, who hold the queue too: only then is it known what is on it.
+      ...(d.locksRows && { first: `select 1 from ${queues} where name = $1 for update` }),
       text:
         `delete from ${queues} where name = $1 and not exists (select 1 from ${workflows} ` +
         `where queue_name = $1 and status in ('ENQUEUED', 'PENDING', 'DELAYED')) returning name`,

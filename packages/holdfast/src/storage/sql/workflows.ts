@@ -4,6 +4,7 @@ import type {
   CancelledWorkflow,
   Claim,
   DebouncedWorkflow,
+  Dequeued,
   DequeueParams,
   Ending,
   EnqueuedWorkflow,
@@ -19,6 +20,7 @@ import { claimStatements } from './claims.js';
 import { Dequeue, runnableJson } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
 import { inLockOrder } from './lock-order.js';
+import { partitionKey } from './queues.js';
 import { toCancelled, toEnding, toWorkflow, workflowColumns } from './rows.js';
 
 /** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
@@ -76,7 +78,7 @@ export class SqlWorkflows implements Workflows {
     return (await this.database.query(this.claims.pending, params)).map(toWorkflow);
   }
 
-  dequeue(params: DequeueParams): Promise<WorkflowRecord[]> {
+  dequeue(params: DequeueParams): Promise<Dequeued> {
     return this.dequeues.claim(params);
   }
 
@@ -337,7 +339,8 @@ function treeStatements(d: Dialect) {
         `where not c.detached and c.status = 'CANCELLED' and not exists (select 1 from ${steps} o`,
         `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,
         `update ${workflows} set status = 'ENQUEUED', updated_at = $3, owner_xid = null,`,
-        `queue_name = case when queue_name in (select name from ${d.table('queues')}) then queue_name else $2 end,`,
+        `queue_name = case when queue_name in (select name from ${d.table('queues')} ${d.forKeyShare}) then queue_name else $2 end,`,
+        `queue_partition_key = ${partitionKey(d, 'queue_partition_key', 'queue_name')},`,
         'executor_id = null, recovery_attempts = 0, workflow_deadline_epoch_ms = null, completed_at = null,',
         'error = null, status_reason = null where workflow_uuid in (select id from tree)',
         `and status in (${list(resumableStatuses)}) returning workflow_uuid, queue_name`,

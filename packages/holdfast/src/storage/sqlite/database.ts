@@ -92,7 +92,8 @@ class SqliteDatabase implements Database {
     return this.execute(statement, () =>
       this.transaction(() => {
         if (statement.guard && !this.changes(statement.name, statement.guard, shared)) return [];
-        return rows.flatMap((row) => this.run(statement, [...shared, ...columns.map((column) => row[column])]));
+        const found = rows.flatMap((row) => this.run(statement, [...shared, ...columns.map((column) => row[column])]));
+        return statement.guard ? [...found, { held: true }] : found;
       }),
     );
   }

@@ -24,13 +24,18 @@ export const sqliteDialect: Dialect = {
   forUpdate: '',
   forUpdateSkipLocked: '',
   forShare: '',
+  forKeyShare: '',
   locksRows: false,
   enqueueSeq: {
     before: '',
     value: (position) =>
       `(select coalesce(max(enqueue_seq), 0) + 1 from workflow_status where enqueue_seq is not null) + ${position}`,
   },
-  exclusively: (change) => ({ before: 'guard as (select 1 as held)', guard: change }),
+  exclusively: (change) => ({
+    before: 'guard as (select 1 as held)',
+    guard: change,
+    wrap: (before, main) => `${before} ${main}`,
+  }),
   // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.
   perRow: (columns, first, select) => {
     const parameter = (name: string): string => `$${first + Object.keys(columns).indexOf(name)}`;

@@ -1,0 +1,14 @@
+/** A worker: start as many as you like. SIGTERM lets it finish what it is doing. */
+import { launch } from 'holdfast';
+import { cleanUp, everyNight, thumbnail, thumbnails } from './work.mjs';
+
+const app = await launch({
+  name: 'pictures',
+  database: process.env.PICTURES_DATABASE,
+  version: '1',
+  workflows: [thumbnail, cleanUp],
+  queues: [thumbnails],
+  schedules: [everyNight],
+});
+process.once('SIGTERM', () => app.shutdown({ drain: '10s' }));
+console.log('ready');

@@ -1,0 +1,169 @@
+import { expect, it } from 'vitest';
+import { queue, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { playOut, Stage } from '../support/queues.js';
+
+/** Each limit by itself, in one process. What several of them do together: queue-combined-limits.test.ts. */
+describeBackends('limits of a queue', (backend) => {
+  const numbers = (count: number): [string][] => Array.from({ length: count }, (_, i) => [`${i}`]);
+
+  it('are none unless they are given: everything that waits runs at once', async () => {
+    const stage = new Stage();
+    const q = queue('q');
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: q }).startAll(numbers(450));
+    await t.clock.advance(0);
+    expect(stage.now()).toBe(450);
+  });
+
+  it('concurrency is how many run at once, and each that ends lets the next one begin', async () => {
+    const stage = new Stage();
+    const q = queue('q', { concurrency: 3 });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: 'q' }).startAll(numbers(10));
+    await t.clock.advance(0);
+    expect(stage.begun).toHaveLength(3);
+    stage.end(1);
+    await t.clock.advance(0);
+    expect(stage.begun).toHaveLength(4);
+    await t.clock.advance('5s');
+    expect(stage.begun).toHaveLength(4);
+    await playOut(stage, 10);
+    expect(stage.peak()).toBe(3);
+  });
+
+  it('concurrency counts those that failed, and those that are cancelled, as ended', async () => {
+    const stage = new Stage();
+    const fails = workflow('fails', async () => {
+      stage.begun.push('fails');
+      throw new Error('no');
+    });
+    const q = queue('q', { concurrency: 1 });
+    const t = await backend.testApp({ workflows: [stage.wf, fails], queues: [q] });
+    const first = await stage.wf.with({ queue: q }).start('first');
+    const waiting = await stage.wf.with({ queue: q }).start('waiting');
+    await fails.with({ queue: q }).start();
+    await stage.wf.with({ queue: q }).start('last');
+    await t.clock.advance(0);
+    await waiting.cancel();
+    await first.cancel();
+    await t.clock.advance(0);
+    expect(stage.begun).toEqual(['first', 'fails', 'last']);
+  });
+
+  it('workerConcurrency is how many run at once in this process', async () => {
+    const stage = new Stage();
+    const q = queue('q', { workerConcurrency: 2 });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: q }).startAll(numbers(7));
+    await t.clock.advance('5s');
+    expect(stage.begun).toHaveLength(2);
+    stage.end(1);
+    await t.clock.advance(0);
+    expect(stage.begun).toHaveLength(3);
+    await playOut(stage, 7);
+    expect(stage.peak()).toBe(2);
+  });
+
+  it('rateLimit is how many start in any stretch of its period, to the millisecond', async () => {
+    const starts: number[] = [];
+    const q = queue('q', { rateLimit: { max: 3, per: '1m' } });
+    const wf = workflow('wf', async () => void starts.push(t.clock.now()));
+    const t = await backend.testApp({ workflows: [wf], queues: [q] });
+    const from = t.clock.now();
+    await wf.with({ queue: q }).startAll([[], []]);
+    await t.clock.advance('40s');
+    await wf.with({ queue: q }).startAll([[], [], [], []]);
+    await t.clock.advance('10m');
+    expect(starts.map((at) => at - from)).toEqual([0, 0, 40_000, 60_000, 60_000, 100_000]);
+  });
+
+  it('rateLimit lets the next ones start on time although those before them still run', async () => {
+    const stage = new Stage();
+    const q = queue('q', { rateLimit: { max: 2, per: '100ms' } });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: q }).startAll(numbers(5));
+    await t.clock.advance('99ms');
+    expect(stage.begun).toHaveLength(2);
+    await t.clock.advance('1ms');
+    expect(stage.begun).toHaveLength(4);
+    await t.clock.advance('100ms');
+    expect(stage.now()).toBe(5);
+  });
+
+  it('partition.concurrency is how many run at once of each key', async () => {
+    const stage = new Stage();
+    const q = queue('q', { partition: { concurrency: 2 } });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    for (const partition of ['a', 'b', 'c']) {
+      await stage.wf.with({ queue: q, partition }).startAll(['1', '2', '3', '4', '5'].map((n) => [n, partition]));
+    }
+    await t.clock.advance(0);
+    expect(['a', 'b', 'c'].map((key) => stage.now(`group ${key}`))).toEqual([2, 2, 2]);
+    stage.end(1);
+    await t.clock.advance(0);
+    expect(['a', 'b', 'c'].map((key) => stage.now(`group ${key}`))).toEqual([2, 2, 2]);
+    expect(stage.begun).toHaveLength(7);
+    await playOut(stage, 15);
+    expect(['a', 'b', 'c'].map((key) => stage.peak(`group ${key}`))).toEqual([2, 2, 2]);
+  });
+
+  it('partition.workerConcurrency is how many run at once of each key in this process', async () => {
+    const stage = new Stage();
+    const q = queue('q', { partition: { workerConcurrency: 1 } });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    for (const partition of ['a', 'b']) {
+      await stage.wf.with({ queue: q, partition }).startAll(['1', '2', '3'].map((n) => [n, partition]));
+    }
+    await t.clock.advance('5s');
+    expect([stage.now('group a'), stage.now('group b')]).toEqual([1, 1]);
+    await playOut(stage, 6);
+    expect([stage.peak('group a'), stage.peak('group b')]).toEqual([1, 1]);
+  });
+
+  it('partition.rateLimit is how many start of each key, whatever the others do', async () => {
+    const starts: Record<string, number[]> = { a: [], b: [] };
+    const q = queue('q', { partition: { rateLimit: { max: 1, per: '10s' } } });
+    const wf = workflow('wf', async (key: string) => void starts[key]?.push(t.clock.now() - from));
+    const t = await backend.testApp({ workflows: [wf], queues: [q] });
+    const from = t.clock.now();
+    await wf.with({ queue: q, partition: 'a' }).startAll([['a'], ['a'], ['a']]);
+    await t.clock.advance('4s');
+    await wf.with({ queue: q, partition: 'b' }).startAll([['b'], ['b']]);
+    await t.clock.advance('1m');
+    expect(starts).toEqual({ a: [0, 10_000, 20_000], b: [4_000, 14_000] });
+  });
+
+  it('partition.rateLimit lets the next one of a key start on time although the one before it still runs', async () => {
+    const stage = new Stage();
+    const q = queue('q', { partition: { rateLimit: { max: 1, per: '100ms' } } });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: q, partition: 'a' }).startAll(numbers(3));
+    await t.clock.advance('100ms');
+    expect(stage.begun).toHaveLength(2);
+    await t.clock.advance('100ms');
+    expect(stage.now()).toBe(3);
+  });
+
+  it('partition {} limits nothing, and everything that waits runs at once', async () => {
+    const stage = new Stage();
+    const q = queue('q', { partition: {} });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: q }).startAll(numbers(300), (_, i) => ({ partition: `${i % 250}` }));
+    await t.clock.advance(0);
+    expect(stage.now()).toBe(300);
+  });
+
+  it('of more partitions than one look takes in are all kept, and none is forgotten', async () => {
+    const stage = new Stage();
+    const q = queue('q', { partition: { concurrency: 1 } });
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+    await stage.wf.with({ queue: q }).startAll(numbers(900), (_, i) => ({ partition: `key ${i % 450}` }));
+    await t.clock.advance(0);
+    expect(stage.now()).toBe(450);
+    stage.end();
+    await t.clock.advance(0);
+    expect(stage.begun).toHaveLength(900);
+    expect(stage.peak()).toBe(450);
+  });
+});

@@ -1,0 +1,131 @@
+import { expect, it } from 'vitest';
+import { type QueueOptions, queue, workflow } from '../../src/index.js';
+import type { TestApp } from '../../src/testing/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { gate, overTime, tamper } from '../support/faults.js';
+import { type Fault, openWire, type Wire } from './wire.js';
+
+/** Each form of the claim, and the settings of a queue that lead to it. */
+const forms: Record<string, QueueOptions> = {
+  'workflows.dequeue-shared': { workerConcurrency: 2 },
+  'workflows.dequeue-exclusive': { concurrency: 2, workerConcurrency: 2 },
+  'workflows.dequeue-partitions-shared': { workerConcurrency: 2, partition: { workerConcurrency: 1 } },
+  'workflows.dequeue-partitions-exclusive': { concurrency: 2, partition: { concurrency: 1, workerConcurrency: 1 } },
+};
+const kinds = ['cut-before', 'cut-after'] as const;
+const cases = Object.entries(forms).flatMap(([statement, options]) =>
+  kinds.flatMap((kind) => [1, 2].map((nth) => ({ statement, options, kind, nth }))),
+);
+
+describeBackends('a connection that breaks under a claim from a queue', suite, ['postgres']);
+
+function suite(backend: Backend): void {
+  it.each(cases)('strands nothing and exceeds no limit: $statement number $nth, $kind', async (given) => {
+    const { statement, options, kind, nth } = given;
+    const rig = await launchRig(backend, options);
+    const happened = rig.wire.inject({ statement, kind, nth });
+    const handles = await rig.enqueue(8);
+    await rig.t.clock.advance(0);
+    // What may run, now or once the claim is made again, comes to its middle: that is when too much of it would show.
+    for (let second = 0; second < 5; second++) {
+      await rig.t.clock.advance('1s');
+      expect(rig.running()).toBeLessThanOrEqual(2);
+    }
+    rig.letGo();
+    await overTime(rig.t.clock, Promise.all(handles.map((handle) => handle.result())));
+    await happened;
+    expect(rig.started).toHaveLength(8);
+    expect(rig.peak()).toBe(2);
+    expect(await rig.rows()).toEqual([{ status: 'SUCCESS', attempts: 1, n: 8 }]);
+  });
+
+  it('counts what a lost claim has taken before it takes more', async () => {
+    const rig = await launchRig(backend, { workerConcurrency: 2 });
+    const happened = rig.wire.inject({ statement: 'workflows.dequeue-shared', kind: 'cut-after' });
+    await rig.enqueue(6);
+    await happened;
+    expect(rig.started).toEqual([]);
+    await rig.t.clock.advance('5s');
+    expect(rig.started).toHaveLength(2);
+    expect(await rig.rows()).toEqual([
+      { status: 'ENQUEUED', attempts: 0, n: 4 },
+      { status: 'PENDING', attempts: 1, n: 2 },
+    ]);
+  });
+
+  it.each<QueueOptions>([{ concurrency: 2 }, { concurrency: 2, partition: {} }])(
+    'frees a slot once when the answer to an outcome comes late, after the slot was seen to be free (%o)',
+    async (options) => {
+      const rig = await launchRig(backend, options);
+      await rig.enqueue(4);
+      await rig.t.clock.advance(0);
+      expect(rig.running()).toBe(2);
+      const late = gate();
+      const answered = rig.holdAnswer({ statement: 'workflows.finish', kind: 'cut-after' }, late.promise);
+      rig.letGo(1);
+      await expect.poll(() => rig.rows()).toContainEqual({ status: 'SUCCESS', attempts: 1, n: 1 });
+      // Somebody looks, finds the slot free, and fills it.
+      await rig.enqueue(4);
+      await expect.poll(() => rig.running()).toBe(2);
+      late.open();
+      await answered;
+      await rig.t.clock.advance(0);
+      expect(await rig.rows()).toContainEqual({ status: 'PENDING', attempts: 1, n: 2 });
+      expect(rig.running()).toBe(2);
+    },
+  );
+}
+
+interface Rig {
+  readonly t: TestApp;
+  readonly wire: Wire;
+  readonly started: readonly string[];
+  enqueue(n: number): Promise<readonly { result(): Promise<unknown> }[]>;
+  /** Bodies that have begun and not ended. */
+  running(): number;
+  peak(): number;
+  /** Lets so many go to their end; without a number all of them, now and later. */
+  letGo(n?: number): void;
+  /** Like a fault of the wire, with the answer held back until then. */
+  holdAnswer(fault: Fault, until: Promise<void>): Promise<void>;
+  rows(): Promise<Record<string, unknown>[]>;
+}
+
+async function launchRig(backend: Backend, options: QueueOptions): Promise<Rig> {
+  const database = await backend.newDatabase();
+  const wire = await openWire(database);
+  const [started, waiting]: [string[], (() => void)[]] = [[], []];
+  let [running, peak, open] = [0, 0, false];
+  const work = workflow('work', async (name: string) => {
+    started.push(name);
+    running++;
+    peak = Math.max(peak, running);
+    if (!open) await new Promise<void>((resolve) => waiting.push(resolve));
+    running--;
+  });
+  const jobs = queue('jobs', options);
+  const t = await backend.testApp({ database: wire.url, workflows: [work], queues: [jobs] });
+  let enqueued = 0;
+  return {
+    t,
+    wire,
+    started,
+    enqueue: (n) => {
+      const names = Array.from({ length: n }, () => [`job ${enqueued++}`] as [string]);
+      const partition = (_: unknown, i: number) => (options.partition ? { partition: `p${i % 4}` } : {});
+      return work.with({ queue: jobs }).startAll(names, partition);
+    },
+    running: () => running,
+    peak: () => peak,
+    letGo: (n) => {
+      open = n === undefined;
+      for (const resolve of waiting.splice(0, n ?? waiting.length)) resolve();
+    },
+    holdAnswer: (fault, until) => wire.inject({ ...fault, meanwhile: () => until }),
+    rows: () =>
+      tamper(
+        database,
+        'select status, recovery_attempts::int as attempts, count(*)::int as n from workflow_status group by 1, 2 order by 1',
+      ),
+  };
+}

@@ -1,0 +1,160 @@
+import { expect, it } from 'vitest';
+import type { EnqueuedWorkflow } from '../../src/storage/storage.js';
+import { describeStorage, finished, type Store } from './contract-support.js';
+import { enqueued, register, settings, take, withQueue } from './queue-support.js';
+
+const writer = { executorId: 'claimer', appName: 'app' };
+const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
+
+/** Starts these at this instant, as starts that count for a rate limit. */
+async function startAt(store: Store, now: number, rows: readonly EnqueuedWorkflow[], rateLimited = true) {
+  await store.storage.workflows.enqueueMany(rows);
+  const keys = [...new Set(rows.map((row) => row.partition))];
+  const portions = keys.map((partition) => ({ partition, n: rows.length }));
+  const taken = await take(store.storage, 0, { portions, now, rateLimited, owner: 'claim' });
+  expect(taken).toHaveLength(rows.length);
+}
+
+describeStorage('what counts against the limits of a queue', (store) => {
+  withQueue(store);
+  const standing = async (rate: { max: number; since: number } | null = null) =>
+    (await store.storage.queues.standing({ name: 'q', rate }))?.standing;
+
+  it('is what runs, not what waits, is delayed, has ended or is on another queue', async () => {
+    await register(store.storage, 'other');
+    await startAt(store, 5000, [enqueued('a'), enqueued('b'), enqueued('ended')]);
+    await startAt(store, 5000, [enqueued('version', { version: 'v1' })], false);
+    await store.storage.workflows.finishMany([finished('ended', { owner: 'claim' })]);
+    await store.storage.workflows.enqueueMany([
+      enqueued('waits'),
+      enqueued('delayed', { delayUntil: 9000 }),
+      enqueued('elsewhere', { queueName: 'other' }),
+    ]);
+    await take(store.storage, 1, { queueName: 'other' });
+    expect(await standing()).toEqual({ running: 3, recentStarts: 0, nextStartAt: null });
+  });
+
+  it('is not what another version waits for, but what it runs', async () => {
+    const old = { version: 'v0' };
+    await store.storage.workflows.enqueueMany([enqueued('a', old), enqueued('b', old)]);
+    await take(store.storage, 1, { version: 'v0' });
+    expect(await standing()).toMatchObject({ running: 1 });
+  });
+
+  it('comes with the queue as it is in the same snapshot, and whether anything waits', async () => {
+    const seen = () => store.storage.queues.standing({ name: 'q', rate: null });
+    expect(await seen()).toMatchObject({ waiting: false, queue: { name: 'q', paused: false } });
+    await store.storage.workflows.enqueueMany([enqueued('a')]);
+    const before = await seen();
+    expect(before).toMatchObject({ waiting: true });
+    await take(store.storage, 1, { turn: before?.queue.turn as number, exclusive: true });
+    const after = await seen();
+    expect(after).toMatchObject({ waiting: false, standing: { running: 1 } });
+    expect(after?.queue.turn).not.toBe(before?.queue.turn);
+    expect(await store.storage.queues.standing({ name: 'nowhere', rate: null })).toBeUndefined();
+  });
+
+  it('is every marked start after the beginning of the period, and the one that must pass for the next', async () => {
+    await startAt(store, 1000, [enqueued('a'), enqueued('b')]);
+    await startAt(store, 2000, [enqueued('c')]);
+    await startAt(store, 2500, [enqueued('unmarked')], false);
+    await startAt(store, 3000, [enqueued('d')]);
+    await store.storage.workflows.finishMany([finished('c', { owner: 'claim' })]);
+    // Of three allowed, d, c and one of those at 1000 fill the limit: the next can start when the last of them passes.
+    expect(await standing({ max: 3, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 1000 });
+    expect(await standing({ max: 2, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 2000 });
+    expect(await standing({ max: 1, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 3000 });
+    expect(await standing({ max: 3, since: 1000 })).toMatchObject({ recentStarts: 2, nextStartAt: null });
+    expect(await standing({ max: 9, since: 0 })).toMatchObject({ recentStarts: 4, nextStartAt: null });
+    expect(await standing({ max: 1, since: 3000 })).toMatchObject({ recentStarts: 0, nextStartAt: null });
+  });
+
+  it('is still the start of what was recovered or released since', async () => {
+    await startAt(store, 1000, [enqueued('a')]);
+    await store.storage.workflows.release({ owned: [{ workflowId: 'a', owner: 'claim' }], queueName: 'q', now: 1100 });
+    expect(await standing({ max: 1, since: 500 })).toEqual({ running: 0, recentStarts: 1, nextStartAt: 1000 });
+  });
+});
+
+describeStorage('what counts against the limits of partitions', (store) => {
+  withQueue(store);
+  const look = (more: Partial<Parameters<typeof store.storage.queues.partitions>[0]> = {}) =>
+    store.storage.queues.partitions({
+      ...{ writer, version: 'v1', runnable, queueName: 'q', after: '', limit: 200, waitingUpTo: 10 },
+      ...{ rate: null, suspects: false, ...more },
+    });
+  const enqueue = (rows: readonly [string, string, Partial<EnqueuedWorkflow>?][]) =>
+    store.storage.workflows.enqueueMany(
+      rows.map(([id, partition, more]) => enqueued(id, { partition, ...(more ?? {}) })),
+    );
+  const keysAfter = async (after: string, limit = 200) => (await look({ after, limit })).map((each) => each.partition);
+
+  it('is each partition’s own, for those in which something waits', async () => {
+    await startAt(store, 1000, [
+      enqueued('a1', { partition: 'a' }),
+      enqueued('a2', { partition: 'a' }),
+      enqueued('b1', { partition: 'b' }),
+      enqueued('gone', { partition: 'idle' }),
+    ]);
+    await enqueue([
+      ['a3', 'a'],
+      ['b2', 'b'],
+      ['b3', 'b'],
+      ['c1', 'c'],
+    ]);
+    const rate = { max: 1, since: 500 };
+    expect(await look({ rate })).toEqual([
+      { partition: 'a', waiting: 1, running: 2, recentStarts: 2, nextStartAt: 1000 },
+      { partition: 'b', waiting: 2, running: 1, recentStarts: 1, nextStartAt: 1000 },
+      { partition: 'c', waiting: 1, running: 0, recentStarts: 0, nextStartAt: null },
+    ]);
+  });
+
+  it('counts what waits up to what was asked for, and only what the caller can take', async () => {
+    await enqueue([
+      ...Array.from({ length: 8 }, (_, i): [string, string] => [`w${i}`, 'many']),
+      ['x', 'others', { version: 'v0' }],
+      ['y', 'others', { name: 'unknown' }],
+      ['z', 'others'],
+    ]);
+    expect(await look({ waitingUpTo: 5 })).toMatchObject([
+      { partition: 'many', waiting: 5 },
+      { partition: 'others', waiting: 1 },
+    ]);
+    await store.sql(`update ${store.table('workflow_status')} set recovery_attempts = 60 where workflow_uuid = 'w0'`);
+    expect(await look()).toMatchObject([{ waiting: 7 }, { waiting: 1 }]);
+    expect(await look({ suspects: true })).toMatchObject([{ waiting: 1 }, { waiting: 0 }]);
+  });
+
+  it('comes in the order of the keys, from behind the one that is given, as many as asked for', async () => {
+    await enqueue(['m', 'b', 'Z', 'é', '10', '9'].map((key): [string, string] => [`w ${key}`, key]));
+    const all = await keysAfter('');
+    expect(new Set(all)).toEqual(new Set(['m', 'b', 'Z', 'é', '10', '9']));
+    expect(await keysAfter('', 2)).toEqual(all.slice(0, 2));
+    expect(await keysAfter(all[1] as string, 3)).toEqual(all.slice(2, 5));
+    expect(await keysAfter(all[5] as string)).toEqual([]);
+  });
+
+  it('goes round 600 partitions page by page and meets each once', async () => {
+    const keys = Array.from({ length: 600 }, (_, i) => `tenant ${(i * 7919) % 600}`);
+    await store.storage.workflows.enqueueAll(keys.map((partition, i) => enqueued(`w${i}`, { partition })));
+    const met: string[] = [];
+    for (let after = ''; ; ) {
+      const page = await keysAfter(after, 200);
+      met.push(...page);
+      if (page.length < 200) break;
+      after = page.at(-1) as string;
+    }
+    expect(met).toHaveLength(600);
+    expect(new Set(met)).toEqual(new Set(keys));
+    // In one order, whatever page they come on.
+    expect(await keysAfter('', 1000)).toEqual(met);
+  });
+
+  it('has nothing to say of a queue where nothing waits in a partition', async () => {
+    await store.storage.workflows.enqueueMany([enqueued('keyless'), enqueued('d', { partition: 'p', delayUntil: 9 })]);
+    expect(await look()).toEqual([]);
+    await register(store.storage, 'q', settings({}, {}));
+    expect(await keysAfter('')).toEqual(['(none)']);
+  });
+});

@@ -1,0 +1,191 @@
+import { expect, it } from 'vitest';
+import { SeededRandom } from '../../src/model/ids.js';
+import type { Storage } from '../../src/storage/storage.js';
+import { report } from '../faults/child-process.js';
+import { describeStorage, finished, type Store } from './contract-support.js';
+import { enqueued, queueNamed, register, settings, take, withQueue } from './queue-support.js';
+
+const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
+
+/**
+ * Many claimers at once, from three processes as far as the database can tell. Every reading of what runs is a snapshot
+ * of the database: if a limit is exceeded for a moment, one of the thousands of readings is likely to see it.
+ */
+describeStorage('limits of a fleet', (store) => {
+  withQueue(store);
+
+  it.each([2, 10])('hold for %i claimers at once', async (count) => {
+    await register(store.storage, 'q', settings({ concurrency: 5 }));
+    const race = await newRace(store, 600);
+    await Promise.all(Array.from({ length: count }, (_, i) => race.claimer(i)));
+    race.check(`concurrency 5, ${count} claimers`);
+    expect(race.peak).toBeLessThanOrEqual(5);
+    expect(race.claimed).toHaveLength(600);
+    expect(new Set(race.claimed).size).toBe(600);
+  });
+
+  it('hold in each partition, together with that of the queue', async () => {
+    await register(store.storage, 'q', settings({ concurrency: 6 }, { concurrency: 2 }));
+    const race = await newRace(store, 500, 4);
+    await Promise.all(Array.from({ length: 6 }, (_, i) => race.claimer(i)));
+    race.check('concurrency 6, per partition 2, 6 claimers');
+    expect(race.peak).toBeLessThanOrEqual(6);
+    expect(race.partitionPeak).toBeLessThanOrEqual(2);
+    expect(new Set(race.claimed).size).toBe(500);
+  });
+
+  it('hold while they are changed: a claim planned under other settings takes nothing', async () => {
+    await register(store.storage, 'q', settings({ concurrency: 6 }));
+    const race = await newRace(store, 500);
+    let done = false;
+    const claimers = Promise.all(Array.from({ length: 6 }, (_, i) => race.claimer(i))).then(() => {
+      done = true;
+    });
+    let edits = 0;
+    const other = await store.another();
+    for (let round = 0; !done; round++) {
+      const queue = await queueNamed(other);
+      const limit = settings({ concurrency: 1 + (round % 6) });
+      if (await other.queues.change({ queue, settings: limit, paused: false, now: round })) edits++;
+      // What runs may be more than a limit that was just lowered, but nothing may be added to it.
+      await race.read(other);
+    }
+    await claimers;
+    race.check(`concurrency 1 to 6, ${edits} edits`);
+    expect(edits).toBeGreaterThan(0);
+    expect(race.peak).toBeLessThanOrEqual(6);
+    expect(race.bold).toEqual([]);
+  });
+
+  it('a pause holds from the moment it resolves, whoever is taking work', async () => {
+    for (let round = 0; round < 20; round++) await pauseUnderClaims(store, round);
+  });
+
+  it('a queue that is removed leaves nothing behind on it, whoever is enqueueing', async () => {
+    const other = await store.another();
+    const seen = { removed: 0, kept: 0 };
+    for (let round = 0; round < 60; round++) {
+      await register(store.storage, 'q');
+      const enqueue = () => store.storage.workflows.enqueueMany([enqueued(`w${round}`)]);
+      const remove = () => other.queues.remove('q');
+      const [first, second] = round % 2 ? [enqueue(), remove()] : [remove(), enqueue()];
+      await Promise.all([first, second]);
+      const [row] = await store.storage.workflows.get([`w${round}`]);
+      const queue = await queueNamed(store.storage);
+      expect(row === undefined || queue !== undefined).toBe(true);
+      seen[queue ? 'kept' : 'removed']++;
+      if (row) await store.storage.workflows.cancel({ workflowIds: [row.workflowId], reason: null, now: 1 });
+    }
+    expect(seen.removed).toBeGreaterThan(0);
+  });
+});
+
+async function pauseUnderClaims(store: Store, round: number): Promise<void> {
+  await store.sql(`delete from ${store.table('workflow_status')}`);
+  await store.sql(`delete from ${store.table('queues')}`);
+  await register(store.storage, 'q');
+  await store.storage.workflows.enqueueAll(Array.from({ length: 100 }, (_, i) => enqueued(`${round}-${i}`)));
+  const storages = [store.storage, await sibling(store)];
+  const { turn } = await queueNamed(store.storage);
+  const claims = Array.from({ length: 30 }, (_, i) => take(storages[i % 2] as Storage, 1, { turn }));
+  // In the middle of them, and every time somewhere else.
+  for (let i = 0; i < round; i++) await claims[i];
+  const queue = await queueNamed(store.storage);
+  await storages[round % 2]?.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
+  const running = () =>
+    store.sql(`select count(*) as n from ${store.table('workflow_status')} where status = 'PENDING'`);
+  const before = await running();
+  await Promise.all(claims);
+  expect(await running()).toEqual(before);
+}
+
+const siblings = new WeakMap<Store, Storage>();
+
+async function sibling(store: Store): Promise<Storage> {
+  const known = siblings.get(store) ?? (await store.another());
+  siblings.set(store, known);
+  return known;
+}
+
+/** Claimers that plan as a queue worker does, and end what they have claimed after a while. */
+class Race {
+  peak = 0;
+  partitionPeak = 0;
+  readonly claimed: string[] = [];
+  /** Claims that brought what runs above the limit that they were planned by. */
+  readonly bold: string[] = [];
+  private readings = 0;
+  private lost = 0;
+  private readonly random = new SeededRandom(`queue limits ${seed}`);
+
+  constructor(
+    private readonly storages: readonly Storage[],
+    private readonly total: number,
+  ) {}
+
+  async claimer(i: number): Promise<void> {
+    const storage = this.storages[i % this.storages.length] as Storage;
+    const held: string[] = [];
+    const owner = `claimer ${i}`;
+    while (this.claimed.length < this.total || held.length > 0) {
+      const taken = await this.claim(storage, owner);
+      held.push(...taken);
+      this.claimed.push(...taken);
+      const some = Math.floor(this.random.number() * 4);
+      const ending = held.splice(0, this.claimed.length < this.total ? some : held.length);
+      await storage.workflows.finishMany(ending.map((id) => finished(id, { owner })));
+    }
+  }
+
+  /** A snapshot of what runs. */
+  async read(storage: Storage) {
+    const seen = await storage.queues.standing({ name: 'q', rate: null });
+    if (!seen) throw new Error('The queue is gone.');
+    this.readings++;
+    this.peak = Math.max(this.peak, seen.standing.running);
+    return seen;
+  }
+
+  check(what: string): void {
+    report(
+      `${what}: ${this.claimed.length} claimed, ${this.readings} readings, ${this.lost} lost turns, peak ${this.peak}`,
+    );
+    expect(this.lost).toBeGreaterThan(0);
+  }
+
+  private async claim(storage: Storage, owner: string): Promise<string[]> {
+    const { queue, standing, waiting } = await this.read(storage);
+    const { limits, partition } = queue.settings;
+    const free = (limits.concurrency ?? 0) - standing.running;
+    if (free <= 0 || !waiting) return [];
+    const common = { turn: queue.turn, exclusive: true, owner };
+    const portions = partition ? await this.portions(storage, free, partition.concurrency ?? 0) : undefined;
+    if (portions?.length === 0) return [];
+    const taken = await take(storage, free, { ...common, ...(portions && { portions }) });
+    if (taken.length > free) this.bold.push(`${owner} took ${taken.length} of ${free}`);
+    if (taken.length === 0) this.lost++;
+    return taken.map((row) => row.workflowId);
+  }
+
+  private async portions(storage: Storage, free: number, most: number) {
+    const found = await storage.queues.partitions({
+      ...{ writer: { executorId: 'claimer', appName: 'app' }, version: 'v1', queueName: 'q', after: '', limit: 10 },
+      ...{ runnable: [{ name: 'greet', maxRecoveryAttempts: 100 }], waitingUpTo: free, rate: null, suspects: false },
+    });
+    this.partitionPeak = Math.max(this.partitionPeak, ...found.map((each) => each.running));
+    let left = free;
+    return found.flatMap(({ partition, running }) => {
+      const n = Math.min(left, most - running);
+      left -= Math.max(0, n);
+      return n > 0 ? [{ partition, n }] : [];
+    });
+  }
+}
+
+async function newRace(store: Store, total: number, partitions?: number): Promise<Race> {
+  const rows = Array.from({ length: total }, (_, i) =>
+    enqueued(`w${i}`, partitions ? { partition: `p${i % partitions}` } : {}),
+  );
+  await store.storage.workflows.enqueueAll(rows);
+  return new Race([store.storage, await store.another(), await store.another()], total);
+}

@@ -1,0 +1,138 @@
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import type { Database } from '../../src/storage/database.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { SqlQueues } from '../../src/storage/sql/queues.js';
+import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
+import { describeStorage, idsOf, newStep, type Store, statuses } from './contract-support.js';
+import { enqueued, queueNamed, register, settings, take, transaction, waiting, withQueue } from './queue-support.js';
+
+/**
+ * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement under
+ * test waits for it, and commits then. SQLite has one writer at a time and none of these.
+ */
+describeStorage('two transactions at once on a queue', suite, ['postgres']);
+
+function suite(store: Store): void {
+  withQueue(store);
+  const [workflows, queues] = [store.table('workflow_status'), store.table('queues')];
+  const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
+  const turn = async () => (await queueNamed(store.storage)).turn;
+
+  it.each([
+    ['a claim by another', `update ${queues} set turn = turn + 1`, true],
+    ['an edit', `update ${queues} set turn = turn + 1, concurrency = 1`, true],
+    ['an edit', `update ${queues} set turn = turn + 1, concurrency = 1`, false],
+    ['a pause', `update ${queues} set turn = turn + 1, paused = true`, false],
+    ['a deletion', `delete from ${queues}`, true],
+    ['a deletion', `delete from ${queues}`, false],
+  ])('a claim that waits for %s takes nothing (%s, exclusive: %s)', async (_, change, exclusive) => {
+    await enqueue('a');
+    const known = await turn();
+    const other = await transaction(store);
+    await other.query(change);
+    const claimed = take(store.storage, 1, { turn: known, exclusive });
+    await waiting(store, 'with known as');
+    await other.query('commit');
+    expect(await claimed).toEqual([]);
+    expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
+  });
+
+  it('a pause waits for the claim that is under way', async () => {
+    await enqueue('a');
+    const claim = await claimInTransaction(store);
+    const queue = await queueNamed(store.storage);
+    expect(await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { turn: queue.turn }))).toEqual(['a']);
+    const paused = store.storage.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
+    await waiting(store, 'paused = ');
+    await claim.commit();
+    expect(await paused).toMatchObject({ paused: true });
+    expect(await statuses(store)).toEqual({ a: 'PENDING' });
+  });
+
+  it('claims that share a turn do not wait for each other, and take different workflows', async () => {
+    await enqueue('a', 'b');
+    const first = await claimInTransaction(store);
+    const storage = { ...store.storage, workflows: first.workflows };
+    const known = await turn();
+    expect(await idsOf(take(storage, 1, { turn: known }))).toEqual(['a']);
+    expect(await idsOf(take(store.storage, 1, { turn: known }))).toEqual(['b']);
+    await first.commit();
+  });
+
+  it('a claim passes over what another changes at the moment, and takes what is behind it', async () => {
+    await enqueue('a', 'b', 'c');
+    const other = await transaction(store);
+    await other.query(`update ${workflows} set status = 'CANCELLED' where workflow_uuid = 'a'`);
+    await other.query(`update ${workflows} set priority = 9 where workflow_uuid = 'b'`);
+    expect(await idsOf(take(store.storage, 1, { turn: await turn() }))).toEqual(['c']);
+    await other.query('commit');
+    expect(await statuses(store)).toMatchObject({ a: 'CANCELLED', b: 'ENQUEUED' });
+  });
+
+  it('a claim that looked before a former owner ran a workflow and handed it back knows that it ran', async () => {
+    await enqueue('a');
+    const known = await turn();
+    const other = await transaction(store);
+    await other.query(`select 1 from ${queues} for update`);
+    const claimed = take(store.storage, 1, { turn: known, exclusive: true, owner: 'second' });
+    await waiting(store, 'with known as');
+    const [first] = await take(store.storage, 1, { owner: 'first' });
+    expect(first).toMatchObject({ workflowId: 'a', neverRan: true });
+    await store.storage.steps.recordMany('app', [newStep('a', 0, { owner: 'first' })]);
+    const owned = [{ workflowId: 'a', owner: 'first' }];
+    await store.storage.workflows.release({ owned, queueName: 'q', now: 3000 });
+    await other.query('rollback');
+    expect(await claimed).toMatchObject([{ workflowId: 'a', owner: 'second', neverRan: false }]);
+  });
+
+  it('a queue is not removed while a workflow is being put on it', async () => {
+    const enqueuer = await claimInTransaction(store);
+    expect((await enqueuer.workflows.enqueueMany([enqueued('a')])).size).toBe(1);
+    const removed = store.storage.queues.remove('q');
+    await waiting(store, 'queues');
+    await enqueuer.commit();
+    expect(await removed).toBe(false);
+    expect(await queueNamed(store.storage)).toBeDefined();
+  });
+
+  it.each(['enqueueMany', 'enqueueAll'] as const)('%s puts nothing on a queue that is being removed', async (how) => {
+    const remover = await claimInTransaction(store);
+    expect(await remover.queues.remove('q')).toBe(true);
+    const enqueueing = store.storage.workflows[how]([enqueued('a')]);
+    await waiting(store, 'insert into');
+    await remover.commit();
+    expect(await enqueueing).toEqual(new Set());
+    expect(await statuses(store)).toEqual({});
+  });
+
+  it('enqueueing does not wait for claims and edits of its queue', async () => {
+    const other = await transaction(store);
+    await other.query(`update ${queues} set turn = turn + 1`);
+    expect((await enqueue('a')).size).toBe(1);
+    expect((await store.storage.workflows.enqueueAll([enqueued('b')])).size).toBe(1);
+    await other.query('commit');
+    expect(await register(store.storage, 'q', settings({ concurrency: 1 }))).toBeDefined();
+  });
+}
+
+/** Our own statements in a transaction that the test ends. */
+async function claimInTransaction(store: Store) {
+  const client = new pg.Client(store.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin');
+  const schema = JSON.parse(store.table('x').slice(0, -'.x'.length).replaceAll('""', '\\"')) as string;
+  const run: Database['query'] = async ({ text }, params) => (await client.query(text, [...params])).rows;
+  const batch: Database['batch'] = async (statement, shared, rows) => {
+    if (rows.length === 0) return [];
+    const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
+    return run(statement, [...shared, ...columns.map((column) => rows.map((row) => row[column]))]);
+  };
+  const database = { dialect: postgresDialect(schema), query: run, batch } as Database;
+  return {
+    workflows: new SqlWorkflows(database),
+    queues: new SqlQueues(database),
+    commit: () => client.query('commit'),
+  };
+}

@@ -1,0 +1,195 @@
+import { describe, expect, it } from 'vitest';
+import type { QueueSettings } from '../../src/model/queues.js';
+import type { QueueRecord } from '../../src/storage/queues.js';
+import { describeStorage, finished, idsOf, start } from './contract-support.js';
+import { enqueued, noLimits, queueNamed, register, settings, take, withQueue } from './queue-support.js';
+
+const everything: QueueSettings = {
+  limits: { concurrency: 8, workerConcurrency: 4, rateLimit: { max: 100, perMs: 1500 } },
+  partition: { concurrency: 2, workerConcurrency: 1, rateLimit: { max: 5, perMs: 100 } },
+  priority: false,
+};
+
+describeStorage('a queue as stored', (store) => {
+  withQueue(store);
+  const change = (queue: QueueRecord, more: Partial<{ settings: QueueSettings; paused: boolean; now: number }> = {}) =>
+    store.storage.queues.change({ queue, settings: queue.settings, paused: queue.paused, now: 2000, ...more });
+
+  it('is what was registered, every setting of it', async () => {
+    const stored = await register(store.storage, 'all', everything, { now: 1234 });
+    const dates = { createdAt: 1234, updatedAt: 1234 };
+    expect(stored).toEqual({
+      ...{ name: 'all', appName: 'app', settings: everything, paused: false, turn: stored.turn, ...dates },
+    });
+    expect((await store.storage.queues.list()).map((queue) => queue.name)).toEqual(['all', 'q']);
+    const [turns, bare] = [settings({}, {}), settings({ rateLimit: { max: 1, perMs: 1 } })];
+    expect((await register(store.storage, 'turns', turns)).settings).toEqual(turns);
+    expect((await register(store.storage, 'bare', bare)).settings).toEqual(bare);
+  });
+
+  it('of DBOS has limits per partition when its flag says so, or when it has one', async () => {
+    const insert = (columns: string, values: string) =>
+      store.sql(`insert into ${store.table('queues')} (name, created_at, updated_at, ${columns})
+        values ('of dbos', 1, 1, ${values})`);
+    const found = async () => (await queueNamed(store.storage, 'of dbos')).settings;
+    await insert('concurrency, worker_concurrency, partition_queue', '3, 2, true');
+    const legacy = { concurrency: 3, workerConcurrency: 2, rateLimit: null };
+    expect(await found()).toMatchObject({ limits: noLimits, partition: legacy });
+    await store.sql(`delete from ${store.table('queues')}`);
+    await insert('concurrency, partition_rate_limit_max, partition_rate_limit_period_sec', '3, 10, 0.5');
+    expect(await found()).toMatchObject({
+      limits: { ...noLimits, concurrency: 3 },
+      partition: { ...noLimits, rateLimit: { max: 10, perMs: 500 } },
+    });
+  });
+
+  describe('that is registered again', () => {
+    const other = settings({ concurrency: 1 });
+    const latest = (name: string) => store.storage.versions.register({ name, appName: 'app', now: Date.now() });
+
+    it.each([
+      ['always', 'v1', true],
+      ['always', 'v0', true],
+      ['never', 'v1', false],
+      ['update-if-latest-version', 'v1', true],
+      ['update-if-latest-version', 'v0', false],
+      ['update-if-latest-version', null, true],
+    ] as const)('under %s by version %s: its settings count: %s', async (policy, version, counts) => {
+      await latest('v1');
+      const before = await queueNamed(store.storage);
+      const after = await register(store.storage, 'q', other, { policy, version, now: 3000 });
+      expect(after.settings).toEqual(counts ? other : before.settings);
+      expect(after.turn === before.turn).toBe(!counts);
+      expect(after).toMatchObject({ createdAt: 1000, updatedAt: counts ? 3000 : 1000 });
+    });
+
+    it('alike stays as it is, turn included: the plans of others stand', async () => {
+      const before = await register(store.storage, 'all', everything);
+      expect(await register(store.storage, 'all', everything, { now: 5000 })).toEqual(before);
+    });
+
+    it('keeps its pause', async () => {
+      await change(await queueNamed(store.storage), { paused: true });
+      expect(await register(store.storage, 'q', other)).toMatchObject({ paused: true, settings: other });
+    });
+
+    it('by another app stays as it is; one that belongs to nobody goes to who registers it', async () => {
+      expect(await register(store.storage, 'q', other, { appName: 'thief' })).toMatchObject({
+        ...{ appName: 'app', settings: settings() },
+      });
+      await register(store.storage, 'free', settings(), { appName: null });
+      expect(await register(store.storage, 'free', other)).toMatchObject({ appName: 'app', settings: other });
+      expect(await register(store.storage, 'free', settings(), { appName: null })).toMatchObject({ appName: 'app' });
+    });
+
+    it('at once by 20 processes is one queue, set to what one of them gave', async () => {
+      const storages = [store.storage, await store.another()];
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) =>
+          register(storages[i % 2] as typeof store.storage, 'raced', settings({ concurrency: i + 1 })),
+        ),
+      );
+      const { limits } = (await queueNamed(store.storage, 'raced')).settings;
+      expect(limits.concurrency).toBeGreaterThan(0);
+    });
+  });
+
+  it('is changed only by who has read it as it is', async () => {
+    const read = await queueNamed(store.storage);
+    const changed = await change(read, { settings: everything, paused: true });
+    expect(changed).toMatchObject({ settings: everything, paused: true, createdAt: 1000, updatedAt: 2000 });
+    expect(changed?.turn).not.toBe(read.turn);
+    expect(await change(read)).toBeUndefined();
+    expect(await queueNamed(store.storage)).toEqual(changed);
+    expect(await change(changed as QueueRecord, { paused: false })).toMatchObject({ paused: false });
+    expect(await change({ ...read, name: 'nobody' })).toBeUndefined();
+  });
+
+  it('is changed by one of several at once, also within a millisecond and by clocks that go back', async () => {
+    const [queue, other] = [await queueNamed(store.storage), await store.another()];
+    const attempts = Array.from({ length: 20 }, (_, i) =>
+      (i % 2 ? store.storage : other).queues.change({
+        ...{ queue, settings: settings({ concurrency: i + 1 }), paused: false, now: 1000 - i },
+      }),
+    );
+    expect((await Promise.all(attempts)).filter((each) => each !== undefined)).toHaveLength(1);
+  });
+
+  it('is not changed by who read it before it was registered with other settings in the same millisecond', async () => {
+    const read = await queueNamed(store.storage);
+    await register(store.storage, 'q', settings({ concurrency: 1 }), { now: read.updatedAt });
+    expect(await change(read, { paused: true })).toBeUndefined();
+    expect(await queueNamed(store.storage)).toMatchObject({ settings: settings({ concurrency: 1 }), paused: false });
+  });
+
+  it('is changed by who read it before a claim moved its turn on: claims are no edits', async () => {
+    await store.storage.workflows.enqueueMany([enqueued('a')]);
+    const read = await queueNamed(store.storage);
+    await take(store.storage, 1, { turn: read.turn, exclusive: true });
+    expect(await change(read, { paused: true })).toMatchObject({ paused: true });
+  });
+
+  it('is removed only when no unfinished workflow is on it', async () => {
+    const { queues, workflows } = store.storage;
+    await workflows.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 }), enqueued('c')]);
+    await take(store.storage, 1);
+    expect(await queues.unfinished('q')).toBe(3);
+    expect(await queues.remove('q')).toBe(false);
+    await workflows.finishMany([finished('a', { owner: 'claim' })]);
+    await workflows.cancel({ workflowIds: ['b'], reason: null, now: 1 });
+    expect(await queues.remove('q')).toBe(false);
+    await workflows.cancel({ workflowIds: ['c'], reason: null, now: 1 });
+    expect(await queues.unfinished('q')).toBe(0);
+    expect(await queues.remove('q')).toBe(true);
+    expect(await queues.remove('q')).toBe(false);
+    expect(await queues.list()).toEqual([]);
+  });
+
+  it('that gets partitions gives a key to what waits on it, so that it is found', async () => {
+    await store.storage.workflows.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 })]);
+    await change(await queueNamed(store.storage), { settings: settings({}, { concurrency: 1 }) });
+    const keys = (await store.storage.workflows.list({})).map((row) => row.partition);
+    expect(keys).toEqual(['(none)', '(none)']);
+    const portions = [{ partition: '(none)', n: 9 }];
+    expect(await idsOf(take(store.storage, 0, { portions }))).toEqual(['a']);
+  });
+
+  it('says in one overview which have waiting work, and when the next delayed one is due', async () => {
+    const { queues, workflows } = store.storage;
+    await register(store.storage, 'empty');
+    await register(store.storage, 'busy');
+    expect(await queues.overview()).toMatchObject({ internalWaiting: false, nextDueAt: null });
+    await start(store, 'running');
+    await workflows.enqueueMany([
+      enqueued('a', { queueName: 'busy' }),
+      enqueued('late', { delayUntil: 9000 }),
+      enqueued('soon', { queueName: 'empty', delayUntil: 8000 }),
+      enqueued('internal', { queueName: '_dbos_internal_queue' }),
+    ]);
+    const seen = await queues.overview();
+    expect(seen.queues.map(({ queue, waiting }) => [queue.name, waiting]).sort()).toEqual([
+      ['busy', true],
+      ['empty', false],
+      ['q', false],
+    ]);
+    expect(seen.queues.find(({ queue }) => queue.name === 'q')?.queue).toEqual(await queueNamed(store.storage));
+    expect(seen).toMatchObject({ internalWaiting: true, nextDueAt: 8000 });
+  });
+
+  it('tells what waits that a process cannot take, and for whom', async () => {
+    const rows = [
+      enqueued('fine'),
+      enqueued('x', { name: 'unknown' }),
+      enqueued('y', { name: 'unknown' }),
+      enqueued('old', { version: 'v0' }),
+      enqueued('latest', { version: null }),
+    ];
+    await store.storage.workflows.enqueueMany(rows);
+    await store.storage.versions.register({ name: 'v2', appName: 'app', now: 1 });
+    const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
+    const writer = { executorId: 'e', appName: 'app' };
+    const found = await store.storage.queues.unclaimable({ queueName: 'q', writer, version: 'v1', runnable });
+    const key = (each: (typeof found)[number]) => `${each.name} ${each.version} ${each.workflowId}`;
+    expect(found.map(key).sort()).toEqual(['greet null latest', 'greet v0 old', 'unknown v1 x']);
+  });
+});

@@ -1,0 +1,134 @@
+import pg from 'pg';
+import { beforeEach, expect, onTestFinished } from 'vitest';
+import type { LimitSettings, QueueSettings } from '../../src/model/queues.js';
+import type { QueueRecord } from '../../src/storage/queues.js';
+import type {
+  DebouncedWorkflow,
+  Dequeued,
+  DequeueParams,
+  EnqueuedWorkflow,
+  Storage,
+  WorkflowRecord,
+} from '../../src/storage/storage.js';
+import { newClaim, type Store } from './contract-support.js';
+
+export function enqueued(workflowId: string, more: Partial<EnqueuedWorkflow> = {}): EnqueuedWorkflow {
+  return {
+    workflowId,
+    name: 'greet',
+    inputs: '[]',
+    serialization: 'js_superjson',
+    version: 'v1',
+    appName: 'app',
+    createdAt: 1000,
+    timeoutMs: null,
+    deadlineAt: null,
+    user: null,
+    roles: null,
+    attributes: null,
+    queueName: 'q',
+    priority: 0,
+    dedupId: null,
+    partition: null,
+    delayUntil: null,
+    scheduleName: null,
+    parentWorkflowId: null,
+    parentOwner: null,
+    detached: false,
+    ...more,
+  };
+}
+
+export function debounced(workflowId: string, more: Partial<DebouncedWorkflow> = {}): DebouncedWorkflow {
+  const { parentOwner: _, ...row } = enqueued(workflowId);
+  return { ...row, dedupId: 'key', delayUntil: 1500, debounceTimeoutMs: null, ...more };
+}
+
+export const noLimits: LimitSettings = { concurrency: null, workerConcurrency: null, rateLimit: null };
+
+export function settings(limits: Partial<LimitSettings> = {}, partition?: Partial<LimitSettings>): QueueSettings {
+  return {
+    limits: { ...noLimits, ...limits },
+    partition: partition ? { ...noLimits, ...partition } : null,
+    priority: true,
+  };
+}
+
+export async function register(
+  storage: Storage,
+  name: string,
+  given: QueueSettings = settings(),
+  more: Partial<Parameters<Storage['queues']['register']>[0]> = {},
+): Promise<QueueRecord> {
+  const stored = await storage.queues.register({
+    name,
+    settings: given,
+    policy: 'always',
+    appName: 'app',
+    version: 'v1',
+    now: 1000,
+    ...more,
+  });
+  return stored as QueueRecord;
+}
+
+/** Begins each test with one queue, `q`, without limits. */
+export function withQueue(store: Store): void {
+  beforeEach(async () => {
+    await store.sql(`delete from ${store.table('queues')}`);
+    await register(store.storage, 'q');
+  });
+}
+
+export async function queueNamed(storage: Storage, name = 'q'): Promise<QueueRecord> {
+  return (await storage.queues.list()).find((queue) => queue.name === name) as QueueRecord;
+}
+
+/** Takes work from `q` under the turn that is given; without one, as the internal queue is worked off. */
+export async function take(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<WorkflowRecord[]> {
+  return (await takeTurn(storage, n, more)).claimed;
+}
+
+/** The same, with whether the turn was held. */
+export function takeTurn(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<Dequeued> {
+  const { limit: _, ...claim } = newClaim();
+  const portions = more.portions ?? [{ partition: null, n }];
+  return storage.workflows.dequeue({
+    ...claim,
+    queueName: 'q',
+    byPartition: portions.some(({ partition }) => partition !== null),
+    turn: null,
+    exclusive: false,
+    rateLimited: false,
+    suspects: false,
+    ...more,
+    portions,
+  });
+}
+
+/** The IDs of what waits on `q`, one claim after the other: the order in which a queue is worked off. */
+export async function inOrder(storage: Storage, more: Partial<DequeueParams> = {}): Promise<string[]> {
+  const order: string[] = [];
+  for (;;) {
+    const [next, ...others] = await take(storage, 1, more);
+    expect(others).toEqual([]);
+    if (!next) return order;
+    order.push(next.workflowId);
+  }
+}
+
+/** A transaction of somebody else, on Postgres. */
+export async function transaction(store: Store): Promise<pg.Client> {
+  const client = new pg.Client(store.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin');
+  return client;
+}
+
+/** Resolves when a statement with this piece of text waits for a lock. */
+export async function waiting(store: Store, text: string): Promise<void> {
+  const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
+    and query like '%${text}%'`;
+  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
+}
