@@ -100,8 +100,9 @@ async function assemble(
   app.register(...workflows);
   await engine.news.start();
   for (const loop of loops) loop.start();
-  await dispatcher.start();
+  // First what was under way: back on its queue, it comes before what has only waited there.
   await recovery.start();
+  await dispatcher.start();
   await scheduler.start();
   return app;
 }

@@ -95,6 +95,8 @@ function classRecipe({ name, to }: RegisteredClass): Recipe {
 
 /** Test runners and `vm` give code its own Object, Map and Date; what Node itself makes then has other prototypes. */
 function fromAnotherRealm(value: object, prototype: object): Recipe | undefined {
+  // What `Date` is now is not what it was when this module was loaded: a test runner's fake.
+  if (prototype === Date.prototype) return byName.get('Date');
   const name = Object.prototype.toString.call(value).slice('[object '.length, -1);
   const Class: unknown = Object.hasOwn(prototype, 'constructor') ? prototype.constructor : undefined;
   return typeof Class === 'function' && Class.name === name && isBuiltIn(Class) ? byName.get(name) : undefined;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createCodecs } from './codec.js';
 
 const { native } = createCodecs();
@@ -139,6 +139,18 @@ describe('native round trip', () => {
 
   it('gives back an object without a prototype as a plain object', () => {
     expect(roundTrip(Object.assign(Object.create(null), { a: new Date(0) }))).toStrictEqual({ a: new Date(0) });
+  });
+});
+
+describe('under a fake clock of a test runner', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it('keeps dates that were made before and under it', () => {
+    const before = new Date(5);
+    vi.useFakeTimers({ toFake: ['Date'], now: 7 });
+    const dates = roundTrip([before, new Date(), new Date(9)]) as Date[];
+    expect(dates.map((date) => date.getTime())).toEqual([5, 7, 9]);
+    expect(dates.every((date) => date instanceof Date)).toBe(true);
   });
 });
 

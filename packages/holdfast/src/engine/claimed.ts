@@ -1,8 +1,12 @@
+import type { Timer } from '../model/clock.js';
+import { describeError } from '../model/errors.js';
 import type { Claim, StepRecord, WorkflowRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
 
 /** How long a claim whose answer was lost is looked for: its statement may still have been waiting for a lock. */
 const uncertainMs = 60_000;
+/** How often. */
+const lookAgainMs = 1_000;
 
 /**
  * Takes work from the database and runs it.
@@ -13,8 +17,15 @@ const uncertainMs = 60_000;
 export class Claims {
   /** Owner tokens of claims that may or may not have been committed, and until when to look for them. */
   private readonly uncertain = new Map<string, number>();
+  private timer: Timer | undefined;
+  private stopped = false;
 
   constructor(private readonly engine: Engine) {}
+
+  /** Whether of each claim it is known what it took. */
+  get areCertain(): boolean {
+    return this.uncertain.size === 0;
+  }
 
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. Returns all it has touched. */
   async take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]> {
@@ -23,14 +34,15 @@ export class Claims {
     const owner = owners.next();
     const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
     const claimed = await statement(claim).catch((error) => {
-      if (storage.classify(error) === 'lost') this.uncertain.set(owner, clock.now() + uncertainMs);
+      if (storage.classify(error) === 'lost') this.lookFor(owner);
       throw error;
     });
     await runClaimed(this.engine, claimed);
     return claimed;
   }
 
-  private async readBack(): Promise<void> {
+  /** Runs what lost claims turn out to have taken. Who plans by what runs here calls it first. */
+  async readBack(): Promise<void> {
     const { storage, writer, version, clock } = this.engine;
     for (const [owner, until] of this.uncertain) {
       const claimed = await storage.workflows.claimedUnder({ owner, executorId: writer.executorId, version });
@@ -39,6 +51,31 @@ export class Claims {
       if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
       await runClaimed(this.engine, claimed);
     }
+  }
+
+  /** For good. */
+  stop(): void {
+    this.stopped = true;
+    this.timer?.cancel();
+  }
+
+  private lookFor(owner: string): void {
+    this.uncertain.set(owner, this.engine.clock.now() + uncertainMs);
+    this.lookLater();
+  }
+
+  /** Also when nobody claims any more: it may have taken the last there was. */
+  private lookLater(): void {
+    if (this.timer || this.stopped) return;
+    const { clock, logger } = this.engine;
+    const look = async (): Promise<void> => {
+      this.timer = undefined;
+      await this.readBack().catch((error) =>
+        logger.debug(`A claim whose answer was lost could not be looked for: ${describeError(error)}`),
+      );
+      if (!this.areCertain) this.lookLater();
+    };
+    this.timer = clock.at(clock.now() + lookAgainMs, () => void look(), 'background');
   }
 }
 

@@ -38,6 +38,9 @@ export interface Engine {
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
   readonly claims: {
     take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]>;
+    /** Runs what lost claims turn out to have taken. */
+    readBack(): Promise<void>;
+    readonly areCertain: boolean;
   };
   readonly outcomes: Outcomes;
   readonly turns: Turns;

@@ -18,6 +18,9 @@ export type Enqueued =
   | { readonly is: 'left-out' }
   | { readonly is: 'superseded'; readonly by: Superseded };
 
+/** How often a batch is tried again that was refused although nobody holds its deduplication IDs (any more). */
+const mostRefusals = 10;
+
 /** Enqueueing, by group commit. One statement at a time: what is called first in a process is first in the queue. */
 export class Enqueues {
   private readonly batcher: Batcher<EnqueuedWorkflow, Enqueued | undefined>;
@@ -58,11 +61,11 @@ export class Enqueues {
 
   /** All or none: unless each row is `created` or `existing`, nothing was enqueued. */
   async enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Enqueued[]> {
-    for (;;) {
+    for (let refusals = 0; ; ) {
       const explained = await this.batches.submit(rows).catch((error) => {
-        // A deduplication ID is taken; the others of the batch are as they were.
-        if (isHoldfastError(error, 'STORAGE_REFUSED')) return this.explainRefusal(rows, error);
-        throw error;
+        // A deduplication ID is taken, as a rule; the others of the batch are as they were.
+        if (!isHoldfastError(error, 'STORAGE_REFUSED') || refusals++ === mostRefusals) throw error;
+        return this.explainRefusal(rows, error);
       });
       // What stood in the way may be gone by the time one looks for it.
       if (explained.every((each) => each?.is === 'created' || each?.is === 'existing')) return explained as Enqueued[];
@@ -72,10 +75,10 @@ export class Enqueues {
   }
 
   private async explainRefusal(rows: readonly EnqueuedWorkflow[], refusal: Error): Promise<(Enqueued | undefined)[]> {
+    const keys = rows.filter(({ dedupId }) => dedupId !== null).map(dedupKey);
+    if (keys.length === 0 || new Set(keys).size < keys.length) throw refusal;
     const explained = await this.explain(rows, new Set());
-    const repeated = rows.filter(({ dedupId }) => dedupId !== null).map(dedupKey);
-    if (new Set(repeated).size < repeated.length) throw refusal;
-    return explained;
+    return explained.some((each) => each?.is === 'held') ? explained : rows.map(() => undefined);
   }
 
   get isIdle(): boolean {

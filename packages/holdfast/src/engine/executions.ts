@@ -218,6 +218,7 @@ export class Executions implements Engine {
   /** Hands what is unfinished to the next process: its code here sees nothing more, its record stays as it is. */
   async handOver(): Promise<void> {
     this.state = 'closed';
+    this.claims.stop();
     const unfinished = [...this.running.values()];
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
@@ -254,6 +255,7 @@ export class Executions implements Engine {
   /** Stops everything as a crash would: nothing is handed over, nothing more is written. For tests. */
   abandon(): void {
     this.state = 'closed';
+    this.claims.stop();
     this.checkpoints.close();
     this.enqueues.close();
     for (const execution of this.running.values()) execution.park();

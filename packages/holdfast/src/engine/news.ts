@@ -26,6 +26,7 @@ export class News {
   private sending: Promise<void> | undefined;
   private hearing: Listening | undefined;
   private stopped = false;
+  private endPause = (): void => {};
   /** Whether news of other processes arrives at the moment. */
   hearsOthers = false;
 
@@ -70,6 +71,7 @@ export class News {
   /** What is left to announce still goes out. */
   async stop(): Promise<void> {
     this.stopped = true;
+    this.endPause();
     await Promise.all([this.hearing?.stop(), this.sending]);
   }
 
@@ -88,8 +90,16 @@ export class News {
       await this.storage
         .announce(topics)
         .catch((error) => this.logger.debug(`Other processes could not be told: ${describeError(error)}`));
-      if (!this.stopped) await new Promise((resolve) => setTimeout(resolve, apartMs).unref());
+      if (!this.stopped) await this.pause();
     }
+  }
+
+  /** Ends with the app: by then nothing but its shutdown may keep the process alive, and that waits for this. */
+  private pause(): Promise<void> {
+    return new Promise((resolve) => {
+      this.endPause = resolve;
+      setTimeout(resolve, apartMs).unref();
+    });
   }
 
   private deliver(topic: Topic | null): void {

@@ -4,6 +4,9 @@ import { HoldfastError } from './errors.js';
 /** Longer ones would not fit an index entry of either database together with a step's name. */
 const longestName = 512;
 
+/** An index entry of Postgres has 2704 bytes, and there is one that holds two names and that of a queue. */
+const mostBytes = 900;
+
 /**
  * A UUIDv7: milliseconds first, so that new rows go to the end of the primary key instead of all over it.
  * At a million rows that is a third more throughput than random ids.
@@ -135,6 +138,8 @@ function nameProblem(name: unknown): string | undefined {
   if (typeof name !== 'string') return `must be a text, but it is ${typeof name}`;
   if (name.trim() === '') return 'must not be empty';
   if (name.length > longestName) return `is ${name.length} characters long, and ${longestName} are allowed`;
+  const bytes = Buffer.byteLength(name);
+  if (bytes > mostBytes) return `is ${bytes} bytes long in UTF-8, and ${mostBytes} are allowed`;
   if (name.includes('\0')) return 'contains a NUL character, which Postgres cannot store';
   if (!name.isWellFormed()) return 'contains half a surrogate pair, which is not valid Unicode';
   return undefined;

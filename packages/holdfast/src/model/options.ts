@@ -3,8 +3,8 @@ import { didYouMean } from './suggest.js';
 
 /** Refuses options that do not exist, naming the one that was probably meant. */
 export function checkKnownOptions(what: string, options: object, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null) {
-    const given = options === null ? 'null' : typeof options;
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    const given = options === null ? 'null' : Array.isArray(options) ? 'a list' : typeof options;
     throw new HoldfastError(
       'INVALID_OPTION',
       `${what} takes its options as an object with: ${known.join(', ')}; it was given ${given}.`,

@@ -108,7 +108,7 @@ function checkLimits(what: string, limits: Nullable<QueueLimits>, base?: LimitSe
   return {
     concurrency: limit(what, 'concurrency', concurrency, base?.concurrency),
     workerConcurrency: limit(what, 'workerConcurrency', workerConcurrency, base?.workerConcurrency),
-    rateLimit: rateLimit === undefined ? (base?.rateLimit ?? null) : rateLimit && checkRateLimit(what, rateLimit),
+    rateLimit: rateLimit === undefined ? (base?.rateLimit ?? null) : checkRateLimit(what, rateLimit),
   };
 }
 
@@ -122,7 +122,8 @@ function limit(what: string, option: string, value: number | null | undefined, b
   throw invalidOption(what, option, value, 'a whole number from 1 up (to stop a queue, pause it)');
 }
 
-function checkRateLimit(what: string, rateLimit: RateLimit): LimitSettings['rateLimit'] {
+function checkRateLimit(what: string, rateLimit: RateLimit | null): LimitSettings['rateLimit'] {
+  if (rateLimit === null) return null;
   checkKnownOptions(`${what}, rateLimit`, rateLimit, ['max', 'per']);
   const { max, per } = rateLimit;
   if (!(Number.isInteger(max) && max >= 1 && max <= largestInt)) {

@@ -11,9 +11,10 @@ import { recordStart } from '../engine/start.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { engineFor, type Workflow, workflowInternals } from '../engine/workflow.js';
 import { type Duration, parseDuration } from '../model/duration.js';
-import { HoldfastError } from '../model/errors.js';
+import { describeError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { internalQueue } from '../model/queues.js';
 import type { DebouncedWorkflow } from '../storage/storage.js';
 
 export interface DebouncerOptions {
@@ -168,21 +169,34 @@ async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
   const { storage } = engine;
   const attempt = () => storage.workflows.debounce(row);
   try {
-    const stored = await engine.untilAnswered('Debouncing a workflow', attempt);
-    engine.checkOpen();
-    if (!stored) throw await heldByAnother(engine, row);
-    engine.news.tell('delays');
-    return stored.workflowId;
+    for (;;) {
+      const stored = await engine.untilAnswered('Debouncing a workflow', attempt);
+      engine.checkOpen();
+      if (stored) {
+        engine.news.tell('delays');
+        return stored.workflowId;
+      }
+      // Unless it is the queue that is missing, or the key is held, what held it has ended since.
+      await checkObstacle(engine, row);
+    }
   } catch (error) {
     if (storage.classify(error) !== 'refused') throw error;
     // Its own ID is taken: an answer was lost, and by the time the statement was repeated the run had begun.
     const [own] = await storage.workflows.get([row.workflowId]);
-    if (own?.name !== row.name) throw error;
+    if (own?.name !== row.name) throw refusal(row.name, error);
     return row.workflowId;
   }
 }
 
-async function heldByAnother(engine: Engine, { queueName, dedupId }: DebouncedWorkflow): Promise<HoldfastError> {
+function refusal(name: string, cause: unknown): HoldfastError {
+  const message = `The database refused to debounce workflow "${name}": ${describeError(cause)}.`;
+  return new HoldfastError('STORAGE_REFUSED', message, { cause });
+}
+
+async function checkObstacle(engine: Engine, { queueName, dedupId }: DebouncedWorkflow): Promise<void> {
   const [holder] = await engine.storage.workflows.holders([{ queueName, dedupId }]);
-  return duplicateError(queueName, dedupId, holder?.workflowId ?? 'one that has ended since');
+  if (holder) throw duplicateError(queueName, dedupId, holder.workflowId);
+  if (queueName === internalQueue) return;
+  await engine.directory.refresh();
+  await engine.directory.require(queueName);
 }

@@ -12,6 +12,8 @@ import { QueueWorker } from './queue-worker.js';
 /** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
 const pollMs = { hearing: 2_000, deaf: 1_000 };
 const promotePage = 1_000;
+/** How long a due workflow that somebody holds on to is left alone. */
+const heldMs = 1_000;
 
 /** Part of the pace of a poll that is left to chance, so that the processes of a fleet do not poll in step. */
 const jitter = 0.2;
@@ -26,7 +28,10 @@ export class Dispatcher {
   private readonly overview: Loop;
   private dueTimer: { readonly at: number; readonly timer: Timer } | undefined;
   private promoting: Promise<void> | undefined;
-  private readonly freedSlots = new Map<string, number>();
+  /** When due workflows were last looked for in vain. */
+  private nothingDueAt = Number.NEGATIVE_INFINITY;
+  /** Queues of which executions have ended in this turn of the event loop. */
+  private readonly freedQueues = new Set<string>();
   private stopped = false;
 
   constructor(
@@ -82,13 +87,13 @@ export class Dispatcher {
     if (!limits.some(isLimited)) return;
     if (limits.some(spansFleet)) this.engine.news.tellOthers(`queue:${queueName}`);
     // At the end of this turn of the event loop: what ends with one commit makes room together.
-    if (this.freedSlots.size === 0) outside(() => setImmediate(() => this.refill()));
-    this.freedSlots.set(queueName, (this.freedSlots.get(queueName) ?? 0) + 1);
+    if (this.freedQueues.size === 0) outside(() => setImmediate(() => this.refill()));
+    this.freedQueues.add(queueName);
   }
 
   private refill(): void {
-    for (const [queueName, count] of this.freedSlots) if (!this.stopped) this.workerOf(queueName)?.freed(count);
-    this.freedSlots.clear();
+    for (const queueName of this.freedQueues) if (!this.stopped) this.workerOf(queueName)?.freed();
+    this.freedQueues.clear();
   }
 
   private look({ queues, internalWaiting, nextDueAt }: QueueOverview): void {
@@ -114,7 +119,9 @@ export class Dispatcher {
     return worker;
   }
 
-  private promoteAt(at: number | null): void {
+  private promoteAt(due: number | null): void {
+    // What was due then, and still is, somebody holds on to: to try at once, and again at once, would be in vain too.
+    const at = due !== null && due <= this.nothingDueAt ? this.nothingDueAt + heldMs : due;
     if (at === this.dueTimer?.at) return;
     this.dueTimer?.timer.cancel();
     this.dueTimer = undefined;
@@ -135,7 +142,9 @@ export class Dispatcher {
   private async promote(): Promise<void> {
     const { storage, clock, news } = this.engine;
     for (;;) {
-      const queues = await storage.workflows.promoteDue({ now: clock.now(), limit: promotePage });
+      const now = clock.now();
+      const queues = await storage.workflows.promoteDue({ now, limit: promotePage });
+      if (queues.length === 0) this.nothingDueAt = now;
       for (const name of new Set(queues)) news.tell(`queue:${name}`);
       if (queues.length < promotePage) return;
     }

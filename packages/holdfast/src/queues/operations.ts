@@ -1,7 +1,7 @@
 import { unknownQueue } from '../engine/directory.js';
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkKnownOptions } from '../model/options.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
 import {
   checkQueueName,
   checkSettings,
@@ -64,6 +64,9 @@ export function queueOperations(engine: Engine): QueueOperations {
     changeQueue(engine, checkQueueName(name), edit);
   return {
     register: async (given, options) => {
+      if (isQueue(given) && options !== undefined) {
+        throw invalidOption('register()', 'options', options, 'left out: what queue() returns has its own');
+      }
       const queue = isQueue(given) ? given : defineQueue(given, options);
       return toInfo(await register(engine, queue));
     },

@@ -36,10 +36,10 @@ export class QueueWorker {
   private cursor = '';
   private thorough = false;
   /**
-   * What is certain without looking, as long as the turn is still this one: at most so many are running. Nobody else has
-   * claimed since this process did, and what has ended here is known here.
+   * What is certain without looking, as long as the turn is still this one: at most so many run elsewhere, because
+   * nobody there has claimed since. What runs here is known here, and counts until its end is confirmed.
    */
-  private sure: { readonly turn: number; running: number } | undefined;
+  private sure: { readonly turn: number; readonly elsewhere: number } | undefined;
   /** The last look found a limit in the way. */
   private full = false;
   private explainedAt = Number.NEGATIVE_INFINITY;
@@ -65,9 +65,8 @@ export class QueueWorker {
     this.wake();
   }
 
-  /** So many executions of the queue have ended here. */
-  freed(count: number): void {
-    if (this.sure) this.sure.running -= count;
+  /** Executions of the queue have ended here. */
+  freed(): void {
     this.loop.wake();
   }
 
@@ -84,8 +83,10 @@ export class QueueWorker {
     this.retryTimer?.cancel();
     // Also for a claim whose answer was lost: what it took is looked for with the next one.
     const retry = (): void => this.wakeThoroughly();
-    const { clock } = this.engine;
+    const { clock, claims } = this.engine;
     try {
+      // Before anything is planned: what a lost claim has taken counts too, and nobody else would run it.
+      await claims.readBack();
       await this.takeTurn(thorough);
     } catch (error) {
       if (!this.stopped) this.retryTimer = clock.at(clock.now() + retryMs, retry, 'background');
@@ -104,7 +105,11 @@ export class QueueWorker {
     const now = this.engine.clock.now();
     if (now - this.explainedAt < explainMs) return;
     this.explainedAt = now;
-    await warnOfUnclaimable(this.engine, this.name);
+    const { directory, storage } = this.engine;
+    // Without a key it belongs to no partition, and nobody would ever look for it.
+    const partitioned = directory.known(this.name)?.settings.partition;
+    if (partitioned && (await storage.queues.giveKeys(this.name))) this.wake();
+    else await warnOfUnclaimable(this.engine, this.name);
   }
 
   /** Takes as much as there is room for. Returns how much that was. */
@@ -143,7 +148,7 @@ export class QueueWorker {
     const { limits } = known.settings;
     const sure = kind === 'healthy' ? this.sure : undefined;
     this.sure = undefined;
-    const seen = sure ? fromMemory(known, sure) : await this.look(known);
+    const seen = sure ? fromMemory(known, sure, this.engine.load.of(this.name)) : await this.look(known);
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
     const free = freeInFleet(limits, seen.standing);
@@ -157,9 +162,16 @@ export class QueueWorker {
     const mayGoOn = n < free || limits.rateLimit !== null;
     if (claimed.length === 0) return { claimed, more: !held };
     // More is waiting, as far as one can tell: the next claim need not look.
-    const running = seen.standing.running + claimed.filter((record) => record.status === 'PENDING').length;
-    if (claimed.length === n && limits.rateLimit === null) this.sure = { turn: turn + 1, running };
+    if (claimed.length === n && limits.rateLimit === null && seen.allKnown && this.allRun(claimed)) {
+      this.sure = { turn: turn + 1, elsewhere: seen.standing.elsewhere };
+    }
     return { claimed, more: claimed.length === n && mayGoOn };
+  }
+
+  /** A workflow that is past its deadline is PENDING for a moment, and does not run. */
+  private allRun(claimed: readonly WorkflowRecord[]): boolean {
+    const now = this.engine.clock.now();
+    return claimed.every(({ status, deadlineAt }) => status !== 'PENDING' || deadlineAt === null || deadlineAt > now);
   }
 
   private async takeByPartition(known: QueueRecord, kind: Kind): Promise<Page> {
@@ -188,13 +200,19 @@ export class QueueWorker {
     return { claimed, more: !held };
   }
 
-  /** The queue as it is now, if anything waits on it. What was known of it may be out of date. */
+  /**
+   * The queue as it is now, if anything waits on it. What was known of it may be out of date. `allKnown`: what counts as
+   * running here is what this process knows that it runs.
+   */
   private async look(known: QueueRecord) {
     const rate = this.window(known.settings.limits.rateLimit);
-    const seen = await this.engine.storage.queues.standing({ name: this.name, rate });
+    const { storage, writer, directory, load, claims } = this.engine;
+    const here = load.of(this.name);
+    const seen = await storage.queues.standing({ name: this.name, executorId: writer.executorId, rate });
     if (!seen || seen.queue.paused || !seen.waiting) return undefined;
-    this.engine.directory.put(seen.queue);
-    return seen;
+    directory.put(seen.queue);
+    const { running, elsewhere } = seen.standing;
+    return { ...seen, allKnown: claims.areCertain && running - elsewhere <= here };
   }
 
   /** Goes round the partitions from behind the one that was served last, until there is enough to share out. */
@@ -280,10 +298,14 @@ interface Page {
 
 const nothing: Page = { claimed: [], more: false };
 const again: Page = { claimed: [], more: true };
-const idle = { running: 0, recentStarts: 0, nextStartAt: null };
+const idle = { running: 0, elsewhere: 0, recentStarts: 0, nextStartAt: null };
 
-function fromMemory(queue: QueueRecord, { turn, running }: { readonly turn: number; readonly running: number }) {
-  return { queue: { ...queue, turn }, standing: { ...idle, running } };
+function fromMemory(
+  queue: QueueRecord,
+  { turn, elsewhere }: { readonly turn: number; readonly elsewhere: number },
+  here: number,
+) {
+  return { queue: { ...queue, turn }, standing: { ...idle, elsewhere, running: elsewhere + here }, allKnown: true };
 }
 
 function sameSettings(a: QueueRecord, b: QueueRecord): boolean {

@@ -102,6 +102,10 @@ export interface Dialect {
   children(parentId: string): string;
   /** That the row of this alias is PENDING, for statements that find it by its primary key. */
   stillPending(alias: string): string;
+  /** The same, for statements that find rows by their queue. */
+  pendingOnQueue(alias: string): string;
+  /** That columns equal these values and another is beyond its own: in the words of the index over all of them. */
+  equalAndAfter(equal: readonly (readonly [string, string])[], after: readonly [string, string]): string;
   /** What to order a SELECT by that locks workflows, with this column for their ID; see sql/lock-order.ts. */
   lockOrder(workflowId: string): string;
   /** Row locks for a SELECT that picks rows to change. Empty where a writer is alone anyway. */

@@ -32,6 +32,11 @@ export interface Standing {
   readonly nextStartAt: number | null;
 }
 
+export interface QueueStanding extends Standing {
+  /** How many of those that run are not the caller's. */
+  readonly elsewhere: number;
+}
+
 export interface PartitionStanding extends Standing {
   readonly partition: string;
   /** How many wait that the caller could take, up to what was asked for. */
@@ -64,6 +69,11 @@ export interface Queues {
     readonly paused: boolean;
     readonly now: number;
   }): Promise<QueueRecord | undefined>;
+  /**
+   * Gives a key to unfinished workflows on a queue with partitions that have none. Returns whether there were any. A
+   * queue that gets partitions does so by itself; others may have enqueued without one at that moment, or in SQL.
+   */
+  giveKeys(name: string): Promise<boolean>;
   /** Removes a queue that no unfinished workflow is on. Returns whether it did. */
   remove(name: string): Promise<boolean>;
   /** How many unfinished workflows are on a queue. */
@@ -71,8 +81,9 @@ export interface Queues {
   /** The queue as it is now, whether anything waits on it, and what counts against its limits, in one snapshot. */
   standing(params: {
     readonly name: string;
+    readonly executorId: string;
     readonly rate: RateWindow | null;
-  }): Promise<{ readonly queue: QueueRecord; readonly waiting: boolean; readonly standing: Standing } | undefined>;
+  }): Promise<{ readonly queue: QueueRecord; readonly waiting: boolean; readonly standing: QueueStanding } | undefined>;
   /** Partitions with waiting work, in the order of their keys, from behind this key on. */
   partitions(
     params: Pick<Claim, 'writer' | 'version' | 'runnable'> & {

@@ -128,7 +128,10 @@ describeBackends('a batch of starts', (backend) => {
     expect(t.statements.slice(before).filter((name) => name.startsWith('workflows.'))).toEqual([]);
     for (const bad of [undefined, null, 7, 'ab', [1, 2], [[1], 2], { length: 1 }]) {
       const error = await failure(double.with({ queue: q }).startAll(bad as never));
-      expect(error, String(bad)).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining('[[1], [2]]') });
+      expect(error, String(bad)).toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringContaining('[[1], [2]]'),
+      });
     }
     expect(await failure(double.startAll(inputs(100_001)))).toMatchObject({ code: 'INVALID_OPTION' });
   });

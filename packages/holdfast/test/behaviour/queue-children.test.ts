@@ -9,14 +9,16 @@ describeBackends('children on queues', (backend) => {
 
   it('wait for their turn, and give their parent their result', async () => {
     const stage = new Stage();
-    const parent = workflow('parent', () =>
-      Promise.all(['a', 'b'].map((label) => stage.wf.with({ queue: q })(label))),
-    );
+    const parent = workflow('parent', () => Promise.all(['a', 'b'].map((label) => stage.wf.with({ queue: q })(label))));
     const t = await backend.testApp({ workflows: [parent, stage.wf], queues: [q] });
     const handle = await parent.with({ id: 'p' }).start();
     await t.clock.advance(0);
     expect(stage.begun).toEqual(['a']);
-    expect(await t.app.workflows.get('p-2')).toMatchObject({ status: 'ENQUEUED', parentWorkflowId: 'p', queueName: 'q' });
+    expect(await t.app.workflows.get('p-2')).toMatchObject({
+      status: 'ENQUEUED',
+      parentWorkflowId: 'p',
+      queueName: 'q',
+    });
     stage.end();
     await t.clock.advance(0);
     stage.end();

@@ -140,7 +140,9 @@ describeBackends('a deduplication ID', (backend) => {
     const race = (onDuplicate: 'reject' | 'return-existing') =>
       Promise.allSettled(
         Array.from({ length: 100 }, (_, i) =>
-          stage.wf.with({ queue: q, dedupId: onDuplicate, onDuplicate, app: fleet[i % 2]?.app as object }).start(`${i}`),
+          stage.wf
+            .with({ queue: q, dedupId: onDuplicate, onDuplicate, app: fleet[i % 2]?.app as object })
+            .start(`${i}`),
         ),
       );
     const rejected = (await race('reject')).filter((each) => each.status === 'rejected');

@@ -158,12 +158,12 @@ describeBackends('limits of a queue', (backend) => {
     const stage = new Stage();
     const q = queue('q', { partition: { concurrency: 1 } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
-    await stage.wf.with({ queue: q }).startAll(numbers(900), (_, i) => ({ partition: `key ${i % 450}` }));
+    await stage.wf.with({ queue: q }).startAll(numbers(500), (_, i) => ({ partition: `key ${i % 250}` }));
     await t.clock.advance(0);
-    expect(stage.now()).toBe(450);
+    expect(stage.now()).toBe(250);
     stage.end();
     await t.clock.advance(0);
-    expect(stage.begun).toHaveLength(900);
-    expect(stage.peak()).toBe(450);
+    expect(stage.begun).toHaveLength(500);
+    expect(stage.peak()).toBe(250);
   });
 });

@@ -109,38 +109,45 @@ describeBackends('recovery of queued work', (backend) => {
     expect(stage.begun).toEqual(['first', 'second', 'first']);
   });
 
-  it.each([1, 3])('gives up a workflow that kills its process after %i recoveries, and none of those beside it', async (most) => {
-    const ran: string[] = [];
-    let crashNow = async (): Promise<void> => {};
-    const poison = workflow('poison', () => run('kill', () => crashNow().then(forever)), { maxRecoveryAttempts: most });
-    const innocent = workflow(
-      'innocent',
-      async (label: string) => {
-        await run('long', () => new Promise((resolve) => setImmediate(resolve)));
-        await run('work', () => ran.push(label));
-        return label;
-      },
-      { maxRecoveryAttempts: most },
-    );
-    let t = await backend.testApp({ workflows: [poison, innocent], queues: [queue('q')] });
-    crashNow = () => t.crash();
-    const victims = await innocent.with({ queue: 'q' }).startAll(numbers(3));
-    const killer = await poison.with({ queue: 'q' }).start();
-    victims.push(...(await innocent.with({ queue: 'q' }).startAll([['3'], ['4']])));
-    for (let launches = 0; launches < 12; launches++) {
-      await t.clock.advance('5s');
-      await t.clock.advance('5s');
-      t = await t.restart();
-    }
-    await t.clock.advance('1m');
-    expect(await t.app.workflows.get(killer.id)).toMatchObject({
-      status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
-      attempts: most + 2,
-    });
-    expect(await failure(t.app.workflows.handle(killer.id).result())).toMatchObject({ code: 'WORKFLOW_DEAD' });
-    for (const { id } of victims) expect(await t.app.workflows.get(id)).toMatchObject({ status: 'SUCCESS' });
-    expect(ran.sort()).toEqual(['0', '1', '2', '3', '4']);
-  });
+  it.each([1, 3])(
+    'gives up a workflow that kills its process after %i recoveries, and none of those beside it',
+    async (most) => {
+      const ran: string[] = [];
+      let crashNow = async (): Promise<void> => {};
+      const poison = workflow('poison', () => run('kill', () => crashNow().then(forever)), {
+        maxRecoveryAttempts: most,
+      });
+      const innocent = workflow(
+        'innocent',
+        async (label: string) => {
+          await run('long', () => new Promise((resolve) => setImmediate(resolve)));
+          await run('work', () => ran.push(label));
+          return label;
+        },
+        { maxRecoveryAttempts: most },
+      );
+      let t = await backend.testApp({ workflows: [poison, innocent], queues: [queue('q')] });
+      crashNow = () => t.crash();
+      await t.app.queues.pause('q');
+      const victims = await innocent.with({ queue: 'q' }).startAll(numbers(3));
+      const killer = await poison.with({ queue: 'q' }).start();
+      victims.push(...(await innocent.with({ queue: 'q' }).startAll([['3'], ['4']])));
+      await t.app.queues.resume('q');
+      for (let launches = 0; launches < 8; launches++) {
+        await t.clock.advance('5s');
+        await t.clock.advance('5s');
+        t = await t.restart();
+      }
+      await t.clock.advance('1m');
+      expect(await t.app.workflows.get(killer.id)).toMatchObject({
+        status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
+        attempts: most + 2,
+      });
+      expect(await failure(t.app.workflows.handle(killer.id).result())).toMatchObject({ code: 'WORKFLOW_DEAD' });
+      for (const { id } of victims) expect(await t.app.workflows.get(id)).toMatchObject({ status: 'SUCCESS' });
+      expect(ran.sort()).toEqual(['0', '1', '2', '3', '4']);
+    },
+  );
 
   it('frees the slot of a workflow that is given up', async () => {
     const stage = new Stage();

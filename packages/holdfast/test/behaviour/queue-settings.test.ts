@@ -104,7 +104,11 @@ describeBackends('the settings of a queue', (backend) => {
   });
 
   it('are changed by what an update names, and by nothing else', async () => {
-    const given = { concurrency: 4, rateLimit: { max: 1, per: '1s' }, partition: { concurrency: 2, workerConcurrency: 1 } };
+    const given = {
+      concurrency: 4,
+      rateLimit: { max: 1, per: '1s' },
+      partition: { concurrency: 2, workerConcurrency: 1 },
+    };
     const t = await backend.testApp({ queues: [queue('q', given)] });
     const before = await t.app.queues.get('q');
     const changed = await t.app.queues.update('q', { partition: { concurrency: null }, priority: false });

@@ -114,6 +114,8 @@ describeBackends('queued work and versions', (backend) => {
     for (let i = 0; i < 3; i++) await wf.with({ queue: 'q', version: 'theirs' }).start();
     await t.clock.advance('1m');
     await t.clock.advance('1m');
-    expect(logger.lines).toEqual([expect.stringMatching(/queue "q".*for version "theirs".*this process is version "mine"/)]);
+    expect(logger.lines).toEqual([
+      expect.stringMatching(/queue "q".*for version "theirs".*this process is version "mine"/),
+    ]);
   });
 });

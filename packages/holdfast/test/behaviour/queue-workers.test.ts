@@ -34,7 +34,10 @@ describeBackends('work on a queue', (backend) => {
 
   it('takes nothing more in any process once pause() has resolved', async () => {
     const wf = workflow('wf', async () => {});
-    const fleet = await launchFleet(backend, 3, { workflows: [wf], queues: [queue('q'), queue('r', { concurrency: 2 })] });
+    const fleet = await launchFleet(backend, 3, {
+      workflows: [wf],
+      queues: [queue('q'), queue('r', { concurrency: 2 })],
+    });
     const [one, two] = fleet as [TestApp, TestApp];
     for (const name of ['q', 'r']) {
       for (let round = 0; round < 2; round++) {

@@ -6,17 +6,12 @@ import { SeededRandom } from '../../src/model/ids.js';
 import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { report, requireBuild } from './child-process.js';
-import {
-  type CanonicalName,
-  type CrashCase,
-  canonicalNames,
-  emptyTally,
-  everyPoint,
-  Lane,
-  Stores,
-  type Tally,
-} from './crash-sweep.js';
+import { type CrashCase, emptyTally, everyPoint, Lane, Stores, type Tally } from './crash-sweep.js';
 import { Ledger } from './ledger.js';
+
+const canonicalNames = ['sequential', 'branches', 'parent'] as const;
+type CanonicalName = (typeof canonicalNames)[number];
+const canonical = { fixture: 'crash-worker.mjs', outcome: 'result' };
 
 /** More children at a time would only wait for each other: there are two cores. */
 const lanes = 2;
@@ -68,7 +63,7 @@ function crashRig(backend: Backend) {
   const inLanes = async (work: (lane: Lane, tally: Tally) => Promise<void>): Promise<Tally> => {
     const tally = emptyTally();
     const runLane = async (): Promise<void> => {
-      const lane = new Lane(stores, ledger, expected, tally);
+      const lane = new Lane(canonical, stores, ledger, expected, tally);
       await work(lane, tally);
       await lane.end();
     };
@@ -77,7 +72,7 @@ function crashRig(backend: Backend) {
   };
   beforeAll(async () => {
     await requireBuild();
-    const lane = new Lane(stores, ledger, expected, emptyTally());
+    const lane = new Lane(canonical, stores, ledger, expected, emptyTally());
     for (const name of canonicalNames) {
       const { statements, result } = await lane.clean(name);
       expect(statements.at(-1)).toBe('workflows.finish');

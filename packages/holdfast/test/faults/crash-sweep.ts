@@ -8,12 +8,17 @@ import { observe, openRows, type RowReader } from './rows.js';
 
 /** One workflow, the points at which the processes that run it are killed one after the other, and a clean finish. */
 export interface CrashCase {
-  readonly workflow: CanonicalName;
+  readonly workflow: string;
   readonly points: readonly CrashPoint[];
 }
 
-export const canonicalNames = ['sequential', 'branches', 'parent'] as const;
-export type CanonicalName = (typeof canonicalNames)[number];
+/** What is taken apart: a fixture, and the kind of the ledger's entry that says what its run came to. */
+export interface Program {
+  readonly fixture: string;
+  readonly outcome: string;
+  /** What else must be true of a store when a case is over. */
+  check?(job: Job): Promise<string[]>;
+}
 
 /** How a sweep went. A case whose faults did not all land proves nothing: it is void. */
 export interface Tally {
@@ -27,10 +32,10 @@ export function emptyTally(): Tally {
   return { kills: 0, landed: [], void: [], violations: [] };
 }
 
-interface Job {
+export interface Job {
   readonly database: string;
   readonly executorId: string;
-  readonly workflow: CanonicalName;
+  readonly workflow: string;
   readonly workflowId: string;
   readonly crashAt?: string;
 }
@@ -71,9 +76,10 @@ export class Lane {
   private leftover: Underway | undefined;
 
   constructor(
-    private readonly stores: Stores,
+    private readonly program: Program,
+    private readonly stores: Pick<Stores, 'create'>,
     private readonly ledger: Ledger,
-    private readonly expected: ReadonlyMap<CanonicalName, string>,
+    private readonly expected: ReadonlyMap<string, string>,
     private readonly tally: Tally,
   ) {}
 
@@ -99,14 +105,18 @@ export class Lane {
   }
 
   /** A run without a fault: how many statements it makes, and what it comes to. */
-  async clean(workflow: CanonicalName): Promise<{ statements: string[]; result: string }> {
+  async clean(workflow: string): Promise<{ statements: string[]; result: string }> {
     const job = await this.newJob(workflow);
     const exit = await this.next(job);
-    const result = this.ledger.entries(job.workflowId).find((entry) => entry.kind === 'result');
-    return { statements: JSON.parse(exit.output) as string[], result: withoutId(result?.detail, job) };
+    return { statements: JSON.parse(exit.output) as string[], result: this.outcomeOf(job) };
   }
 
-  private async newJob(workflow: CanonicalName): Promise<Job> {
+  private outcomeOf(job: Job): string {
+    const entry = this.ledger.entries(job.workflowId).find(({ kind }) => kind === this.program.outcome);
+    return withoutId(entry?.detail, job);
+  }
+
+  private async newJob(workflow: string): Promise<Job> {
     const name = `case-${String(Lane.cases++).padStart(5, '0')}`;
     return { database: await this.stores.create(), executorId: name, workflow, workflowId: name };
   }
@@ -115,7 +125,7 @@ export class Lane {
     const finished = this.leftover;
     this.leftover = undefined;
     const jobs = [...(finished ? [finished.job] : []), ...(job ? [job] : [])];
-    const exit = await runFixture('crash-worker.mjs', { ledgerPath: this.ledger.path, jobs });
+    const exit = await runFixture(this.program.fixture, { ledgerPath: this.ledger.path, jobs });
     if (finished) await this.check(finished);
     return exit;
   }
@@ -123,9 +133,8 @@ export class Lane {
   private async check({ crashCase, job }: Underway): Promise<void> {
     const rows = await this.withRows(job, (reader) => reader.read(job.workflowId));
     const entries = this.ledger.entries(job.workflowId);
-    const found = violations({ ...rows, entries });
-    const result = entries.find((entry) => entry.kind === 'result');
-    const got = withoutId(result?.detail, job);
+    const found = [...violations({ ...rows, entries }), ...((await this.program.check?.(job)) ?? [])];
+    const got = this.outcomeOf(job);
     const wanted = this.expected.get(job.workflow);
     if (got !== wanted) found.push(`the result is ${got}, and of a clean run ${wanted}`);
     this.tally.landed.push(crashCase);

@@ -108,5 +108,6 @@ function stepOf(entry: Entry): string {
 }
 
 function repeated(values: readonly string[]): string[] {
-  return values.filter((value, at) => values.indexOf(value) !== at);
+  const seen = new Set<string>();
+  return values.filter((value) => seen.size === seen.add(value).size);
 }

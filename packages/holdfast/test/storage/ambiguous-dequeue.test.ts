@@ -1,7 +1,9 @@
-import { expect, it } from 'vitest';
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { launchWith } from '../../src/app/launch.js';
 import { type QueueOptions, queue, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
-import { type Backend, describeBackends } from '../support/backends.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { gate, overTime, tamper } from '../support/faults.js';
 import { type Fault, openWire, type Wire } from './wire.js';
 
@@ -74,6 +76,30 @@ function suite(backend: Backend): void {
       expect(rig.running()).toBe(2);
     },
   );
+}
+
+describeBackends('a claim that is given up while it waits for a lock', lateCommits, ['postgres']);
+
+function lateCommits(backend: Backend): void {
+  it('and then goes through, is found and run, although it took the last there was', async () => {
+    const database = await backend.newDatabase();
+    const [work, jobs] = [workflow('work', async () => 'done'), queue('jobs')];
+    const options = { name: 'test', database, workflows: [work], queues: [jobs], logger: silent };
+    const app = await launchWith(options, { answerTimeoutMs: 150 });
+    onTestFinished(() => app.shutdown());
+    const other = new pg.Client(database);
+    await other.connect();
+    onTestFinished(() => other.end());
+    // Conflicts with claims, and not with enqueueing.
+    await other.query('begin; select 1 from dbos.queues for no key update');
+    const handle = await work.with({ queue: jobs }).start();
+    const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+    // Two of them: the first was given up, and waits on at the server.
+    await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toHaveLength(2);
+    await other.query('commit');
+    expect(await handle.result()).toBe('done');
+    expect(await handle.status()).toMatchObject({ attempts: 1 });
+  });
 }
 
 interface Rig {

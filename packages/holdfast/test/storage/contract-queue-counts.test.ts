@@ -18,7 +18,7 @@ async function startAt(store: Store, now: number, rows: readonly EnqueuedWorkflo
 describeStorage('what counts against the limits of a queue', (store) => {
   withQueue(store);
   const standing = async (rate: { max: number; since: number } | null = null) =>
-    (await store.storage.queues.standing({ name: 'q', rate }))?.standing;
+    (await store.storage.queues.standing({ name: 'q', executorId: 'claimer', rate }))?.standing;
 
   it('is what runs, not what waits, is delayed, has ended or is on another queue', async () => {
     await register(store.storage, 'other');
@@ -31,7 +31,16 @@ describeStorage('what counts against the limits of a queue', (store) => {
       enqueued('elsewhere', { queueName: 'other' }),
     ]);
     await take(store.storage, 1, { queueName: 'other' });
-    expect(await standing()).toEqual({ running: 3, recentStarts: 0, nextStartAt: null });
+    expect(await standing()).toEqual({ running: 3, elsewhere: 0, recentStarts: 0, nextStartAt: null });
+  });
+
+  it('tells what runs elsewhere from what is the caller’s own', async () => {
+    await startAt(store, 5000, [enqueued('a'), enqueued('b')]);
+    await store.storage.workflows.enqueueMany([enqueued('c'), enqueued('d')]);
+    await take(store.storage, 1, { writer: { executorId: 'other', appName: 'app' } });
+    await take(store.storage, 1);
+    await store.sql(`update ${store.table('workflow_status')} set executor_id = null where workflow_uuid = 'd'`);
+    expect(await standing()).toMatchObject({ running: 4, elsewhere: 2 });
   });
 
   it('is not what another version waits for, but what it runs', async () => {
@@ -42,7 +51,7 @@ describeStorage('what counts against the limits of a queue', (store) => {
   });
 
   it('comes with the queue as it is in the same snapshot, and whether anything waits', async () => {
-    const seen = () => store.storage.queues.standing({ name: 'q', rate: null });
+    const seen = () => store.storage.queues.standing({ name: 'q', executorId: 'claimer', rate: null });
     expect(await seen()).toMatchObject({ waiting: false, queue: { name: 'q', paused: false } });
     await store.storage.workflows.enqueueMany([enqueued('a')]);
     const before = await seen();
@@ -51,7 +60,7 @@ describeStorage('what counts against the limits of a queue', (store) => {
     const after = await seen();
     expect(after).toMatchObject({ waiting: false, standing: { running: 1 } });
     expect(after?.queue.turn).not.toBe(before?.queue.turn);
-    expect(await store.storage.queues.standing({ name: 'nowhere', rate: null })).toBeUndefined();
+    expect(await store.storage.queues.standing({ name: 'nowhere', executorId: 'claimer', rate: null })).toBeUndefined();
   });
 
   it('is every marked start after the beginning of the period, and the one that must pass for the next', async () => {
@@ -72,7 +81,9 @@ describeStorage('what counts against the limits of a queue', (store) => {
   it('is still the start of what was recovered or released since', async () => {
     await startAt(store, 1000, [enqueued('a')]);
     await store.storage.workflows.release({ owned: [{ workflowId: 'a', owner: 'claim' }], queueName: 'q', now: 1100 });
-    expect(await standing({ max: 1, since: 500 })).toEqual({ running: 0, recentStarts: 1, nextStartAt: 1000 });
+    expect(await standing({ max: 1, since: 500 })).toMatchObject({
+      ...{ running: 0, recentStarts: 1, nextStartAt: 1000 },
+    });
   });
 });
 

@@ -139,7 +139,7 @@ class Race {
 
   /** A snapshot of what runs. */
   async read(storage: Storage) {
-    const seen = await storage.queues.standing({ name: 'q', rate: null });
+    const seen = await storage.queues.standing({ name: 'q', executorId: 'claimer', rate: null });
     if (!seen) throw new Error('The queue is gone.');
     this.readings++;
     this.peak = Math.max(this.peak, seen.standing.running);

@@ -19,7 +19,12 @@ export class Stage {
   readonly wf = workflow('staged', async (label: string, group: string = '') => {
     const { executorId, workflowId } = context();
     const hold = gate();
-    this.enter(workflowId, label, ['all', `group ${group}`, `on ${executorId}`, `${group} on ${executorId}`], hold.open);
+    this.enter(
+      workflowId,
+      label,
+      ['all', `group ${group}`, `on ${executorId}`, `${group} on ${executorId}`],
+      hold.open,
+    );
     try {
       await run('work', () => hold.promise);
     } finally {
@@ -77,7 +82,7 @@ export class Stage {
 
 /** Lets everything end that begins, round by round, until that many have begun; time stands still meanwhile. */
 export async function playOut(stage: Stage, count: number): Promise<void> {
-  for (let round = 0; stage.begun.length < count; round++) {
+  while (stage.begun.length < count) {
     const seen = stage.begun.length;
     stage.end();
     await stage.begins(seen + 1);

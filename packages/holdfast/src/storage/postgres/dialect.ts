@@ -43,6 +43,14 @@ export function postgresDialect(schema: string): Dialect {
     children: (parentId) =>
       `cross join lateral (select * from ${prefix}.workflow_status where parent_workflow_id = ${parentId} offset 0) c`,
     stillPending,
+    // Written so that the planner finds the index by queue and status, and none of those on PENDING rows: they hold all
+    // that sleep, on whatever queue.
+    pendingOnQueue: (alias) => `${alias}.status in ('ENQUEUED', 'PENDING') and ${alias}.status = (select 'PENDING')`,
+    // A comparison of rows is of no use to an index over the last column alone, which the planner may otherwise prefer.
+    equalAndAfter: (equal, after) => {
+      const [columns, values] = [0, 1].map((side) => [...equal, after].map((pair) => pair[side]).join(', '));
+      return `${equal.map((pair) => pair.join(' = ')).join(' and ')} and (${columns}) > (${values})`;
+    },
     lockOrder: (workflowId) => `${workflowId} collate "C"`,
     forUpdate: 'for update',
     forUpdateSkipLocked: 'for update skip locked',

@@ -33,7 +33,7 @@ export class SqlQueues implements Queues {
     const { name, settings, policy, appName, version, now } = params;
     await this.database.query(this.sql.register, [name, ...toColumns(settings), now, appName, policy, version]);
     const stored = (await this.list()).find((queue) => queue.name === name);
-    if (stored?.settings.partition) await this.database.query(this.sql.giveKeys, [name, noPartition]);
+    if (stored?.settings.partition) await this.giveKeys(name);
     return stored;
   }
 
@@ -41,10 +41,13 @@ export class SqlQueues implements Queues {
     const { queue, settings, paused, now } = params;
     const values = [queue.name, ...toColumns(settings), now, paused, queue.updatedAt];
     const [row] = await this.database.query(this.sql.change, values);
-    if (row && settings.partition && !queue.settings.partition) {
-      await this.database.query(this.sql.giveKeys, [queue.name, noPartition]);
-    }
+    // Also if it had partitions before: then the change that brought them may have been cut short here.
+    if (row && settings.partition) await this.giveKeys(queue.name);
     return row && toQueue(row);
+  }
+
+  async giveKeys(name: string): Promise<boolean> {
+    return (await this.database.query(this.sql.giveKeys, [name, noPartition])).length > 0;
   }
 
   async remove(name: string): Promise<boolean> {
@@ -57,9 +60,11 @@ export class SqlQueues implements Queues {
   }
 
   async standing(params: Parameters<Queues['standing']>[0]) {
-    const { name, rate } = params;
-    const [row] = await this.database.query(this.counts.standing, [name, ...rateParams(rate)]);
-    return row && { queue: toQueue(row), waiting: Boolean(row.waiting), standing: toStanding(row) };
+    const { name, executorId, rate } = params;
+    const [row] = await this.database.query(this.counts.standing, [name, ...rateParams(rate), executorId]);
+    if (!row) return undefined;
+    const standing = { ...toStanding(row), elsewhere: Number(row.elsewhere) };
+    return { queue: toQueue(row), waiting: Boolean(row.waiting), standing };
   }
 
   async partitions(params: Parameters<Queues['partitions']>[0]): Promise<PartitionStanding[]> {
@@ -190,6 +195,12 @@ function toLimits(row: Row, prefix: '' | 'partition_'): LimitSettings {
 
 const queueColumns = `name, application_name, ${settingColumns.join(', ')}, paused, turn, created_at, updated_at`;
 
+/** The unfinished workflows on a queue, in two parts: there is an index for each, and none for both. */
+function unfinishedOn(d: Dialect, queue: string): string[] {
+  const statuses = ["in ('ENQUEUED', 'PENDING')", "= 'DELAYED'"];
+  return statuses.map((each) => `from ${d.table('workflow_status')} where queue_name = ${queue} and status ${each}`);
+}
+
 /** $13, or strictly later than the last change, so that it can be told from it. */
 const laterThan = (last: string): string =>
   `case when ${last} >= cast($13 as bigint) then ${last} + 1 else cast($13 as bigint) end`;
@@ -197,6 +208,7 @@ const laterThan = (last: string): string =>
 function settingsStatements(d: Dialect) {
   const queues = d.table('queues');
   const workflows = d.table('workflow_status');
+  const unfinished = unfinishedOn(d, '$1');
   const parameters = settingColumns.map((_, i) => `$${i + 2}`);
   const assignments = settingColumns.map((column) => `${column} = excluded.${column}`);
   const unchanged = settingColumns.map((column) => `q.${column} is not distinct from excluded.${column}`);
@@ -229,51 +241,61 @@ function settingsStatements(d: Dialect) {
         `returning ${queueColumns}`,
       ].join(' '),
     },
+    // Also to what is running: it comes back to the queue if its process dies.
     giveKeys: {
       name: 'queues.giveKeys',
-      text:
-        `update ${workflows} set queue_partition_key = $2 where queue_name = $1 and queue_partition_key is null ` +
-        // Also what is running: it comes back to the queue if its process dies.
-        `and status in ('ENQUEUED', 'DELAYED', 'PENDING')`,
+      pinned: true as const,
+      text: [
+        `with keyless as materialized (select workflow_uuid as id from ${workflows} where queue_partition_key is null`,
+        `and workflow_uuid in (${unfinished.map((each) => `select workflow_uuid ${each}`).join(' union all ')})`,
+        `order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
+        `update ${workflows} set queue_partition_key = $2 where workflow_uuid in (select id from keyless)`,
+        'returning 1 as given',
+      ].join(' '),
     },
     remove: {
       name: 'queues.remove',
       // Waits for those who are enqueueing, who hold the queue too: only then is it known what is on it.
       ...(d.locksRows && { first: `select 1 from ${queues} where name = $1 for update` }),
+      pinned: true as const,
       text:
-        `delete from ${queues} where name = $1 and not exists (select 1 from ${workflows} ` +
-        `where queue_name = $1 and status in ('ENQUEUED', 'PENDING', 'DELAYED')) returning name`,
+        `delete from ${queues} where name = $1 ` +
+        `${unfinished.map((each) => `and not exists (select 1 ${each})`).join(' ')} returning name`,
     },
   };
 }
 
 function countStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
-  const enqueued = `select 1 from ${workflows} where status = 'ENQUEUED' and queue_name`;
+  // One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere.
+  const hasWaiting = (queue: string): string =>
+    `(select count(*) from (select 1 from ${workflows} where status = 'ENQUEUED' and queue_name = ${queue} limit 1) as t) > 0`;
   return {
     overview: {
       name: 'queues.overview',
       pinned: true as const,
       text: [
-        `select ${queueColumns}, exists (${enqueued} = q.name) as waiting, cast(null as bigint) as next_due_at`,
+        `select ${queueColumns}, ${hasWaiting('q.name')} as waiting, cast(null as bigint) as next_due_at`,
         `from ${d.table('queues')} q union all`,
         `select '${internalQueue}', ${'null, '.repeat(queueColumns.split(',').length - 1)}`,
-        `exists (${enqueued} = '${internalQueue}'),`,
+        `${hasWaiting(`'${internalQueue}'`)},`,
         `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
       ].join(' '),
     },
     unfinished: {
       name: 'queues.unfinished',
-      text:
-        `select count(*) as count from ${workflows} where queue_name = $1 ` +
-        `and status in ('ENQUEUED', 'PENDING', 'DELAYED')`,
+      pinned: true as const,
+      text: `select ${unfinishedOn(d, '$1')
+        .map((each) => `(select count(*) ${each})`)
+        .join(' + ')} as count`,
     },
     standing: {
       name: 'queues.standing',
       pinned: true as const,
       text:
-        `select ${queueColumns}, exists (${enqueued} = $1) as waiting, ${standingColumns(d, '$1', '')} ` +
-        `from ${d.table('queues')} q where name = $1`,
+        `select ${queueColumns}, ${hasWaiting('$1')} as waiting, ${standingColumns(d, '$1', '')}, ` +
+        `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = $1 ` +
+        `and s.executor_id is distinct from cast($4 as text)) as elsewhere from ${d.table('queues')} q where name = $1`,
     },
     partitions: partitionsStatement(d),
     unclaimable: {
@@ -294,11 +316,13 @@ function countStatements(d: Dialect) {
 /** $2: start of the rate limit's period, $3: how many starts it allows, less one. */
 function standingColumns(d: Dialect, queue: string, partition: string): string {
   const workflows = d.table('workflow_status');
+  const place: [string, string][] = [['s.queue_name', queue]];
+  if (partition) place.push(['s.queue_partition_key', partition]);
   const starts =
-    `from ${workflows} s where s.rate_limited = true and s.queue_name = ${queue} ` +
-    `${partition && `and s.queue_partition_key = ${partition} `}and s.started_at_epoch_ms > cast($2 as bigint)`;
+    `from ${workflows} s where s.rate_limited = true and ` +
+    d.equalAndAfter(place, ['s.started_at_epoch_ms', 'cast($2 as bigint)']);
   return [
-    `(select count(*) from ${workflows} s where s.status = 'PENDING' and s.queue_name = ${queue}`,
+    `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = ${queue}`,
     `${partition && `and s.queue_partition_key = ${partition}`}) as running,`,
     `(select count(*) ${starts}) as recent_starts,`,
     `(select s.started_at_epoch_ms ${starts} order by s.started_at_epoch_ms desc limit 1 offset cast($3 as int))`,

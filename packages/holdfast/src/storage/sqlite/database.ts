@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import type { BatchStatement, Database, Failure, Hearing, Listening, Row, Statement } from '../database.js';
+import { migrationRequired } from '../migrations/standing.js';
 import type { StatementProbe } from '../probe.js';
 import { hearChanges } from './changes.js';
 import { sqliteDialect } from './dialect.js';
@@ -20,6 +22,7 @@ const blockingWaitMs = 20;
 const longestWaitMs = 60_000;
 
 export function openSqlite(options: SqliteOptions): Database {
+  if (!options.migrate) checkExists(options.path);
   const db = openFile(options.path);
   try {
     migrateSqlite(db, options);
@@ -29,6 +32,12 @@ export function openSqlite(options: SqliteOptions): Database {
     db.close();
     throw error;
   }
+}
+
+/** Opening a file that is not there would create it: for whoever only verifies, a mistyped path must leave no trace. */
+function checkExists(path: string): void {
+  if (path === ':memory:' || existsSync(path)) return;
+  throw migrationRequired({ shared: 0, own: 0 }, `The database file ${path} does not exist, so that it`);
 }
 
 function openFile(path: string): Sqlite.Database {

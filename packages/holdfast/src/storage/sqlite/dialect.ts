@@ -20,6 +20,8 @@ export const sqliteDialect: Dialect = {
     `and fence.status = 'PENDING'`,
   children: (parentId) => `join workflow_status c on c.parent_workflow_id = ${parentId}`,
   stillPending: (alias) => `${alias}.status = 'PENDING'`,
+  pendingOnQueue: (alias) => `${alias}.status = 'PENDING'`,
+  equalAndAfter: (equal, after) => [...equal.map((pair) => pair.join(' = ')), after.join(' > ')].join(' and '),
   lockOrder: (workflowId) => workflowId,
   forUpdate: '',
   forUpdateSkipLocked: '',

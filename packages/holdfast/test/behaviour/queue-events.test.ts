@@ -1,0 +1,158 @@
+import { expect, it } from 'vitest';
+import { connect, queue, workflow } from '../../src/index.js';
+import type { TestApp } from '../../src/testing/index.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { tamper } from '../support/faults.js';
+import { launchFleet, Stage } from '../support/queues.js';
+
+/** The clock stands still in these: whatever happens does not happen because of a poll. */
+describeBackends('news of a queue', (backend) => {
+  it('let an idle app begin at once with what is enqueued in it', async () => {
+    const stage = new Stage();
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q'), queue('r', { concurrency: 1 })] });
+    await t.clock.advance('1h');
+    const polls = t.statements.filter((name) => name === 'queues.overview').length;
+    await stage.wf.with({ queue: 'q' }).start('q');
+    await stage.wf.with({ queue: 'r' }).start('r');
+    await stage.wf.with({ dedupId: 'no queue' }).start('no queue');
+    await stage.begins(3);
+    expect(t.statements.filter((name) => name === 'queues.overview')).toHaveLength(polls);
+  });
+
+  it('let another process begin at once, whoever enqueues: a process, a batch, a client', async () => {
+    const stage = new Stage();
+    const database = await backend.newDatabase();
+    const options = { database, workflows: [stage.wf], version: 'v', queues: [queue('q', { concurrency: 9 })] };
+    const [worker] = (await launchFleet(backend, 1, options)) as [TestApp];
+    const web = await backend.testApp({ ...options, clock: worker.clock, executorId: 'web', listen: [] });
+    const client = await connect({ database, logger: silent });
+    await stage.wf.with({ queue: 'q', app: web.app }).start('a process');
+    await stage.begins(1);
+    await stage.wf.with({ queue: 'q', app: web.app }).startAll([['a batch'], ['a batch']]);
+    await stage.begins(3);
+    await client.start('staged', { queue: 'q' }, 'a client');
+    await stage.begins(4);
+    expect(stage.now('on e0')).toBe(4);
+    await client.close();
+  });
+
+  it('give a slot that became free in one process to another that can use it', async () => {
+    const [here, there] = [new Stage(), new Stage()];
+    const other = workflow('other', async () => there.begun.push('ran there'));
+    const shared = { database: await backend.newDatabase(), version: 'v' };
+    const q = queue('q', { concurrency: 1 });
+    const one = await backend.testApp({ ...shared, workflows: [here.wf], queues: [q], executorId: 'one' });
+    const two = await backend.testApp({ ...shared, workflows: [other], clock: one.clock, executorId: 'two' });
+    await here.wf.with({ queue: q }).start('has the slot');
+    await here.begins(1);
+    const next = await other.with({ queue: q }).start();
+    await one.clock.advance('5s');
+    expect(there.begun).toEqual([]);
+    here.end();
+    // Waited for where it runs: a wait elsewhere would poll.
+    await two.app.workflows.handle(next.id).result();
+    expect(there.begun).toEqual(['ran there']);
+  });
+
+  it('let every process notice at once that a queue is resumed, changed or new', async () => {
+    const stage = new Stage();
+    const [one, two] = (await launchFleet(backend, 2, {
+      workflows: [stage.wf],
+      queues: [queue('q', { workerConcurrency: 1 })],
+    })) as [TestApp, TestApp];
+    await one.app.queues.pause('q');
+    await stage.wf.with({ queue: 'q', app: one.app }).startAll([['a'], ['b'], ['c'], ['d'], ['e']]);
+    await one.clock.advance('5s');
+    await one.app.queues.resume('q');
+    await stage.begins(2);
+    await one.clock.advance('5s');
+    expect(stage.now()).toBe(2);
+    await one.app.queues.update('q', { workerConcurrency: 2 });
+    await stage.begins(4);
+    expect([stage.now('on e0'), stage.now('on e1')]).toEqual([2, 2]);
+    await two.app.queues.register('new');
+    await stage.wf.with({ queue: 'new', app: two.app }).start('new');
+    await stage.begins(5);
+  });
+
+  it('let a process begin on time with what another one has delayed, or made earlier', async () => {
+    const stage = new Stage();
+    const options = { database: await backend.newDatabase(), workflows: [stage.wf], queues: [queue('q')] };
+    const [worker] = (await launchFleet(backend, 1, options)) as [TestApp];
+    const web = await backend.testApp({ ...options, clock: worker.clock, executorId: 'web', listen: [] });
+    const looks = () => worker.statements.filter((name) => name === 'queues.overview').length;
+    const noticed = async <T>(call: () => Promise<T>): Promise<T> => {
+      const before = looks();
+      const result = await call();
+      await expect.poll(looks).toBeGreaterThan(before);
+      return result;
+    };
+    const start = (label: string, delay: string) => () =>
+      stage.wf.with({ queue: 'q', delay, app: web.app }).start(label);
+    const later = await noticed(start('later', '10m'));
+    await noticed(start('sooner', '300ms'));
+    await noticed(() => web.app.workflows.setDelay(later.id, '200ms'));
+    await web.app.shutdown();
+    await worker.clock.advance('199ms');
+    expect(stage.begun).toEqual([]);
+    await worker.clock.advance('101ms');
+    expect(stage.begun).toEqual(['later', 'sooner']);
+  });
+
+  it('of a result reach who waits for it in another process', async () => {
+    const database = await backend.newDatabase();
+    const wf = workflow('wf', async () => 'done');
+    const worker = await backend.testApp({ database, workflows: [wf], queues: [queue('q')], version: 'v' });
+    const other = { database, clock: worker.clock, executorId: 'web', version: 'v', listen: [], workflows: [wf] };
+    const web = await backend.testApp(other);
+    const handle = await wf.with({ queue: 'q', app: web.app }).start();
+    expect(await handle.result()).toBe('done');
+  });
+});
+
+describeBackends(
+  'news that are lost',
+  (backend) => {
+    it('are made up for by a poll', async () => {
+      const stage = new Stage();
+      const database = await backend.newDatabase();
+      const t = await backend.testApp({ database, workflows: [stage.wf], queues: [queue('q')] });
+      await t.app.queues.pause('q');
+      await stage.wf.with({ queue: 'q' }).start('found');
+      await t.clock.advance('5s');
+      await tamper(database, 'update queues set paused = false, turn = turn + 1');
+      await t.clock.advance(0);
+      expect(stage.begun).toEqual([]);
+      await t.clock.advance('2500ms');
+      expect(stage.begun).toEqual(['found']);
+    });
+
+    it('because the connection broke are made up for when it is back, which it is soon', async () => {
+      const stage = new Stage();
+      const database = await backend.newDatabase();
+      const options = { database, workflows: [stage.wf], queues: [queue('q')] };
+      const [worker] = (await launchFleet(backend, 1, options)) as [TestApp];
+      const web = await backend.testApp({ ...options, clock: worker.clock, executorId: 'web', listen: [] });
+      const listeners = () =>
+        tamper(
+          database,
+          `select pid from pg_stat_activity where datname = current_database() and query like 'listen %'`,
+        );
+      const start = (label: string) => stage.wf.with({ queue: 'q', app: web.app }).start(label);
+      const before = await listeners();
+      expect(before).toHaveLength(2);
+      await tamper(
+        database,
+        `select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'
+        and datname = current_database()`,
+      );
+      await start('while it was broken');
+      await stage.begins(1);
+      await expect.poll(async () => (await listeners()).length, { timeout: 10_000 }).toBe(2);
+      expect(await listeners()).not.toEqual(expect.arrayContaining([before[0]]));
+      await start('afterwards');
+      await stage.begins(2);
+    });
+  },
+  ['postgres'],
+);

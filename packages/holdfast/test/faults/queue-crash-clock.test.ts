@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { SeededRandom } from '../../src/model/ids.js';
+import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { report, requireBuild } from './child-process.js';
+import {
+  type CrashCase,
+  emptyTally,
+  everyPoint,
+  type Job,
+  Lane,
+  type Program,
+  Stores,
+  type Tally,
+} from './crash-sweep.js';
+import { Ledger } from './ledger.js';
+import { installGauge, openGauge } from './queue-gauge.js';
+
+const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
+/** Crash points of each database; HOLDFAST_QUEUE_SWEEP=all for every statement in every phase: some ten minutes. */
+const sample = process.env.HOLDFAST_QUEUE_SWEEP === 'all' ? Number.POSITIVE_INFINITY : 24;
+const lanes = 2;
+const minutes = 60_000;
+const names = ['starts', 'family'];
+
+/** No limit of the case's own queues was exceeded by those who can commit. */
+async function limitsHeld({ database, workflowId }: Job): Promise<string[]> {
+  const gauge = await openGauge(database);
+  const { queues, partitions } = await gauge.peaks();
+  await gauge.close();
+  const own = Object.entries({ ...queues, ...partitions }).filter(([key]) => key.includes(workflowId));
+  const most = (key: string): number => (key.startsWith('parted') && key.endsWith(workflowId) ? 3 : 1);
+  if (own.length === 0) return ['nothing was claimed from a queue'];
+  return own.filter(([key, peak]) => peak > most(key)).map(([key, peak]) => `${peak} ran at once on ${key}`);
+}
+
+const program: Program = { fixture: 'queue-crash-worker.mjs', outcome: 'summary', check: limitsHeld };
+
+describeBackends('crash clock of queues', (backend) => {
+  const rig = crashRig(backend);
+
+  it(
+    'brings everything that was acknowledged to the end that a run without a crash has, within the limits',
+    async () => {
+      const random = new SeededRandom(`queue points ${backend.name} ${seed}`);
+      const all = names.flatMap((workflow) =>
+        everyPoint(rig.statements(workflow)).map((point) => ({ workflow, points: [point] })),
+      );
+      const cases = drawn(all, sample, random);
+      // Some are killed once more while they recover.
+      const twice = drawn(all, sample / 4, random).map((each) => ({ ...each, points: [...each.points, late(random)] }));
+      const tally = await rig.sweep([...cases, ...(Number.isFinite(sample) ? twice : [])]);
+      const counts = names.map((name) => `${name} ${rig.statements(name)}`).join(', ');
+      report(
+        `crash clock of queues (${backend.name}): ${tally.kills} kills, ${tally.landed.length} of ${all.length} points, ` +
+          `${tally.void.length} void; statements: ${counts}; HOLDFAST_FAULT_SEED=${seed}`,
+      );
+      expect(tally.violations).toEqual([]);
+      // Announcements take their own time: a run may make a statement more or less, and the last points may not come.
+      expect(tally.landed.length).toBeGreaterThan(0.7 * cases.length);
+    },
+    20 * minutes,
+  );
+});
+
+function late(random: SeededRandom): CrashPoint {
+  const phase = crashPhases[Math.floor(random.number() * crashPhases.length)] as CrashPoint['phase'];
+  return { statement: 1 + Math.floor(random.number() * 40), phase };
+}
+
+function drawn(all: readonly CrashCase[], count: number, random: SeededRandom): CrashCase[] {
+  const left = [...all];
+  if (count >= left.length) return left;
+  return Array.from({ length: count }, () => left.splice(Math.floor(random.number() * left.length), 1)).flat();
+}
+
+function crashRig(backend: Backend) {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-queue-crash-'));
+  const ledger = new Ledger(join(folder, 'ledger.sqlite'));
+  const counts = new Map<string, number>();
+  const expected = new Map<string, string>();
+  const gauged = async (): Promise<string> => {
+    const database = await backend.newDatabase();
+    await (await installGauge(database)).close();
+    return database;
+  };
+  // A store for each lane: what one lane's dead process holds must not keep the other lane waiting.
+  const newLane = (tally: Tally): Lane => new Lane(program, new Stores(gauged), ledger, expected, tally);
+  beforeAll(async () => {
+    await requireBuild();
+    const lane = newLane(emptyTally());
+    for (const name of names) {
+      const { statements, result } = await lane.clean(name);
+      counts.set(name, statements.length);
+      expected.set(name, result);
+    }
+  });
+  afterAll(() => {
+    ledger.close();
+    rmSync(folder, { recursive: true });
+  });
+  return {
+    statements: (name: string): number => counts.get(name) ?? 0,
+    sweep: async (cases: readonly CrashCase[]): Promise<Tally> => {
+      const tally = emptyTally();
+      const waiting = [...cases];
+      const runLane = async (): Promise<void> => {
+        const lane = newLane(tally);
+        for (let next = waiting.shift(); next; next = waiting.shift()) await lane.run(next);
+        await lane.end();
+      };
+      await Promise.all(Array.from({ length: lanes }, runLane));
+      return tally;
+    },
+  };
+}

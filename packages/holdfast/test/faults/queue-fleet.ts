@@ -1,0 +1,122 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { SeededRandom } from '../../src/model/ids.js';
+import { fixturePath } from './child-process.js';
+import type { Ledger } from './ledger.js';
+import type { Gauge } from './queue-gauge.js';
+
+/** Worker processes on one database, of which some are killed now and then, and replaced. */
+export class Fleet {
+  kills = 0;
+  private readonly workers = new Set<Worker>();
+
+  constructor(
+    private readonly database: string,
+    private readonly ledger: Ledger,
+    private readonly gauge: Gauge,
+    private readonly random: SeededRandom,
+  ) {}
+
+  async start(count: number): Promise<void> {
+    await Promise.all(Array.from({ length: count }, () => this.spawn()));
+  }
+
+  /** Kills one worker after the other, with a replacement for each, until it is told to stop. */
+  async killUntil(done: () => boolean, pauseMs: { least: number; most: number }): Promise<void> {
+    while (!done()) {
+      await delay(pauseMs.least + this.random.number() * (pauseMs.most - pauseMs.least));
+      const living = [...this.workers];
+      const victim = living[Math.floor(this.random.number() * living.length)];
+      if (!victim || done()) continue;
+      await this.kill(victim);
+      await this.spawn();
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.workers].map((worker) => worker.stop()));
+  }
+
+  async killAll(): Promise<void> {
+    await Promise.all([...this.workers].map((worker) => worker.kill()));
+  }
+
+  private async kill(victim: Worker): Promise<void> {
+    this.workers.delete(victim);
+    this.ledger.append({ kind: 'killed', workflowId: '', by: 'fleet', detail: victim.name });
+    await victim.kill();
+    this.kills++;
+    // What is certainly on record by now must not be run again by whoever comes next.
+    const recorded = await this.gauge.sql(
+      `select o.workflow_uuid as id, o.function_id as step from operation_outputs o join workflow_status w
+       on w.workflow_uuid = o.workflow_uuid where w.status in ('PENDING', 'ENQUEUED')`,
+    );
+    for (const { id, step } of recorded) {
+      this.ledger.append({ kind: 'committed', workflowId: String(id), stepNumber: Number(step), by: 'database' });
+    }
+  }
+
+  private async spawn(): Promise<void> {
+    this.workers.add(await Worker.start({ ledgerPath: this.ledger.path, database: this.database, stepMs: 2 }));
+  }
+}
+
+/** One process of fixtures/queue-fleet-worker.mjs. */
+export class Worker {
+  private complaints = '';
+  private readonly ended: Promise<void>;
+
+  static async start(options: object): Promise<Worker> {
+    const child = fork(fixturePath('queue-fleet-worker.mjs'), [JSON.stringify(options)], {
+      execArgv: [],
+      stdio: 'pipe',
+    });
+    const worker = new Worker(child);
+    const ready = new Promise<void>((resolve) => child.once('message', () => resolve()));
+    await Promise.race([ready, worker.ended]);
+    if (child.exitCode !== null) throw new Error(`A worker did not start: ${worker.complaints}`);
+    return worker;
+  }
+
+  private constructor(private readonly child: ChildProcess) {
+    child.stderr?.on('data', (chunk: Buffer) => {
+      this.complaints += chunk;
+    });
+    this.ended = new Promise((resolve) => child.once('exit', () => resolve()));
+  }
+
+  /** As the ledger knows it. */
+  get name(): string {
+    return `process ${this.child.pid}`;
+  }
+
+  /** By itself, and well. */
+  async stop(): Promise<void> {
+    if (this.child.connected) this.child.send({ command: 'stop' });
+    await this.ended;
+    if (this.child.exitCode !== 0 || this.complaints) throw new Error(`A worker ended badly: ${this.complaints}`);
+  }
+
+  async kill(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.ended;
+  }
+
+  /** Stands still, as a process on a suspended host does, until it is told to go on. */
+  pause(): void {
+    this.child.kill('SIGSTOP');
+  }
+
+  goOn(): void {
+    this.child.kill('SIGCONT');
+  }
+
+  /** Takes over the work of another executor, which it believes to be dead. Returns what that was. */
+  async recover(executorId: string): Promise<string[]> {
+    const recovered = new Promise<string[]>((resolve) => {
+      this.child.once('message', (message) => resolve((message as { workflowIds: string[] }).workflowIds));
+    });
+    this.child.send({ command: 'recover', from: executorId });
+    return Promise.race([recovered, this.ended.then(() => Promise.reject(new Error(this.complaints)))]);
+  }
+}

@@ -1,0 +1,208 @@
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { launchWith } from '../../src/app/launch.js';
+import type { Executions } from '../../src/engine/executions.js';
+import { type App, debouncer, type QueueOptions, queue, workflow } from '../../src/index.js';
+import { openStorage } from '../../src/storage/open.js';
+import type { Storage } from '../../src/storage/storage.js';
+import { Signals, VirtualClock } from '../../src/testing/index.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { failure, gate, overTime, tamper } from '../support/faults.js';
+
+/**
+ * A process that news does not reach, and that does not poll (its clock stands still), while others edit, empty and
+ * delete the queues it works on: what it knows is out of date, and it must find that out before it does harm.
+ */
+describeBackends('a process that has not heard of what others did', suite);
+
+const edits: [string, QueueOptions, QueueOptions, { all?: number; partition?: number }][] = [
+  ['a limit', {}, { concurrency: 2 }, { all: 2 }],
+  ['a lower limit', { concurrency: 8 }, { concurrency: 2 }, { all: 2 }],
+  ['a limit of its own', { concurrency: 8 }, { concurrency: 8, workerConcurrency: 2 }, { all: 2 }],
+  ['partitions', { concurrency: 8 }, { concurrency: 8, partition: { concurrency: 1 } }, { partition: 1 }],
+  ['partitions', {}, { partition: { concurrency: 1 } }, { partition: 1 }],
+  ['lower limits', { partition: { concurrency: 5 } }, { partition: { concurrency: 1 } }, { partition: 1 }],
+  ['one limit for all', { partition: { concurrency: 5 } }, { concurrency: 2 }, { all: 2 }],
+];
+
+function suite(backend: Backend): void {
+  it.each(edits)('keeps to %s that a queue got (from %o to %o)', async (_, before, after, most) => {
+    const rig = await launchDeaf(backend, before);
+    const { engine, other, app } = rig;
+    const jobs = Array.from({ length: 12 }, (_, i) => [`p${i % 2}`] as [string]);
+    const start = () =>
+      rig.work.with({ queue: 'jobs' }).startAll(jobs, ([key]) => (before.partition ? { partition: key } : {}));
+    await edit(other, 'jobs', after);
+    const handles = await start();
+    // It takes nothing by what it knew, so it looks again; here the poll does that.
+    await engine.storage.queues
+      .overview()
+      .then(({ queues }) => engine.directory.update(queues.map((each) => each.queue)));
+    engine.news.tell('queue:jobs');
+    await Promise.all(handles.map((handle) => handle.result()));
+    expect(rig.peak()).toBeLessThanOrEqual(most.all ?? 12);
+    if (most.partition && before.partition) expect(rig.partitionPeak()).toBeLessThanOrEqual(most.partition);
+    if (most.partition && !before.partition) expect(rig.peak()).toBeLessThanOrEqual(most.partition);
+    expect(app.name).toBe('test');
+  });
+
+  it('plans anew at once when another has claimed between its look and its claim', async () => {
+    const rig = await launchDeaf(backend, { concurrency: 4 });
+    const { other, engine } = rig;
+    const held = gate();
+    rig.holdUntil(held.promise);
+    let robbed = 0;
+    const { dequeue } = engine.storage.workflows;
+    engine.storage.workflows.dequeue = async (params) => {
+      // The other one is quicker, three times.
+      if (robbed++ < 3) await claimOne(other);
+      return dequeue.call(engine.storage.workflows, params);
+    };
+    await rig.work.with({ queue: 'jobs' }).startAll(Array.from({ length: 8 }, () => ['x'] as [string]));
+    await rig.signals.wait('started', 1);
+    const counted = 'select status, executor_id as who, count(*) as n from workflow_status group by 1, 2 order by 2, 1';
+    const rows = await tamper(rig.database, counted);
+    expect(rows.filter((row) => row.status === 'PENDING').map((row) => [row.who, Number(row.n)])).toEqual(
+      expect.arrayContaining([
+        ['other', 3],
+        ['test', 1],
+      ]),
+    );
+    held.open();
+  });
+
+  it('puts nothing on a queue that was deleted', async () => {
+    const rig = await launchDeaf(backend, {});
+    await rig.other.queues.remove('jobs');
+    const unknown = { code: 'UNKNOWN_QUEUE' };
+    const start = rig.work.with({ queue: 'jobs' });
+    expect(await failure(start.start('a'))).toMatchObject(unknown);
+    expect(await failure(start.startAll([['a'], ['b']]))).toMatchObject(unknown);
+    const debounced = debouncer(rig.work, { start: { queue: 'jobs' } });
+    expect(await failure(debounced.debounce('key', 0, 'a'))).toMatchObject(unknown);
+    expect(await tamper(rig.database, 'select 1 from workflow_status')).toEqual([]);
+  });
+
+  it('runs what somebody enqueued in SQL on a queue with partitions, without a key', async () => {
+    const rig = await launchDeaf(backend, { partition: { concurrency: 1 } });
+    const handles = await rig.work
+      .with({ queue: 'jobs', delay: '1h' })
+      .startAll([['a'], ['b']], ([partition]) => ({ partition }));
+    await tamper(rig.database, "update workflow_status set queue_partition_key = null, status = 'ENQUEUED'");
+    await rig.poll();
+    await Promise.all(handles.map((handle) => handle.result()));
+    expect(rig.peak()).toBe(1);
+  });
+
+  if (backend.name !== 'postgres') return;
+
+  it('does not spin on a delayed workflow that somebody holds on to, and runs it when it is let go', async () => {
+    const database = await backend.newDatabase();
+    const holder = new pg.Client(database);
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    const work = workflow('work', async () => 'done');
+    const t = await backend.testApp({ database, workflows: [work] });
+    const handle = await work.with({ delay: '1s' }).start();
+    await holder.query('begin; select 1 from dbos.workflow_status for update');
+    await t.clock.advance('11s');
+    const tries = t.statements.filter((name) => name === 'workflows.promoteDue').length;
+    expect(tries).toBeGreaterThan(3);
+    expect(tries).toBeLessThanOrEqual(11);
+    await holder.query('commit');
+    expect(await overTime(t.clock, handle.result(), 5)).toBe('done');
+  });
+}
+
+interface Deaf {
+  readonly database: string;
+  readonly app: App;
+  readonly engine: Executions;
+  readonly clock: VirtualClock;
+  /** The database as another process has opened it. */
+  readonly other: Storage;
+  readonly work: ReturnType<typeof workflow<[string], unknown>>;
+  readonly signals: Signals;
+  peak(): number;
+  partitionPeak(): number;
+  holdUntil(promise: Promise<void>): void;
+  /** What the look that comes round would do. */
+  poll(): Promise<void>;
+}
+
+async function launchDeaf(backend: Backend, options: QueueOptions): Promise<Deaf> {
+  const database = await backend.newDatabase();
+  const signals = new Signals();
+  const running = new Map<string, number>();
+  let [peak, partitionPeak, held] = [0, 0, Promise.resolve()];
+  const work = workflow('work', async (key: string): Promise<unknown> => {
+    signals.emit('started');
+    running.set(key, (running.get(key) ?? 0) + 1);
+    partitionPeak = Math.max(partitionPeak, running.get(key) ?? 0);
+    peak = Math.max(
+      peak,
+      [...running.values()].reduce((sum, n) => sum + n, 0),
+    );
+    await held;
+    // Long enough for whoever is claimed together with it to begin.
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    running.set(key, (running.get(key) ?? 1) - 1);
+    return key;
+  });
+  const clock = new VirtualClock(Date.now());
+  let engine!: Executions;
+  const onStart = (started: Executions): void => {
+    engine = started;
+    started.storage.hear = () => ({ ready: Promise.resolve(), stop: async () => {} });
+  };
+  const app = await launchWith(
+    {
+      name: 'test',
+      executorId: 'test',
+      version: 'v1',
+      database,
+      workflows: [work],
+      queues: [queue('jobs', options)],
+      logger: silent,
+    },
+    { clock, onStart },
+  );
+  const other = await openStorage({
+    url: database,
+    schema: 'dbos',
+    migrate: false,
+    logger: silent,
+    applicationName: 'o',
+  });
+  onTestFinished(async () => {
+    await app.shutdown();
+    await other.close();
+  });
+  return {
+    ...{ database, app, engine, clock, other, work, signals },
+    peak: () => peak,
+    partitionPeak: () => partitionPeak,
+    holdUntil: (promise) => {
+      held = promise;
+    },
+    poll: () => clock.advance('2500ms'),
+  };
+}
+
+async function edit(storage: Storage, name: string, options: QueueOptions): Promise<void> {
+  const found = (await storage.queues.list()).find((each) => each.name === name);
+  if (!found) throw new Error(`There is no queue ${name}.`);
+  const { settings } = queue(name, options);
+  expect(await storage.queues.change({ queue: found, settings, paused: false, now: Date.now() })).toBeDefined();
+}
+
+async function claimOne(storage: Storage): Promise<void> {
+  const [found] = await storage.queues.list();
+  const { claimed } = await storage.workflows.dequeue({
+    ...{ writer: { executorId: 'other', appName: 'test' }, owner: 'other', version: 'v1', now: Date.now() },
+    ...{ runnable: [{ name: 'work', maxRecoveryAttempts: 100 }], queueName: 'jobs', byPartition: false },
+    ...{ portions: [{ partition: null, n: 1 }], turn: found?.turn ?? 0, exclusive: true },
+    ...{ rateLimited: false, suspects: false },
+  });
+  expect(claimed).toHaveLength(1);
+}

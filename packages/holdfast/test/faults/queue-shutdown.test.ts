@@ -1,0 +1,12 @@
+import { beforeAll, expect, it } from 'vitest';
+import { describeBackends } from '../support/backends.js';
+import { requireBuild, runFixture } from './child-process.js';
+
+describeBackends('a program that works on a queue and shuts down', (backend) => {
+  beforeAll(requireBuild);
+
+  it('ends by itself, and well, although nothing else keeps its process alive', async () => {
+    const exit = await runFixture('queue-shutdown.mjs', { database: await backend.newDatabase() });
+    expect(exit).toEqual({ signal: null, output: 'a b c' });
+  });
+});

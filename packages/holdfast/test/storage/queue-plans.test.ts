@@ -1,0 +1,257 @@
+import Sqlite from 'better-sqlite3';
+import pg from 'pg';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { BatchStatement, Database, Dialect, Statement } from '../../src/storage/database.js';
+import { openStorage } from '../../src/storage/open.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { SqlQueues } from '../../src/storage/sql/queues.js';
+import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
+import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
+import type { Storage } from '../../src/storage/storage.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { newClaim } from './contract-support.js';
+import { debounced, enqueued, settings } from './queue-support.js';
+import { openWire } from './wire.js';
+
+/**
+ * How the database goes about each statement when 100,000 workflows wait on a queue and 100,000 more have ended: by
+ * index probes, whose number does not grow with either.
+ */
+const backlog = 100_000;
+const partitions = 50;
+
+/** Of those that ended, half a million ago to now, few count for the limit, as in life. */
+const rate = { max: 10, since: -backlog / 2 };
+const look = { ...newClaim(), queueName: 'parted', after: 'p10', limit: 20, waitingUpTo: 10, rate, suspects: false };
+const claim = { ...newClaim(), rateLimited: true, suspects: false };
+const whole = { ...claim, queueName: 'plain', portions: [{ partition: null, n: 5 }], byPartition: false };
+const parted = {
+  ...claim,
+  queueName: 'parted',
+  portions: ['p3', 'p7', 'p40'].map((partition) => ({ partition, n: 2 })),
+  byPartition: true,
+};
+
+type Calls = Pick<Storage, 'workflows' | 'queues'>;
+
+/** Each statement of the queues, and how many rows of the workflows it may look at, at most. */
+const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
+  'workflows.enqueue': [10, (on) => on.workflows.enqueueMany([enqueued('new', { queueName: 'plain' })])],
+  'workflows.enqueueChild': [
+    10,
+    (on) => on.workflows.enqueueMany([enqueued('n', { queueName: 'plain', parentWorkflowId: 'e1', parentOwner: 'o' })]),
+  ],
+  'workflows.enqueueAll': [
+    20,
+    (on) => on.workflows.enqueueAll([1, 2, 3].map((i) => enqueued(`n${i}`, { queueName: 'plain', dedupId: `n${i}` }))),
+  ],
+  'workflows.debounce': [
+    10,
+    (on) => on.workflows.debounce(debounced('new', { queueName: 'plain', dedupId: 'dedup 5' })),
+  ],
+  'workflows.holders': [10, (on) => on.workflows.holders([{ queueName: 'plain', dedupId: 'dedup 5' }])],
+  'workflows.promoteDue': [60, (on) => on.workflows.promoteDue({ now: 1020, limit: 10 })],
+  'workflows.setDelay': [5, (on) => on.workflows.setDelay({ workflowId: 'd1', delayUntil: 9, now: 9 })],
+  'workflows.setPriority': [5, (on) => on.workflows.setPriority({ workflowId: 'plain1', priority: 9, now: 9 })],
+  'workflows.dequeue-free': [60, (on) => on.workflows.dequeue({ ...whole, turn: null, exclusive: false })],
+  'workflows.dequeue-shared': [60, (on) => on.workflows.dequeue({ ...whole, turn: 0, exclusive: false })],
+  'workflows.dequeue-exclusive': [60, (on) => on.workflows.dequeue({ ...whole, turn: 0, exclusive: true })],
+  'workflows.dequeue-partitions-free': [60, (on) => on.workflows.dequeue({ ...parted, turn: null, exclusive: false })],
+  'workflows.dequeue-partitions-shared': [60, (on) => on.workflows.dequeue({ ...parted, turn: 0, exclusive: false })],
+  'workflows.dequeue-partitions-exclusive': [60, (on) => on.workflows.dequeue({ ...parted, turn: 0, exclusive: true })],
+  // Ten of each of 20 partitions count as waiting, and what runs and has started in each.
+  'queues.partitions': [1000, (on) => on.queues.partitions(look)],
+  'queues.standing': [600, (on) => on.queues.standing({ name: 'plain', executorId: 'claimer', rate })],
+  'queues.overview': [20, (on) => on.queues.overview()],
+  'queues.giveKeys': [2.5 * backlog, (on) => on.queues.giveKeys('parted')],
+  'queues.unfinished': [1.1 * backlog, (on) => on.queues.unfinished('plain')],
+  'queues.remove': [20, (on) => on.queues.remove('plain')],
+};
+
+/** What the tables are filled with: how many of each kind, and their columns as functions of a number `i`. */
+const kinds: [number, Record<string, string>][] = [
+  [backlog, { id: "'plain' || i", priority: 'i % 3', deduplication_id: "'dedup ' || i" }],
+  [backlog, { id: "'parted' || i", queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` }],
+  [
+    backlog,
+    {
+      ...{ id: "'e' || i", status: "'SUCCESS'", queue_name: "case i % 2 when 0 then 'plain' else 'parted' end" },
+      ...{ queue_partition_key: `case i % 2 when 1 then 'p' || i % ${partitions} end`, completed_at: 'i' },
+      ...{
+        started_at_epoch_ms: 'case i % 4 when 0 then -i * 1000 else -i end',
+        rate_limited: 'i % 4 = 0',
+        executor_id: "'claimer'",
+        owner_xid: "'o'",
+      },
+    },
+  ],
+  [5000, { id: "'d' || i", status: "'DELAYED'", delay_until_epoch_ms: '1000 + i' }],
+  [100, { id: "'r' || i", status: "'PENDING'", started_at_epoch_ms: 'i', rate_limited: 'true' }],
+  [
+    100,
+    {
+      ...{ id: "'rp' || i", status: "'PENDING'", started_at_epoch_ms: 'i', rate_limited: 'true' },
+      ...{ queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` },
+    },
+  ],
+  // Asleep, and on no queue.
+  [20_000, { id: "'s' || i", status: "'PENDING'", queue_name: 'null', enqueue_seq: 'null', executor_id: "'claimer'" }],
+];
+
+function fill(table: string, series: (count: number) => string): string[] {
+  const usual = { status: "'ENQUEUED'", name: "'greet'", queue_name: "'plain'", enqueue_seq: 'i', created_at: 'i' };
+  const common = { ...usual, updated_at: 'i', application_version: "'v1'", application_name: "'app'", priority: '0' };
+  return kinds.map(([count, { id, ...own }]) => {
+    const columns = Object.entries({ workflow_uuid: id, ...common, ...own });
+    const names = columns.map(([name]) => name).join(', ');
+    return `insert into ${table} (${names}) select ${columns.map(([, value]) => value).join(', ')} from ${series(count)}`;
+  });
+}
+
+describeBackends('the plan of each statement on a queue with 100,000 waiting', suite);
+
+function suite(backend: Backend): void {
+  let database = '';
+  const filled = async (): Promise<string> => {
+    const url = await backend.newDatabase();
+    const storage = await openStorage({
+      url,
+      schema: 'dbos',
+      migrate: false,
+      logger: silent,
+      applicationName: 'plans',
+    });
+    const common = { policy: 'always' as const, appName: 'app', version: null, now: 0 };
+    await storage.queues.register({ ...common, name: 'plain', settings: settings({ concurrency: 500 }) });
+    await storage.queues.register({ ...common, name: 'parted', settings: settings({}, { concurrency: 10 }) });
+    await storage.versions.register({ name: 'v1', appName: 'app', now: 1 });
+    await storage.close();
+    return url;
+  };
+  if (backend.name === 'sqlite') {
+    beforeAll(async () => {
+      database = await filled();
+      const db = new Sqlite(database.slice('sqlite:'.length));
+      const series = (count: number) =>
+        `(with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ${count}) select i from n)`;
+      for (const insert of fill('workflow_status', series)) db.exec(insert);
+      db.close();
+    });
+    it.each(Object.keys(calls))('%s', (name) => checkSqlitePlan(database, name));
+    return;
+  }
+  describe.each(['never analysed', 'analysed'])('(%s)', (state) => {
+    beforeAll(async () => {
+      database = await filled();
+      const client = new pg.Client(database);
+      await client.connect();
+      await client.query('alter table dbos.workflow_status set (autovacuum_enabled = false)');
+      const series = (count: number) => `generate_series(0, ${count - 1}) i`;
+      for (const insert of fill('dbos.workflow_status', series)) await client.query(insert);
+      if (state === 'analysed') await client.query('analyze');
+      await client.end();
+    });
+    it.each(Object.keys(calls))('%s', (name) => checkPostgresPlan(database, name));
+  });
+}
+
+interface Captured {
+  readonly statement: Statement;
+  readonly values: readonly unknown[];
+  readonly batched: boolean;
+}
+
+/** The statement of that name as the code sends it. */
+async function capture(dialect: Dialect, name: string): Promise<Captured> {
+  const found: Captured[] = [];
+  const query = async (statement: Statement, values: readonly unknown[]) => {
+    found.push({ statement, values, batched: false });
+    return [];
+  };
+  const batch = async (statement: BatchStatement<object>, shared: readonly unknown[], given: readonly object[]) => {
+    if (given.length === 0) return [];
+    const names = Object.keys(statement.columns) as never[];
+    const own = names.map((column) => (dialect.locksRows ? given.map((row) => row[column]) : given[0]?.[column]));
+    found.push({ statement, values: [...shared, ...own], batched: true });
+    return [];
+  };
+  const recorder = { dialect, query, batch } as unknown as Database;
+  await calls[name]?.[1]({ workflows: new SqlWorkflows(recorder), queues: new SqlQueues(recorder) });
+  return found.find(({ statement }) => statement.name === name) as Captured;
+}
+
+async function checkPostgresPlan(database: string, name: string): Promise<void> {
+  const { statement, values, batched } = await capture(postgresDialect('dbos'), name);
+  const client = new pg.Client(database);
+  await client.connect();
+  onTestFinished(() => client.end());
+  if (batched || statement.pinned) await client.query(await writerSettings(database));
+  await client.query('begin');
+  const { rows: found } = await client.query(`explain (analyze, format json) ${statement.text}`, [...values]);
+  await client.query('rollback');
+  const nodes = flatten(found[0]['QUERY PLAN'][0].Plan as Node);
+  const scans = nodes.filter(
+    (node) => node['Relation Name'] === 'workflow_status' && node['Node Type'].includes('Scan'),
+  );
+  expect(
+    nodes.filter((node) => node['Node Type'] === 'Seq Scan' && node['Relation Name'] === 'workflow_status'),
+  ).toEqual([]);
+  const read = scans.reduce((sum, node) => sum + rowsRead(node), 0);
+  expect(read, JSON.stringify(scans.map(summary))).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
+}
+
+/** What a connection for batches and pinned statements is set to, read off the wire. */
+async function writerSettings(database: string): Promise<string> {
+  const wire = await openWire(database);
+  const options = { url: wire.url, schema: 'dbos', migrate: false, logger: silent, applicationName: 'settings' };
+  const storage = await openStorage(options);
+  await storage.queues.overview();
+  await storage.close();
+  return wire.statements.find((text) => text.startsWith('set ')) as string;
+}
+
+interface Node {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Index Name'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly 'Rows Removed by Index Recheck'?: number;
+  readonly Plans?: readonly Node[];
+}
+
+function flatten(node: Node): Node[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)];
+}
+
+function rowsRead(node: Node): number {
+  const each =
+    node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0);
+  return Math.round(each * node['Actual Loops']);
+}
+
+function summary(node: Node): string {
+  return `${node['Node Type']} ${node['Index Name'] ?? ''}: ${rowsRead(node)}`;
+}
+
+async function checkSqlitePlan(database: string, name: string): Promise<void> {
+  const { statement, values } = await capture(sqliteDialect, name);
+  const db = new Sqlite(database.slice('sqlite:'.length));
+  onTestFinished(() => void db.close());
+  const bound = Object.fromEntries(
+    values.map((value, i) => [i + 1, typeof value === 'boolean' ? Number(value) : value]),
+  );
+  const plan = db.prepare(`explain query plan ${statement.text}`).all(values.length > 0 ? bound : {}) as {
+    detail: string;
+  }[];
+  const details = plan.map((row) => row.detail);
+  // The source of a batch is a subquery of its own; the versions of an app are a handful.
+  const scans = details.filter((detail) => /^SCAN (w|s|n|c|fence|workflow_status)$/.test(detail));
+  expect(scans, details.join('\n')).toEqual([]);
+  const sorts = details.filter(
+    (detail, i) =>
+      detail.includes('FOR ORDER BY') && name.includes('dequeue') && /workflow_status/.test(details[i - 1] ?? ''),
+  );
+  expect(sorts, details.join('\n')).toEqual([]);
+}
