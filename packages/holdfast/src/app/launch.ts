@@ -5,7 +5,7 @@ import { Executions } from '../engine/executions.js';
 import { Registry } from '../engine/registry.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
 import { Dispatcher } from '../queues/dispatcher.js';
-import { registerQueues } from '../queues/operations.js';
+import { checkQueueOwners, registerQueues } from '../queues/operations.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
 import { type FindDead, Recovery } from '../recovery/recovery.js';
@@ -68,6 +68,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
       codecs,
       logger: checked.logger,
       registry,
+      listen: checked.listen,
       ...(beforeResolve && { beforeResolve }),
     });
     return await assemble(engine, checked, workflows, internals);
@@ -84,7 +85,7 @@ async function assemble(
   internals: Internals,
 ): Promise<App> {
   const { clock } = engine;
-  const dispatcher = new Dispatcher(engine, listen);
+  const dispatcher = new Dispatcher(engine);
   const recovery = new Recovery(engine, findDead(engine));
   const scheduler = new Scheduler(engine);
   const loops = [deadlineSweep(engine), cancellationWatch(engine)];
@@ -92,7 +93,8 @@ async function assemble(
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, registered: new Set() };
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
-  await registerVersion(engine);
+  await checkQueueOwners(engine, queues);
+  await registerVersion(engine, listen?.length !== 0);
   await warnOfOtherVersions(engine);
   await registerQueues(engine, queues);
   await warnOfUnknownQueues(engine, listen);
@@ -126,9 +128,10 @@ async function abandon(parts: AppParts): Promise<void> {
   await engine.storage.close();
 }
 
-async function registerVersion(engine: Executions): Promise<void> {
+/** One that takes nothing from queues is no reason to keep unversioned work from those that do. */
+async function registerVersion(engine: Executions, asLatest: boolean): Promise<void> {
   const { storage, version, writer, clock, logger } = engine;
-  await storage.versions.register({ name: version, appName: writer.appName, now: clock.now() });
+  await storage.versions.register({ name: version, appName: writer.appName, asLatest, now: clock.now() });
   const [latest] = await storage.versions.list(writer.appName);
   if (latest && latest.name !== version) {
     logger.warn(

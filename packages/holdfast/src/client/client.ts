@@ -13,6 +13,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions } from '../model/options.js';
+import { didYouMean } from '../model/suggest.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import { checkSchema, openStorage } from '../storage/open.js';
@@ -69,6 +70,7 @@ export async function connect(options: ClientOptions): Promise<Client> {
     const engine = new Executions({ ...common, codecs: createCodecs({}), registry: new Registry() });
     // A client that only enqueues needs no connection to hear by.
     engine.outcomes.onFirstWait = () => void engine.news.start();
+    if (name !== '') await warnOfUnknownApp(engine);
     const sync = clockSync(storage, clock, logger);
     sync.start();
     return createClient(engine, () => sync.stop());
@@ -76,6 +78,16 @@ export async function connect(options: ClientOptions): Promise<Client> {
     await storage.close().catch(() => {});
     throw error;
   }
+}
+
+/** What it starts is for processes of that app only, and waits for them: for ever, if the name is misspelt. */
+async function warnOfUnknownApp({ storage, writer, logger }: Executions): Promise<void> {
+  const apps = await storage.versions.apps();
+  if (apps.includes(writer.appName)) return;
+  logger.warn(
+    `connect({ name: '${writer.appName}' }): no process of this app has been launched on this database yet.` +
+      `${didYouMean(writer.appName, apps)} What the client starts waits for one.`,
+  );
 }
 
 function databaseUrl({ database, name }: ClientOptions): string {

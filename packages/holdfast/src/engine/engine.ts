@@ -34,6 +34,8 @@ export interface Engine {
   readonly enqueues: Enqueues;
   readonly directory: QueueDirectory;
   readonly news: News;
+  /** Whether this process takes work from the queue. A client takes none. */
+  worksOn(queueName: string): boolean;
   readonly load: Load;
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
   readonly claims: {

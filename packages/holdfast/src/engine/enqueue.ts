@@ -1,6 +1,6 @@
 import { parseDuration } from '../model/duration.js';
 import type { HoldfastError } from '../model/errors.js';
-import { invalidOption } from '../model/options.js';
+import { invalidOption, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import type { QueueRecord } from '../storage/queues.js';
 import type { EnqueuedWorkflow } from '../storage/storage.js';
@@ -47,9 +47,12 @@ export function batchItems<Args extends readonly unknown[]>(
   each: ((args: Args, index: number) => StartOptions) | undefined,
 ): BatchItem[] {
   const what = `startAll() of "${name}"`;
-  const given: unknown = inputs;
-  if (!Array.isArray(given) || !given.every(Array.isArray)) {
-    throw invalidOption(what, 'inputs', inputs, 'a list with a list of arguments for each workflow, as in [[1], [2]]');
+  if (!Array.isArray(inputs))
+    throw invalidOption(what, 'inputs', inputs, 'a list of lists of arguments, as in [[1], [2]]');
+  const odd = inputs.findIndex((args: unknown) => !Array.isArray(args));
+  if (odd >= 0) throw invalidOption(what, `inputs[${odd}]`, inputs[odd], 'a list of arguments, as in [1]');
+  if (each !== undefined && typeof each !== 'function') {
+    throw invalidOption(what, 'each', each, 'a function that returns start options for one of the inputs');
   }
   if (inputs.length > largestBatch) {
     throw invalidOption(what, 'inputs', inputs.length, `at most ${largestBatch} in one call`);
@@ -138,7 +141,8 @@ async function placeOf(
   const what = `The start of workflow "${workflow.name}"`;
   const queueName = queueNameOf(what, options.queue);
   const own = engine.writer.appName === '' ? null : engine.writer.appName;
-  const version = options.version ?? (engine.version === '' ? null : engine.version);
+  // A process that does not work on the queue does not know at which version those are that do.
+  const version = options.version ?? (engine.worksOn(queueName) ? engine.version : null);
   if (queueName === internalQueue) return { queueName, appName: own, version };
   const queue = await fittingQueue(engine, what, queueName, options);
   if (queue.appName === null || queue.appName === own) return { queueName, appName: own, version };
@@ -166,13 +170,13 @@ function misfit(what: string, queue: QueueRecord, options: StartOptions): Holdfa
   const { name, settings } = queue;
   const { partition, priority } = options;
   if (settings.partition !== null && partition === undefined) {
-    return invalidOption(what, 'partition', partition, `given: queue "${name}" is divided into partitions`);
+    return misplacedOption(what, 'partition', `is missing: queue "${name}" is divided into partitions`);
   }
   if (settings.partition === null && partition !== undefined) {
-    return invalidOption(what, 'partition', partition, `left out: queue "${name}" has no partitions`);
+    return misplacedOption(what, 'partition', `must be left out: queue "${name}" has no partitions`);
   }
   if (!settings.priority && priority !== undefined) {
-    return invalidOption(what, 'priority', priority, `left out: queue "${name}" is set to { priority: false }`);
+    return misplacedOption(what, 'priority', `must be left out: queue "${name}" is set to { priority: false }`);
   }
   return undefined;
 }

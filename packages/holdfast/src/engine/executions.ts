@@ -28,6 +28,8 @@ export interface EngineOptions {
   readonly codecs: Codecs;
   readonly logger: Logger;
   readonly registry: Registry;
+  /** Names of the queues that it works on; undefined: on all. */
+  readonly listen?: readonly string[] | undefined;
   /** Crash point: the last moment before user code learns of a result. */
   readonly beforeResolve?: () => void;
 }
@@ -57,6 +59,7 @@ export class Executions implements Engine {
   private readonly running = new Map<string, Execution>();
   private readonly endWaiters = new Set<() => void>();
   private readonly warned = new Set<string>();
+  private readonly listen: readonly string[] | undefined;
   /** Owner tokens of workflows that were cancelled between the commit of their start and their first moment here. */
   private readonly cancelledUnstarted = new Set<string>();
   /** `draining`: no new work from outside; what runs goes on. `closed`: nothing runs any more. */
@@ -67,6 +70,7 @@ export class Executions implements Engine {
     const { writer, version, storage, clock, codecs, logger, registry } = options;
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
+    this.listen = options.listen;
     this.checkpoints = new Checkpoints(storage, writer, logger);
     this.enqueues = new Enqueues(storage, logger);
     this.directory = new QueueDirectory(storage);
@@ -161,6 +165,11 @@ export class Executions implements Engine {
       if (each.queueName !== null) this.news.tell(`queue:${each.queueName}`);
     }
     if (cancelled.length > 0) this.news.tellOthers('cancelled');
+  }
+
+  worksOn(queueName: string): boolean {
+    if (this.version === '') return false;
+    return queueName === internalQueue || this.listen === undefined || this.listen.includes(queueName);
   }
 
   warnOnce(about: string, message: string): void {

@@ -2,6 +2,7 @@ import type { Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions } from '../model/options.js';
+import { internalQueue } from '../model/queues.js';
 import type { Ending, WorkflowRecord } from '../storage/storage.js';
 import { currentExecution } from './context.js';
 import { notFoundError, resultOf } from './endings.js';
@@ -76,7 +77,7 @@ function waitForEnding(
   const timeout = new Promise<never>((_, reject) => {
     timer = engine.clock.at(engine.clock.now() + timeoutMs, () => {
       forget();
-      reject(resultTimeout(workflowId, timeoutMs));
+      void standingOf(engine, workflowId).then((standing) => reject(resultTimeout(workflowId, timeoutMs, standing)));
     });
   });
   const done = (): void => timer?.cancel();
@@ -88,12 +89,24 @@ function waitForEnding(
   return { ending: Promise.race([ending, timeout]), giveUp };
 }
 
-function resultTimeout(workflowId: string, timeoutMs: number): HoldfastError {
+function resultTimeout(workflowId: string, timeoutMs: number, standing: string): HoldfastError {
   return new HoldfastError(
     'RESULT_TIMEOUT',
-    `Workflow "${workflowId}" did not end within ${timeoutMs} ms. Ask again later; its status() says whether, and under which version, it runs.`,
+    `Workflow "${workflowId}" did not end within ${timeoutMs} ms${standing}. Ask again later, by its ID.`,
     { details: { workflowId, timeoutMs } },
   );
+}
+
+/** Where it is meanwhile, as far as that can be told. */
+async function standingOf({ storage, directory }: Engine, workflowId: string): Promise<string> {
+  const [record] = await storage.workflows.get([workflowId]).catch(() => []);
+  if (!record) return '';
+  const { status, name, queueName, version } = record;
+  const what = version === null ? `"${name}"` : `"${name}" of version "${version}"`;
+  if (status === 'PENDING') return `: ${what} is running`;
+  const paused = queueName !== null && directory.known(queueName)?.paused ? ', which is paused' : '';
+  const where = queueName === null || queueName === internalQueue ? '' : ` on queue "${queueName}"${paused}`;
+  return `: ${what} is ${status}${where}, until a process takes it that can run it`;
 }
 
 /** Waits like anyone else, but a cancellation of the waiting workflow ends the wait at once. */

@@ -67,7 +67,7 @@ function checkQueueing(what: string, options: StartOptions): void {
   if (priority !== undefined) checkPriority(what, priority);
   if (dedupId !== undefined) checkName('A deduplication ID', dedupId);
   if (partition !== undefined) checkName('A partition key', partition);
-  if (delay !== undefined) parseDuration(delay, `The delay of ${what}`);
+  if (delay !== undefined) parseDuration(delay, `${what}: "delay"`);
   if (onDuplicate !== undefined && onDuplicate !== 'reject' && onDuplicate !== 'return-existing') {
     throw invalidOption(what, 'onDuplicate', onDuplicate, '"reject" or "return-existing"');
   }

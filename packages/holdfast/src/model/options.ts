@@ -27,6 +27,11 @@ export function invalidOption(what: string, option: string, value: unknown, expe
   });
 }
 
+/** The option is wrong here, whatever its value. `problem` goes on after its name: `is missing: ...`. */
+export function misplacedOption(what: string, option: string, problem: string): HoldfastError {
+  return new HoldfastError('INVALID_OPTION', `${what}: "${option}" ${problem}.`, { details: { option } });
+}
+
 /** A whole number of at least `least`, or the typed error that says so. */
 export function checkCount(what: string, option: string, value: unknown, least = 0): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= least) return value;

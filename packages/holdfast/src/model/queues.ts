@@ -129,7 +129,7 @@ function checkRateLimit(what: string, rateLimit: RateLimit | null): LimitSetting
   if (!(Number.isInteger(max) && max >= 1 && max <= largestInt)) {
     throw invalidOption(what, 'rateLimit.max', max, 'a whole number from 1 up');
   }
-  const perMs = parseDuration(per, `The period of the rate limit of ${what}`);
+  const perMs = parseDuration(per, `${what}: "rateLimit.per"`);
   if (perMs === 0) throw invalidOption(what, 'rateLimit.per', per, 'longer than nothing');
   return { max, perMs };
 }

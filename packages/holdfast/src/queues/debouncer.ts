@@ -13,7 +13,7 @@ import { engineFor, type Workflow, workflowInternals } from '../engine/workflow.
 import { type Duration, parseDuration } from '../model/duration.js';
 import { describeError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
-import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import type { DebouncedWorkflow } from '../storage/storage.js';
 
@@ -55,13 +55,14 @@ export function debouncer(
   const { start = {}, timeout } = options;
   checkStartOptions(target.name, start);
   for (const option of ['id', 'delay', 'dedupId', 'onDuplicate', 'app']) {
-    if (option in start) throw invalidOption(what, `start.${option}`, '...', 'left out: the debouncer decides on it');
+    if (option in start)
+      throw misplacedOption(what, `start.${option}`, 'must be left out: the debouncer decides on it');
   }
-  const timeoutMs = timeout === undefined ? null : parseDuration(timeout, `The timeout of ${what}`);
+  const timeoutMs = timeout === undefined ? null : parseDuration(timeout, `${what}: "timeout"`);
   return {
     debounce: (key, delay, ...args) => {
       checkName('The key of a debouncer', key);
-      const delayMs = parseDuration(delay, `The delay of ${what}`);
+      const delayMs = parseDuration(delay, `${what}: the delay`);
       const call: Call = { target, start, key, delayMs, timeoutMs, args };
       const execution = currentExecution();
       return execution ? debounceInside(execution, call) : debounceOutside(target.engine(), call);

@@ -34,11 +34,7 @@ export class Dispatcher {
   private readonly freedQueues = new Set<string>();
   private stopped = false;
 
-  constructor(
-    private readonly engine: Engine,
-    /** The queues that this process works on; undefined: on all of its app's. */
-    private readonly listen: readonly string[] | undefined,
-  ) {
+  constructor(private readonly engine: Engine) {
     const { clock, logger } = engine;
     const everyMs = (): number => {
       const ms = engine.news.hearsOthers ? pollMs.hearing : pollMs.deaf;
@@ -107,7 +103,7 @@ export class Dispatcher {
   /** The worker of a queue, if this process works on it. */
   private workerOf(name: string): QueueWorker | undefined {
     if (name !== internalQueue) {
-      if (this.listen && !this.listen.includes(name)) return undefined;
+      if (!this.engine.worksOn(name)) return undefined;
       const queue = this.engine.directory.known(name);
       if (!queue || (queue.appName !== null && queue.appName !== this.engine.writer.appName)) return undefined;
     }

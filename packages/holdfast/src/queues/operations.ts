@@ -90,6 +90,23 @@ export function queueOperations(engine: Engine): QueueOperations {
   };
 }
 
+/** Before a launch writes anything: one that is going to fail must not become the latest version first. */
+export async function checkQueueOwners(engine: Engine, queues: readonly Queue[]): Promise<void> {
+  if (queues.length === 0) return;
+  const stored = new Map((await engine.storage.queues.list()).map((queue) => [queue.name, queue]));
+  for (const { name } of queues) checkOwner(engine, stored.get(name));
+}
+
+function checkOwner(engine: Engine, stored: QueueRecord | undefined): void {
+  const { appName } = engine.writer;
+  if (!stored || appName === '' || stored.appName === null || stored.appName === appName) return;
+  throw new HoldfastError(
+    'QUEUE_CONFLICT',
+    `Queue "${stored.name}" belongs to the app "${stored.appName}", so "${appName}" cannot register it. Choose another name.`,
+    { details: { name: stored.name, owner: stored.appName } },
+  );
+}
+
 /** Stores the queues that an app is launched with. */
 export async function registerQueues(engine: Engine, queues: readonly Queue[]): Promise<void> {
   for (const queue of queues) await register(engine, queue);
@@ -107,13 +124,7 @@ async function register(engine: Engine, { name, settings, onConflict }: Queue): 
     now: clock.now(),
   });
   if (!stored) throw unknownQueue(name, []);
-  if (appName !== null && stored.appName !== null && stored.appName !== appName) {
-    throw new HoldfastError(
-      'QUEUE_CONFLICT',
-      `Queue "${name}" belongs to the app "${stored.appName}", so "${appName}" cannot register it. Choose another name.`,
-      { details: { name, owner: stored.appName } },
-    );
-  }
+  checkOwner(engine, stored);
   if (!sameSettings(stored.settings, settings)) noteOtherSettings(engine, name, onConflict);
   changed(engine, stored);
   return stored;

@@ -22,7 +22,8 @@ export async function warnOfUnclaimable(engine: Engine, queueName: string): Prom
       const whose = wanted === null ? 'the latest version' : `version "${wanted}"`;
       engine.warnOnce(
         `version ${queueName} ${name} ${wanted}`,
-        `${where} it is for ${whose} of the app, and this process is version "${version}".`,
+        `${where} it is for ${whose} of the app, and this process is version "${version}". ` +
+          (wanted === null ? `If that is the one to run it: app.versions.setLatest('${version}').` : ''),
       );
     }
   }

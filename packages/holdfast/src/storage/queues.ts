@@ -32,7 +32,7 @@ export interface Standing {
   readonly nextStartAt: number | null;
 }
 
-export interface QueueStanding extends Standing {
+interface QueueStanding extends Standing {
   /** How many of those that run are not the caller's. */
   readonly elsewhere: number;
 }

@@ -321,7 +321,15 @@ export interface VersionRecord {
 }
 
 export interface Versions {
-  register(params: { readonly name: string; readonly appName: string; readonly now: number }): Promise<void>;
+  /** A new one becomes the latest, unless `asLatest` is false: then it comes after all that did. */
+  register(params: {
+    readonly name: string;
+    readonly appName: string;
+    readonly asLatest?: boolean;
+    readonly now: number;
+  }): Promise<void>;
+  /** The apps of which a version was ever registered. */
+  apps(): Promise<string[]>;
   list(appName: string): Promise<VersionRecord[]>;
   setLatest(params: { readonly name: string; readonly appName: string; readonly now: number }): Promise<boolean>;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { context, run, sleep, workflow } from '../../src/index.js';
+import { context, queue, run, sleep, type WorkflowHandle, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, overTime, tamper } from '../support/faults.js';
 
@@ -79,6 +79,17 @@ describeBackends('handles and context', (backend) => {
       roles: [],
       attributes: { k: 'v' },
     });
+  });
+
+  it('say where a workflow is that did not end in time', async () => {
+    const wf = workflow('wf', async () => sleep('1h'));
+    const t = await backend.testApp({ workflows: [wf], version: 'v1', queues: [queue('q')] });
+    const message = async (start: Promise<WorkflowHandle<void>>) =>
+      (await failure(t.clock.runUntil((await start).result({ timeout: '1s' })))).message;
+    expect(await message(wf.start())).toContain('"wf" of version "v1" is running');
+    await t.app.queues.pause('q');
+    const paused = '"wf" of version "v1" is ENQUEUED on queue "q", which is paused';
+    expect(await message(wf.with({ queue: 'q' }).start())).toContain(paused);
   });
 
   it('used inside a workflow record what they saw, so that a replay sees the same', async () => {

@@ -148,19 +148,23 @@ describeBackends('work on a queue', (backend) => {
     expect(logger.lines).toEqual([expect.stringMatching(/Queue "jobs" belongs to the app "worker".*runs there/)]);
   });
 
-  it('belongs to one application: another one that registers the queue is refused, and changes nothing', async () => {
+  it('belongs to one application: a launch of another one with the queue is refused, and changes nothing', async () => {
     const database = await backend.newDatabase();
     const owner = await backend.testApp({ database, name: 'owner', queues: [queue('jobs', { concurrency: 1 })] });
-    const before = await owner.app.queues.get('jobs');
+    const before = await owner.app.queues.list();
     const mine = queue('jobs', { concurrency: 9, onConflict: 'always' });
-    const other = { database, clock: owner.clock, name: 'other', executorId: 'other' };
-    expect(await failure(backend.testApp({ ...other, queues: [mine] }))).toMatchObject({
+    const other = { database, clock: owner.clock, name: 'other', executorId: 'other', version: 'one' };
+    const t = await backend.testApp(other);
+    expect(await failure(t.app.queues.register(mine))).toMatchObject({ code: 'QUEUE_CONFLICT' });
+    await t.clock.advance('1m');
+    const next = { ...other, version: 'two', queues: [queue('new'), mine] };
+    expect(await failure(backend.testApp(next))).toMatchObject({
       code: 'QUEUE_CONFLICT',
       details: { name: 'jobs', owner: 'owner' },
     });
-    const t = await backend.testApp(other);
-    expect(await failure(t.app.queues.register(mine))).toMatchObject({ code: 'QUEUE_CONFLICT' });
-    expect(await owner.app.queues.get('jobs')).toEqual(before);
+    expect(await owner.app.queues.list()).toEqual(before);
+    // Nor is it the latest version now, to which work would go that nobody runs.
+    expect(await t.app.versions.latest()).toMatchObject({ name: 'one' });
     expect(await rowCounts(database)).toMatchObject({ queues: 1 });
   });
 });

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Sqlite from 'better-sqlite3';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type Client, connect, queue } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
@@ -63,20 +64,41 @@ class Rig {
     readonly ledger: Ledger,
     readonly gauge: Gauge,
     readonly rows: RowReader,
+    /** The SQLite databases that workers write to. */
+    private readonly files: readonly string[],
   ) {}
 
   /** Returns how many workflows were taken over. */
   async falseDeath(random: SeededRandom): Promise<number> {
-    const [victim, heir] = shuffled(executors, random);
+    const [victim = '', heir = ''] = shuffled(executors, random);
     const { workers } = this;
-    await this.untilRunning(victim as string);
-    workers.get(victim as string)?.pause();
-    const taken = (await workers.get(heir as string)?.recover(victim as string)) ?? [];
+    await this.untilRunning(victim);
+    await workers.get(victim)?.pause();
+    // A process that is stopped in the middle of a transaction on SQLite holds everybody up, as long as it lasts.
+    while (!this.isNobodyWriting()) {
+      workers.get(victim)?.goOn();
+      await workers.get(victim)?.pause();
+    }
+    const taken = (await workers.get(heir)?.recover(victim)) ?? [];
     // The others go on with the queue, and with what they have taken over, before the ghost wakes.
     await this.untilEnded(taken);
     for (const id of taken) observe(this.ledger, await this.rows.read(id));
-    workers.get(victim as string)?.goOn();
+    workers.get(victim)?.goOn();
     return taken.length;
+  }
+
+  private isNobodyWriting(): boolean {
+    return this.files.every((path) => {
+      const db = new Sqlite(path, { timeout: 200 });
+      try {
+        db.exec('begin immediate; rollback');
+        return true;
+      } catch {
+        return false;
+      } finally {
+        db.close();
+      }
+    });
   }
 
   async untilDone(total: number): Promise<void> {
@@ -109,7 +131,8 @@ async function openRig(backend: Backend): Promise<Rig> {
   const rows = await openRows(database);
   const client = await connect({ name: 'fleet', database, logger: silent });
   await client.queues.register(queue('limited', { concurrency }));
-  const rig = new Rig(client, ledger, gauge, rows);
+  const files = [ledger.path, ...(backend.name === 'sqlite' ? [database.slice('sqlite:'.length)] : [])];
+  const rig = new Rig(client, ledger, gauge, rows, files);
   onTestFinished(async () => {
     for (const worker of rig.workers.values()) await worker.kill();
     await client.close();

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SeededRandom } from '../../src/model/ids.js';
 import { fixturePath } from './child-process.js';
@@ -103,8 +104,10 @@ export class Worker {
   }
 
   /** Stands still, as a process on a suspended host does, until it is told to go on. */
-  pause(): void {
+  async pause(): Promise<void> {
     this.child.kill('SIGSTOP');
+    const state = (): string | undefined => readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ')[1]?.[0];
+    while (state() !== 'T') await new Promise((resolve) => setImmediate(resolve));
   }
 
   goOn(): void {

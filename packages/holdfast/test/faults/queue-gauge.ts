@@ -21,7 +21,7 @@ export interface Gauge {
   close(): Promise<void>;
 }
 
-export interface Peaks {
+interface Peaks {
   readonly queues: Record<string, number>;
   readonly partitions: Record<string, number>;
   readonly claims: number;

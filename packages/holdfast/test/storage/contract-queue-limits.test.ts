@@ -16,27 +16,27 @@ describeStorage('limits of a fleet', (store) => {
 
   it.each([2, 10])('hold for %i claimers at once', async (count) => {
     await register(store.storage, 'q', settings({ concurrency: 5 }));
-    const race = await newRace(store, 600);
+    const race = await newRace(store, 400);
     await Promise.all(Array.from({ length: count }, (_, i) => race.claimer(i)));
     race.check(`concurrency 5, ${count} claimers`);
     expect(race.peak).toBeLessThanOrEqual(5);
-    expect(race.claimed).toHaveLength(600);
-    expect(new Set(race.claimed).size).toBe(600);
+    expect(race.claimed).toHaveLength(400);
+    expect(new Set(race.claimed).size).toBe(400);
   });
 
   it('hold in each partition, together with that of the queue', async () => {
     await register(store.storage, 'q', settings({ concurrency: 6 }, { concurrency: 2 }));
-    const race = await newRace(store, 500, 4);
+    const race = await newRace(store, 300, 4);
     await Promise.all(Array.from({ length: 6 }, (_, i) => race.claimer(i)));
     race.check('concurrency 6, per partition 2, 6 claimers');
     expect(race.peak).toBeLessThanOrEqual(6);
     expect(race.partitionPeak).toBeLessThanOrEqual(2);
-    expect(new Set(race.claimed).size).toBe(500);
+    expect(new Set(race.claimed).size).toBe(300);
   });
 
   it('hold while they are changed: a claim planned under other settings takes nothing', async () => {
     await register(store.storage, 'q', settings({ concurrency: 6 }));
-    const race = await newRace(store, 500);
+    const race = await newRace(store, 300);
     let done = false;
     const claimers = Promise.all(Array.from({ length: 6 }, (_, i) => race.claimer(i))).then(() => {
       done = true;

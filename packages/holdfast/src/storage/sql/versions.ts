@@ -10,8 +10,15 @@ export class SqlVersions implements Versions {
     this.sql = versionStatements(database.dialect);
   }
 
-  async register(params: { name: string; appName: string; now: number }): Promise<void> {
-    await this.database.query(this.sql.register, [randomUUID(), params.name, params.appName, params.now]);
+  async register(params: { name: string; appName: string; asLatest?: boolean; now: number }): Promise<void> {
+    const { name, appName, asLatest = true, now } = params;
+    await this.database.query(this.sql.register, [randomUUID(), name, appName, now, asLatest]);
+    // Registered before, by a process that was no reason to.
+    if (asLatest) await this.database.query(this.sql.raise, [name, appName, now]);
+  }
+
+  async apps(): Promise<string[]> {
+    return (await this.database.query(this.sql.apps, [])).map((row) => row.application_name as string);
   }
 
   async list(appName: string): Promise<VersionRecord[]> {
@@ -39,7 +46,18 @@ function versionStatements(d: Dialect) {
       name: 'versions.register',
       text:
         `insert into ${versions} (version_id, version_name, application_name, version_timestamp, created_at) ` +
-        `values ($1, $2, $3, ${latestAfter('$4')}, $4) on conflict do nothing`,
+        `values ($1, $2, $3, case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, $4) ` +
+        'on conflict do nothing',
+    },
+    raise: {
+      name: 'versions.raise',
+      text:
+        `update ${versions} set version_timestamp = ${latestAfter('$3')} where version_name = $1 ` +
+        'and (application_name is null or application_name = $2) and version_timestamp = 0',
+    },
+    apps: {
+      name: 'versions.apps',
+      text: `select distinct application_name from ${versions} where application_name is not null`,
     },
     list: {
       name: 'versions.list',
