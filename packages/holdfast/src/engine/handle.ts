@@ -99,7 +99,10 @@ function resultTimeout(workflowId: string, timeoutMs: number, standing: string):
 
 /** Where it is meanwhile, as far as that can be told. */
 async function standingOf({ storage, directory }: Engine, workflowId: string): Promise<string> {
-  const [record] = await storage.workflows.get([workflowId]).catch(() => []);
+  const read = storage.workflows.get([workflowId]).catch(() => []);
+  // A database out of reach must not keep the caller waiting beyond its time.
+  const late = new Promise<[]>((resolve) => setTimeout(() => resolve([]), 1_000).unref());
+  const [record] = await Promise.race([read, late]);
   if (!record) return '';
   const { status, name, queueName, version } = record;
   const what = version === null ? `"${name}"` : `"${name}" of version "${version}"`;

@@ -1,3 +1,5 @@
+import { noPartition } from '../model/queues.js';
+
 /** What is counted: an execution (execution.ts). */
 interface Counted {
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };
@@ -9,7 +11,7 @@ interface Counted {
 export class Load {
   private readonly queues = new Map<string, QueueLoad>();
   /** Called when an execution of a queue has ended here. */
-  onFreed: ((queueName: string) => void) | undefined;
+  onFreed: ((queueName: string, wasSuspect: boolean) => void) | undefined;
 
   enter(execution: Counted): void {
     const { queueName, partition } = execution.facts;
@@ -30,15 +32,20 @@ export class Load {
       else load.partitions.delete(partition);
     }
     if (load.executions.size === 0) this.queues.delete(queueName);
-    this.onFreed?.(queueName);
+    this.onFreed?.(queueName, execution.isSuspect);
   }
 
   of(queueName: string): number {
     return this.queues.get(queueName)?.executions.size ?? 0;
   }
 
+  /** Of a partition; those without a key are those of a queue that had no partitions when they began. */
   ofPartition(queueName: string, partition: string): number {
-    return this.queues.get(queueName)?.partitions.get(partition) ?? 0;
+    const load = this.queues.get(queueName);
+    if (!load) return 0;
+    if (partition !== noPartition) return load.partitions.get(partition) ?? 0;
+    const keyed = [...load.partitions].reduce((sum, [key, count]) => sum + (key === noPartition ? 0 : count), 0);
+    return load.executions.size - keyed;
   }
 
   /** Whether something runs here that has used up half of its attempts, and does not just wait. */

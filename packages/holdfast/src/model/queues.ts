@@ -6,6 +6,9 @@ import { checkKnownOptions, invalidOption } from './options.js';
 /** Work that belongs to no queue of the user's waits here: resumed and handed-over workflows. DBOS's name for it. */
 export const internalQueue = '_dbos_internal_queue';
 
+/** Where workflows go that were on a queue when it got partitions. */
+export const noPartition = '(none)';
+
 /** At most `max` starts in any stretch of `per`. */
 export interface RateLimit {
   readonly max: number;

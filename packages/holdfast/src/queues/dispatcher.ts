@@ -43,7 +43,7 @@ export class Dispatcher {
     const runOnce = async (): Promise<void> => this.look(await engine.storage.queues.overview());
     this.overview = new Loop({ name: 'The look at the queues', everyMs, clock, logger, runOnce });
     engine.news.listen((topic) => this.heard(topic));
-    engine.load.onFreed = (queueName) => this.freed(queueName);
+    engine.load.onFreed = (queueName, wasSuspect) => this.freed(queueName, wasSuspect);
   }
 
   /** Takes up work; resolves when it has looked once. */
@@ -76,7 +76,9 @@ export class Dispatcher {
    * An execution has ended here. If its queue has limits for the whole fleet, its slot may be taken by any process: by
    * this one first, which knows of it already. The others hear of it too, in case this one has no use for it.
    */
-  private freed(queueName: string): void {
+  private freed(queueName: string, wasSuspect: boolean): void {
+    // Another one may be waiting for it to end.
+    if (wasSuspect && !this.stopped) outside(() => this.workerOf(queueName)?.wakeThoroughly());
     const settings = this.engine.directory.known(queueName)?.settings;
     if (this.stopped || !settings) return;
     const limits = [settings.limits, ...(settings.partition ? [settings.partition] : [])];

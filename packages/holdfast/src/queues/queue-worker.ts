@@ -95,9 +95,10 @@ export class QueueWorker {
   }
 
   private async takeTurn(thorough: boolean): Promise<void> {
+    // First, or a backlog of healthy ones would keep them waiting for ever.
+    const suspects = thorough && !this.engine.load.hasSuspect(this.name) ? await this.take('suspect') : 0;
     const taken = await this.take('healthy');
     if (!thorough) return;
-    const suspects = this.engine.load.hasSuspect(this.name) ? 0 : await this.take('suspect');
     if (taken + suspects === 0 && !this.full) await this.explainWait();
   }
 
@@ -230,7 +231,7 @@ export class QueueWorker {
       const page = await this.lookAtPartitions(after, slots, perPartition, kind);
       found.push(...page);
       const last = page.at(-1);
-      if (found.filter((each) => free(each) > 0).length >= slots) break;
+      if (this.stopped || found.filter((each) => free(each) > 0).length >= slots) break;
       if (page.length === partitionPage && last) after = last.partition;
       else if (!wrapped) [after, wrapped] = ['', true];
       else break;

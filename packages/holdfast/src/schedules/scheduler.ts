@@ -42,6 +42,7 @@ interface Ticking {
 export class Scheduler {
   private readonly loop: Loop;
   private readonly ticking = new Map<string, Ticking>();
+  private readonly firing = new Map<string, Promise<void>>();
   private alarm: Timer | undefined;
   private stale = true;
   private readAt = Number.NEGATIVE_INFINITY;
@@ -61,6 +62,7 @@ export class Scheduler {
   async start(): Promise<void> {
     this.loop.start();
     await this.loop.runNow();
+    await Promise.all(this.firing.values());
   }
 
   /** Schedules, or the workflows that they run, may have changed. */
@@ -75,6 +77,7 @@ export class Scheduler {
     this.stopped = true;
     this.alarm?.cancel();
     await this.loop.stop();
+    await Promise.all(this.firing.values());
   }
 
   /** As a crash would: not another statement. */
@@ -89,7 +92,7 @@ export class Scheduler {
       if (this.stale || age >= reloadMs * (1 - jitter)) await this.load();
     } finally {
       // Also with what was known before: it may well be as it was.
-      await Promise.all([...this.ticking.keys()].map((name) => this.fireDue(name)));
+      for (const name of this.ticking.keys()) this.fireSoon(name);
       this.setAlarm();
     }
   }
@@ -116,8 +119,10 @@ export class Scheduler {
    */
   private follow(record: ScheduleRecord, known: Ticking | undefined): Ticking | undefined {
     if (!this.canRun(record)) return undefined;
-    const baseline = Math.max(record.lastFiredAt ?? 0, record.activeSince ?? 0) || this.engine.clock.now();
     const same = known && sameTerms(known.record, record) ? known : undefined;
+    // DBOS stores neither for a schedule that never ran: then it is followed from when it was first seen.
+    const firstSeen = same?.handledUntil ?? this.engine.clock.now();
+    const baseline = Math.max(record.lastFiredAt ?? 0, record.activeSince ?? 0) || firstSeen;
     if (same && baseline <= same.handledUntil) return { ...same, record };
     try {
       const cron = same?.cron ?? cronOf(record);
@@ -142,9 +147,20 @@ export class Scheduler {
     return false;
   }
 
+  /** Not waited for: a schedule whose statement is held up must not hold up the others. */
+  private fireSoon(name: string): void {
+    if (this.firing.has(name)) return;
+    const firing = this.fireDue(name).finally(() => {
+      this.firing.delete(name);
+      this.setAlarm();
+    });
+    this.firing.set(name, firing);
+  }
+
   private setAlarm(): void {
     this.alarm?.cancel();
-    const next = Math.min(...[...this.ticking.values()].map((each) => each.dueAt));
+    const resting = [...this.ticking].filter(([name]) => !this.firing.has(name));
+    const next = Math.min(...resting.map(([, each]) => each.dueAt));
     if (this.stopped || next === Number.POSITIVE_INFINITY) return;
     this.alarm = this.engine.clock.at(next, () => this.loop.wake(), 'tick');
   }
@@ -163,7 +179,9 @@ export class Scheduler {
     const next = fired
       ? { handledUntil: now, dueAt: nextTick(cron, now), unsure: false }
       : { dueAt: now + retryMs, unsure: true };
-    this.ticking.set(name, { ...ticking, ...next });
+    // It may have been changed meanwhile, and is then followed from the beginning of that.
+    const current = this.ticking.get(name);
+    if (current && sameTerms(current.record, record)) this.ticking.set(name, { ...current, ...next });
   }
 
   private warnOfDropped(name: string, limit: number): void {

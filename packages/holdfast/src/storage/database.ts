@@ -130,6 +130,11 @@ export interface Dialect {
     first: number,
     select: (column: (name: keyof T & string) => string) => string,
   ): string;
+  /**
+   * An instant, or the database's time if that is later by now. Where the instant is far from it, it is of another clock
+   * (a virtual one), and stays.
+   */
+  notBeforeNow(instant: string): string;
   /** For RETURNING of an update of workflows `w`: whether it never ran before, given its start before the update. */
   neverRan(startedBefore: string): string;
 }

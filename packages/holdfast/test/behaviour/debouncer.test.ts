@@ -42,6 +42,25 @@ describeBackends('a debouncer', (backend) => {
     expect(ran).toHaveLength(1);
   });
 
+  it('runs in the version of the last call, not of the first', async () => {
+    const { wf, ran } = recorder();
+    const database = await backend.newDatabase();
+    const old = await backend.testApp({ database, workflows: [wf], version: '1', executorId: 'old' });
+    await debouncer(wf, { app: old.app }).debounce('k', '10s', 'from the old one');
+    await old.stop();
+    const next = await backend.testApp({
+      database,
+      workflows: [wf],
+      version: '2',
+      executorId: 'next',
+      clock: old.clock,
+    });
+    const handle = await debouncer(wf, { app: next.app }).debounce('k', '10s', 'from the new one');
+    expect(await next.clock.runUntil(handle.result())).toBe('from the new one');
+    expect(await handle.status()).toMatchObject({ version: '2', executorId: 'next' });
+    expect(ran).toHaveLength(1);
+  });
+
   it('keeps keys apart, and workflows, however their names and keys are put together', async () => {
     const names = ['a', 'a-b', 'a"', 'a","b'];
     const keys = ['b-c', 'c', 'b', '","c', '-', '  x'];

@@ -233,7 +233,7 @@ describeBackends('bad input for queues', (backend) => {
     await backend.testApp({ workflows: [wf], queues: [queue('emails'), queue('parts', { partition: {} })] });
     const messages: [object, RegExp][] = [
       [{ queue: 'email' }, /There is no queue "email"\. Did you mean "emails"\?.*app\.queues\.register/],
-      [{ queue: 'parts' }, /"partition" must be given: queue "parts" is divided into partitions/],
+      [{ queue: 'parts' }, /"partition".*queue "parts" is divided into partitions/],
       [{ queue: 'emails', partition: 'a' }, /"partition" must be left out: queue "emails" has no partitions/],
       [{ priority: 1 }, /"priority" must be given with a "queue"/],
       [{ queue: 'emails', prioritie: 1 }, /Did you mean "priority"\?/],

@@ -56,9 +56,7 @@ describeBackends('the order of a queue', (backend) => {
       labels(40).map((label) => [label] as [string]),
       backwards,
     );
-    await Promise.all(
-      labels(40).map((label, i) => wf.with({ queue: single, id: `id ${700 - i}` }).start(`+${label}`)),
-    );
+    await Promise.all(labels(40).map((label, i) => wf.with({ queue: single, id: `id ${700 - i}` }).start(`+${label}`)));
     await runAll(t);
     expect(ran).toEqual([...labels(40), ...labels(40).map((label) => `+${label}`)]);
   });

@@ -218,9 +218,8 @@ describeBackends('the settings of a queue', (backend) => {
     await delayed.cancel();
     await one.app.queues.delete('q');
     // The other process has known it a moment ago.
-    for (const call of [start().start('x'), start().startAll([['x']])]) {
-      expect(await failure(call)).toMatchObject({ code: 'UNKNOWN_QUEUE' });
-    }
+    expect(await failure(start().start('x'))).toMatchObject({ code: 'UNKNOWN_QUEUE' });
+    expect(await failure(start().startAll([['x']]))).toMatchObject({ code: 'UNKNOWN_QUEUE' });
     expect(await rowCounts(database)).toEqual({ workflows: 3, queues: 0 });
     expect(await failure(one.app.queues.delete('q'))).toMatchObject({ code: 'UNKNOWN_QUEUE' });
   });
@@ -239,5 +238,19 @@ describeBackends('the settings of a queue', (backend) => {
     await expect.poll(() => ran.length).toBe(2);
     expect(await client.queues.get('by a client')).toMatchObject({ appName: undefined });
     await client.close();
+  });
+
+  it('count what runs already when partitions are added, in the partition where it goes', async () => {
+    const stage = new Stage();
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { workerConcurrency: 1 })] });
+    await stage.wf.with({ queue: 'q' }).startAll([['a'], ['b']]);
+    await stage.begins(1);
+    await t.app.queues.update('q', { workerConcurrency: null, partition: { workerConcurrency: 1 } });
+    await t.clock.advance('5s');
+    expect(stage.now()).toBe(1);
+    stage.end();
+    await stage.begins(2);
+    stage.end();
+    expect(stage.peak()).toBe(1);
   });
 });

@@ -165,6 +165,23 @@ describeBackends('schedules under faults', (backend) => {
     await app.shutdown();
   });
 
+  it('do not lose the first tick of a schedule that DBOS has stored, at whatever moment they are read again', async () => {
+    for (const at of ['1m', '59s 999ms', '4s']) {
+      const database = await backend.newDatabase();
+      await (await backend.testApp({ database, ...options })).stop();
+      await tamper(
+        database,
+        'update workflow_schedules set active_since = null, catch_up = null, catch_up_limit = null',
+      );
+      const t = await backend.testApp({ database, workflows: [wf] });
+      await t.clock.advance(at);
+      await t.app.schedules.update('s', { catchUp: 'skip' });
+      await t.clock.advance('70s');
+      expect(await runs(t), at).toContainEqual([firstId, 'SUCCESS']);
+      await t.stop();
+    }
+  });
+
   it('go on after a run that the database refuses', async () => {
     const database = await backend.newDatabase();
     const logger = recordingLogger();

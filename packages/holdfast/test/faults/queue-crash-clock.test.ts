@@ -20,8 +20,10 @@ import { Ledger } from './ledger.js';
 import { installGauge, openGauge } from './queue-gauge.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
-/** Crash points of each database; HOLDFAST_QUEUE_SWEEP=all for every statement in every phase: some ten minutes. */
-const sample = process.env.HOLDFAST_QUEUE_SWEEP === 'all' ? Number.POSITIVE_INFINITY : 24;
+/** Every statement in every phase, ten minutes of it. Else for each kind of write: before it is sent, and a phase after. */
+const everything = process.env.HOLDFAST_QUEUE_SWEEP === 'all';
+/** How many of them are killed once more while they recover. */
+const again = 6;
 const lanes = 2;
 const minutes = 60_000;
 const names = ['starts', 'family'];
@@ -46,16 +48,18 @@ describeBackends('crash clock of queues', (backend) => {
     'brings everything that was acknowledged to the end that a run without a crash has, within the limits',
     async () => {
       const random = new SeededRandom(`queue points ${backend.name} ${seed}`);
-      const all = names.flatMap((workflow) =>
-        everyPoint(rig.statements(workflow)).map((point) => ({ workflow, points: [point] })),
-      );
-      const cases = drawn(all, sample, random);
-      // Some are killed once more while they recover.
-      const twice = drawn(all, sample / 4, random).map((each) => ({ ...each, points: [...each.points, late(random)] }));
-      const tally = await rig.sweep([...cases, ...(Number.isFinite(sample) ? twice : [])]);
-      const counts = names.map((name) => `${name} ${rig.statements(name)}`).join(', ');
+      const cases = names.flatMap((workflow) => {
+        const made = rig.statements(workflow);
+        const points = everything ? everyPoint(made.length) : writePoints(made, random);
+        return points.map((point) => ({ workflow, points: [point] }));
+      });
+      const twice = cases
+        .slice(0, everything ? 0 : again)
+        .map((each) => ({ ...each, points: [...each.points, late(random)] }));
+      const tally = await rig.sweep([...cases, ...twice]);
+      const counts = names.map((name) => `${name} ${rig.statements(name).length}`).join(', ');
       report(
-        `crash clock of queues (${backend.name}): ${tally.kills} kills, ${tally.landed.length} of ${all.length} points, ` +
+        `crash clock of queues (${backend.name}): ${tally.kills} kills, ${tally.landed.length} of ${cases.length + twice.length} cases, ` +
           `${tally.void.length} void; statements: ${counts}; HOLDFAST_FAULT_SEED=${seed}`,
       );
       expect(tally.violations).toEqual([]);
@@ -71,16 +75,25 @@ function late(random: SeededRandom): CrashPoint {
   return { statement: 1 + Math.floor(random.number() * 40), phase };
 }
 
-function drawn(all: readonly CrashCase[], count: number, random: SeededRandom): CrashCase[] {
-  const left = [...all];
-  if (count >= left.length) return left;
-  return Array.from({ length: count }, () => left.splice(Math.floor(random.number() * left.length), 1)).flat();
+/** One of the statements of each kind that changes something: never sent, and a later phase of it. */
+function writePoints(made: readonly string[], random: SeededRandom): CrashPoint[] {
+  const kinds = [...new Set(made)].filter((name) => writes.test(name));
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random.number() * from.length)] as T;
+  return kinds.flatMap((kind) => {
+    const places = made.flatMap((name, i) => (name === kind ? [i + 1] : []));
+    return [
+      { statement: pick(places), phase: 'before-send' },
+      { statement: pick(places), phase: pick(crashPhases.slice(1)) },
+    ] as const;
+  });
 }
+
+const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|claimPending/;
 
 function crashRig(backend: Backend) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-queue-crash-'));
   const ledger = new Ledger(join(folder, 'ledger.sqlite'));
-  const counts = new Map<string, number>();
+  const made = new Map<string, readonly string[]>();
   const expected = new Map<string, string>();
   const gauged = async (): Promise<string> => {
     const database = await backend.newDatabase();
@@ -94,7 +107,7 @@ function crashRig(backend: Backend) {
     const lane = newLane(emptyTally());
     for (const name of names) {
       const { statements, result } = await lane.clean(name);
-      counts.set(name, statements.length);
+      made.set(name, statements);
       expected.set(name, result);
     }
   });
@@ -103,7 +116,7 @@ function crashRig(backend: Backend) {
     rmSync(folder, { recursive: true });
   });
   return {
-    statements: (name: string): number => counts.get(name) ?? 0,
+    statements: (name: string): readonly string[] => made.get(name) ?? [],
     sweep: async (cases: readonly CrashCase[]): Promise<Tally> => {
       const tally = emptyTally();
       const waiting = [...cases];

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import { type QueueOptions, queue, workflow } from '../../src/index.js';
+import { type QueueOptions, queue, sleep, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { gate, overTime, tamper } from '../support/faults.js';
@@ -85,7 +85,7 @@ function lateCommits(backend: Backend): void {
     const database = await backend.newDatabase();
     const [work, jobs] = [workflow('work', async () => 'done'), queue('jobs')];
     const options = { name: 'test', database, workflows: [work], queues: [jobs], logger: silent };
-    const app = await launchWith(options, { answerTimeoutMs: 150 });
+    const app = await launchWith(options, { answerTimeoutMs: 800 });
     onTestFinished(() => app.shutdown());
     const other = new pg.Client(database);
     await other.connect();
@@ -94,11 +94,35 @@ function lateCommits(backend: Backend): void {
     await other.query('begin; select 1 from dbos.queues for no key update');
     const handle = await work.with({ queue: jobs }).start();
     const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-    // Two of them: the first was given up, and waits on at the server.
+    // Two of them: the first was given up, and waits on at the server. The second gets its answer: there was nothing.
     await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toHaveLength(2);
     await other.query('commit');
     expect(await handle.result()).toBe('done');
     expect(await handle.status()).toMatchObject({ attempts: 1 });
+  });
+}
+
+describeBackends('a recovery by hand whose answer is lost', recoveries, ['postgres']);
+
+function recoveries(backend: Backend): void {
+  it('fails, and what it took all the same is run, although nobody claims anything afterwards', async () => {
+    const database = await backend.newDatabase();
+    const asleep = workflow('asleep', async () => {
+      await sleep('1m');
+      return 'done';
+    });
+    const first = await backend.testApp({ database, workflows: [asleep], executorId: 'first', version: 'v1' });
+    const { id } = await asleep.start();
+    await first.clock.advance('1s');
+    await first.crash();
+    const wire = await openWire(database);
+    const options = { database: wire.url, workflows: [asleep], executorId: 'second', version: 'v1' };
+    const second = await backend.testApp({ ...options, clock: first.clock });
+    const happened = wire.inject({ statement: 'workflows.claimPending', kind: 'cut-after' });
+    await expect(second.app.recovery.recover(['first'])).rejects.toThrow();
+    await happened;
+    expect(await overTime(second.clock, second.app.workflows.handle(id).result(), 120)).toBe('done');
+    expect(await tamper(database, 'select recovery_attempts::int as n from workflow_status')).toEqual([{ n: 2 }]);
   });
 }
 

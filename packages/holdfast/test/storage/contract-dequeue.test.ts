@@ -236,6 +236,27 @@ describeStorage('the turn of a queue', (store) => {
   });
 });
 
+describeStorage(
+  'a claim, whatever the planner makes of it,',
+  (store) => {
+    withQueue(store);
+
+    it('takes no more than it is told, from the queue and from each partition', async () => {
+      for (const way of ['indexscan', 'indexonlyscan', 'hashjoin', 'mergejoin', 'material', 'memoize', 'sort']) {
+        await store.sql(`alter database ${new URL(store.url).pathname.slice(1)} set enable_${way} = off`);
+      }
+      const other = await store.another();
+      await store.storage.workflows.enqueueMany(ids(0, 30).map((id) => enqueued(id, { partition: `p${id.at(-1)}` })));
+      const { turn } = await queueNamed(store.storage);
+      expect(await idsOf(take(other, 3, { turn }))).toEqual(['w0', 'w1', 'w2']);
+      const portions = ['p3', 'p4'].map((partition) => ({ partition, n: 2 }));
+      expect(await idsOf(take(other, 0, { turn, portions }))).toEqual(['w13', 'w14', 'w3', 'w4']);
+      expect(await idsOf(take(other, 2, { turn, exclusive: true }))).toEqual(['w5', 'w6']);
+    });
+  },
+  ['postgres'],
+);
+
 describeStorage('taking work by partition', (store) => {
   withQueue(store);
   const enqueue = (partition: string, ...names: string[]) =>

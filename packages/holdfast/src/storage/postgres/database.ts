@@ -18,6 +18,12 @@ const defaultPoolSize = 10;
 const defaultAnswerTimeoutMs = 30_000;
 
 /**
+ * The server gives up a little earlier, by itself: a statement that waits for a lock must not be applied long after
+ * nobody waits for its answer any more, when what it claimed is no longer looked for.
+ */
+const serverPart = 0.8;
+
+/**
  * Batch statements are prepared while tables may be empty and never analysed, and keep the plan they get. On their
  * own connections the planner is held to index probes, which is right for every one of them at every size.
  */
@@ -146,12 +152,13 @@ class PostgresDatabase implements Database {
 }
 
 function createPool(driver: typeof pg, options: PostgresOptions, max: number, settings?: string): pg.Pool {
+  const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
   const pool = new driver.Pool({
     connectionString: options.url,
     application_name: `holdfast ${options.applicationName}`.slice(0, 63),
     max,
     connectionTimeoutMillis: 10_000,
-    query_timeout: options.answerTimeoutMs ?? defaultAnswerTimeoutMs,
+    query_timeout: answerTimeoutMs,
     keepAlive: true,
     types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
   });
@@ -159,7 +166,9 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, se
   // only, and an error event that nobody listens to ends the process.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', (error) => logLostConnection(options.logger, error)));
-  if (settings) pool.on('connect', (client) => void client.query(settings).catch(() => {}));
+  // Not as a startup parameter, which poolers refuse.
+  const all = [`set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}`, ...(settings ? [settings] : [])];
+  pool.on('connect', (client) => void client.query(all.join('; ')).catch(() => {}));
   return pool;
 }
 

@@ -15,6 +15,13 @@ const columnTypes: Record<ColumnType, string> = {
  */
 const stillPending = (alias: string): string => `${alias}.status || '' = 'PENDING'`;
 
+const hourMs = 3_600_000;
+
+const notBeforeNow = (instant: string): string => {
+  const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
+  return `case when ${now} between ${instant} and ${instant} + ${hourMs} then ${now} else ${instant} end`;
+};
+
 const rows: Dialect['rows'] = (alias, columns, first) => {
   const entries = Object.entries(columns) as [string, ColumnType][];
   const arrays = entries.map(([, type], i) => `$${first + i}::${columnTypes[type]}[]`);
@@ -72,6 +79,7 @@ export function postgresDialect(schema: string): Dialect {
     perRow: (columns, first, select) =>
       `${rows('r', columns, first)} cross join lateral ` +
       `(${select((name) => `r.${quoteIdentifier(name)}`)} limit r.n for update skip locked) per_row`,
+    notBeforeNow,
     // By its start as it is now, in the row that was locked: a former owner may have run it, and handed it back, since
     // this statement looked for steps. DBOS may have cleared the start of one that has steps.
     neverRan: (startedBefore) =>

@@ -69,7 +69,7 @@ export function claimable(d: Dialect, params: { app: string; version: string; su
 }
 
 /** Rows from before there was an order number come first. */
-const queueOrder = (d: Dialect): string =>
+export const queueOrder = (d: Dialect): string =>
   `priority, enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
 
 const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
@@ -122,7 +122,9 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
       [
         `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
         'application_version = coalesce(application_version, $4), application_name = coalesce(application_name, $3),',
-        'updated_at = cast($5 as bigint), started_at_epoch_ms = cast($5 as bigint),',
+        'updated_at = cast($5 as bigint),',
+        // Under a rate limit, not before the claim could go ahead: it may have waited for its turn since it was sent.
+        `started_at_epoch_ms = case when cast($8 as boolean) then ${d.notBeforeNow('cast($5 as bigint)')} else cast($5 as bigint) end,`,
         'rate_limited = cast($8 as boolean), recovery_attempts = recovery_attempts + 1,',
         'workflow_deadline_epoch_ms = case when workflow_timeout_ms is null then workflow_deadline_epoch_ms',
         'when workflow_deadline_epoch_ms < cast($5 as bigint) + workflow_timeout_ms then workflow_deadline_epoch_ms',

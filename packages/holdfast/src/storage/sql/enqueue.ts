@@ -170,6 +170,21 @@ function enqueueAll(d: Dialect, before: string): Statement {
   };
 }
 
+const lastCallDecides = [
+  'inputs',
+  'serialization',
+  'updated_at',
+  'application_version',
+  'application_name',
+  'workflow_timeout_ms',
+  'workflow_deadline_epoch_ms',
+  'authenticated_user',
+  'authenticated_roles',
+  'attributes',
+  'priority',
+  'queue_partition_key',
+];
+
 /**
  * The first call under a key starts the wait; every later one replaces the input and begins the wait anew, up to the
  * cap, as long as the workflow is still DELAYED. Calls under one key queue up at its row, so that the input which stays
@@ -200,7 +215,8 @@ function debounce(d: Dialect, before: string): Statement {
       `select ${valuesOf(d, sooner('r."delayUntil"', ownDeadline))},`,
       `${d.enqueueSeq.value('0')}, true, ${ownDeadline} from given r where ${queueExists}`,
       'on conflict (queue_name, deduplication_id) where deduplication_id is not null do update set',
-      'inputs = excluded.inputs, serialization = excluded.serialization, updated_at = excluded.updated_at,',
+      // Not only on the input: an earlier caller may be of a version, or an app, that nobody runs any more.
+      `${lastCallDecides.map((column) => `${column} = excluded.${column}`).join(', ')},`,
       `debounce_deadline_epoch_ms = ${deadline},`,
       `delay_until_epoch_ms = ${sooner('excluded.delay_until_epoch_ms', `(${deadline})`)}`,
       `where w.status = 'DELAYED' and w.is_debounced and w.name = excluded.name`,

@@ -1,7 +1,7 @@
-import { internalQueue, type LimitSettings, type QueueSettings } from '../../model/queues.js';
+import { internalQueue, type LimitSettings, noPartition, type QueueSettings } from '../../model/queues.js';
 import type { Database, Dialect, Row } from '../database.js';
 import type { PartitionStanding, QueueOverview, QueueRecord, Queues, RateWindow, Standing } from '../queues.js';
-import { claimable, knownNames, runnableJson } from './dequeue.js';
+import { claimable, knownNames, queueOrder, runnableJson } from './dequeue.js';
 
 /** The table `queues`, and the counts of waiting and running work that go with it. */
 export class SqlQueues implements Queues {
@@ -100,9 +100,6 @@ export class SqlQueues implements Queues {
     }));
   }
 }
-
-/** Where workflows go that were on a queue when it got partitions. */
-const noPartition = '(none)';
 
 /**
  * The key of a workflow on a queue, given the one it has, if any. In a queue with partitions none is without one: nobody
@@ -342,7 +339,9 @@ function partitionsStatement(d: Dialect) {
   const waiting = `from ${workflows} n where n.status = 'ENQUEUED' and n.queue_name = $1 and n.queue_partition_key`;
   const takeable = (scope: string): string =>
     `(select count(*) from (select 1 from ${workflows} where status = 'ENQUEUED' and queue_name = $1 and ${scope} ` +
-    `and ${claimable(d, { app: '$4', version: '$5', suspects: '$10' })} limit cast($9 as int)) as t)`;
+    `and ${claimable(d, { app: '$4', version: '$5', suspects: '$10' })} ` +
+    // In the order of the index for partitions: without it the planner may read the whole queue for each of them.
+    `order by ${queueOrder(d)} limit cast($9 as int)) as t)`;
   return {
     name: 'queues.partitions',
     pinned: true as const,

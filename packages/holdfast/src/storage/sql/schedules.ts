@@ -241,18 +241,21 @@ function fireStatement(d: Dialect): Statement {
   return {
     name: 'schedules.fire',
     text: [
-      `with ${before}held as materialized (select * from ${d.table('workflow_schedules')} s where schedule_name = $2`,
+      `with ${before}held as materialized (select * from ${d.table('workflow_schedules')} where schedule_name = $2`,
       'and workflow_name = $3 and workflow_class_name is null and schedule = $4',
       'and cron_timezone is not distinct from cast($5 as text) and context = $6',
-      `and (status = 'ACTIVE' or cast($7 as boolean)) and (queue_name is null`,
-      `or exists (select 1 from ${d.table('queues')} q where q.name = s.queue_name)) ${d.forShare})`,
+      `and (status = 'ACTIVE' or cast($7 as boolean)) ${d.forShare}),`,
+      // Held as by whoever enqueues: a queue that is being deleted is gone, or stays.
+      `place as materialized (select q.name from ${d.table('queues')} q`,
+      `where q.name in (select queue_name from held) ${d.forKeyShare})`,
       `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, inputs, serialization,`,
       'application_name, recovery_attempts, created_at, updated_at, queue_name, priority, schedule_name,',
       'workflow_timeout_ms, enqueue_seq)',
       `select r."workflowId", 'ENQUEUED', h.workflow_name, r.inputs, r.serialization, h.application_name, 0,`,
       `cast($8 as bigint), cast($8 as bigint), coalesce(h.queue_name, '${internalQueue}'), 0, h.schedule_name,`,
       `r."timeoutMs", ${d.enqueueSeq.value('r.position')}`,
-      `from held h cross join ${d.jsonRows('r', runColumns, '$1')} order by ${d.lockOrder('r."workflowId"')}`,
+      `from held h cross join ${d.jsonRows('r', runColumns, '$1')}`,
+      `where h.queue_name is null or h.queue_name in (select name from place) order by ${d.lockOrder('r."workflowId"')}`,
       'on conflict (workflow_uuid) do nothing returning workflow_uuid',
     ].join(' '),
   };

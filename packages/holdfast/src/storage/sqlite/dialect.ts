@@ -43,6 +43,10 @@ export const sqliteDialect: Dialect = {
     const parameter = (name: string): string => `$${first + Object.keys(columns).indexOf(name)}`;
     return `(${select(parameter)} limit ${parameter('n')}) per_row`;
   },
+  notBeforeNow: (instant) => {
+    const now = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
+    return `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`;
+  },
   // RETURNING knows the table by its own name only.
   neverRan: () =>
     'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid)',

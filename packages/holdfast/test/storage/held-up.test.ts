@@ -1,0 +1,112 @@
+import pg from 'pg';
+import { expect, it, vi } from 'vitest';
+import { type App, launch, queue, schedule, workflow } from '../../src/index.js';
+import { openStorage } from '../../src/storage/open.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { failure, tamper } from '../support/faults.js';
+
+/** Statements that have to wait for a lock that someone else holds on a queue or a schedule. */
+describeBackends(
+  'a statement that is held up',
+  (backend) => {
+    it('does not make a rate limit forget when its starts really were', async () => {
+      const starts: number[] = [];
+      const wf = workflow('wf', async () => void starts.push(performance.now()));
+      const limited = queue('q', { rateLimit: { max: 5, per: '1s' } });
+      await holding(backend, { workflows: [wf], queues: [limited] }, async ({ lock, unlock, waiting }) => {
+        await lock(`select 1 from dbos.queues where name = 'q' for no key update`);
+        await wf.with({ queue: 'q' }).startAll(Array.from({ length: 10 }, () => []));
+        await vi.waitFor(async () => expect(await waiting()).toBeGreaterThan(0));
+        // The claim was sent most of a period ago when it may go ahead.
+        await new Promise((resolve) => setTimeout(resolve, 800));
+        await unlock();
+        await vi.waitFor(() => expect(starts).toHaveLength(10), { timeout: 10_000 });
+        expect((starts[5] as number) - (starts[4] as number)).toBeGreaterThan(900);
+      });
+    });
+
+    it('does not fire a schedule on a queue that is being deleted', async () => {
+      const wf = workflow('wf', async (_at: Date) => {});
+      const yearly = schedule('s', '0 0 1 1 *', wf, { queue: 'q' });
+      const options = { workflows: [wf], queues: [queue('q')], schedules: [yearly] };
+      await holding(backend, options, async ({ app, database, lock, unlock, waiting }) => {
+        await lock(`delete from dbos.queues where name = 'q'`);
+        const triggered = app.schedules.trigger('s').catch((error) => error.code);
+        await vi.waitFor(async () => expect(await waiting()).toBeGreaterThan(0));
+        await unlock();
+        expect(await triggered).toBe('UNKNOWN_QUEUE');
+        expect(await tamper(database, 'select workflow_uuid from workflow_status')).toEqual([]);
+      });
+    });
+
+    it('holds up one schedule and not the others', async () => {
+      const ran: string[] = [];
+      const wf = workflow('wf', async (_at: Date, name: string) => void ran.push(name));
+      const schedules = ['x', 'y'].map((name) => schedule(name, '* * * * * *', wf, { context: name }));
+      await holding(backend, { workflows: [wf], schedules }, async ({ lock, unlock, waiting }) => {
+        await lock(`select 1 from dbos.workflow_schedules where schedule_name = 'x' for no key update`);
+        await vi.waitFor(async () => expect(await waiting()).toBeGreaterThan(0), { timeout: 10_000 });
+        ran.length = 0;
+        await vi.waitFor(() => expect(ran.filter((name) => name === 'y').length).toBeGreaterThan(2), {
+          timeout: 10_000,
+        });
+        expect(ran).not.toContain('x');
+        await unlock();
+      });
+    });
+
+    it('is given up by the server before the app stops waiting for it', async () => {
+      const database = await backend.newDatabase();
+      const answerTimeoutMs = 1_000;
+      const common = { url: database, schema: 'dbos', migrate: false, logger: silent, applicationName: 'a' };
+      const storage = await openStorage({ ...common, answerTimeoutMs });
+      const admin = new pg.Client(database);
+      await admin.connect();
+      await admin.query('begin; lock table dbos.queues');
+      // Certainly not applied, now or later: an answer that merely did not come would be "lost".
+      const refusal = await failure(storage.queues.list());
+      expect(storage.classify(refusal)).toBe('retry');
+      expect(refusal.code).toBe('57014');
+      await admin.end();
+      await storage.close();
+    });
+  },
+  ['postgres'],
+);
+
+interface Held {
+  readonly app: App;
+  readonly database: string;
+  lock(statement: string): Promise<void>;
+  unlock(): Promise<void>;
+  /** How many statements wait for a lock. */
+  waiting(): Promise<number>;
+}
+
+async function holding(
+  backend: Backend,
+  options: Omit<Parameters<typeof launch>[0], 'name'>,
+  work: (held: Held) => Promise<void>,
+): Promise<void> {
+  const database = await backend.newDatabase();
+  const app = await launch({ name: 'a', database, logger: silent, ...options });
+  const [holder, watcher] = [new pg.Client(database), new pg.Client(database)];
+  await Promise.all([holder.connect(), watcher.connect()]);
+  try {
+    await work({
+      app,
+      database,
+      lock: async (statement) => void (await holder.query(`begin; ${statement}`)),
+      unlock: async () => void (await holder.query('commit')),
+      waiting: async () => {
+        const { rows } = await watcher.query(
+          `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        return rows[0].n;
+      },
+    });
+  } finally {
+    await Promise.all([holder.end(), watcher.end()]);
+    await app.shutdown();
+  }
+}
