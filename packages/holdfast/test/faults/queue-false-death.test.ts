@@ -15,7 +15,7 @@ import { observe, openRows, type RowReader } from './rows.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const concurrency = 4;
-const rounds = 25;
+const rounds = 20;
 const executors = ['first', 'second', 'third'];
 
 /**
@@ -89,7 +89,7 @@ class Rig {
 
   private isNobodyWriting(): boolean {
     return this.files.every((path) => {
-      const db = new Sqlite(path, { timeout: 200 });
+      const db = new Sqlite(path, { timeout: 50 });
       try {
         db.exec('begin immediate; rollback');
         return true;

@@ -65,7 +65,7 @@ export class Fleet {
 /** One process of fixtures/queue-fleet-worker.mjs. */
 export class Worker {
   private complaints = '';
-  private readonly ended: Promise<void>;
+  readonly ended: Promise<void>;
 
   static async start(options: object): Promise<Worker> {
     const child = fork(fixturePath('queue-fleet-worker.mjs'), [JSON.stringify(options)], {

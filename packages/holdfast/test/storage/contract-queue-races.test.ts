@@ -70,6 +70,17 @@ function suite(store: Store): void {
     expect(await statuses(store)).toMatchObject({ a: 'CANCELLED', b: 'ENQUEUED' });
   });
 
+  it('a claim from several partitions is not held up, or lost, by one that others are busy with', async () => {
+    const rows = ['a', 'b', 'c'].map((partition) => enqueued(`in ${partition}`, { partition }));
+    await store.storage.workflows.enqueueMany(rows);
+    const other = await transaction(store);
+    await other.query(`select 1 from ${workflows} where queue_partition_key = 'b' for update`);
+    const portions = ['a', 'b', 'c'].map((partition) => ({ partition, n: 1 }));
+    const taken = take(store.storage, 0, { portions, turn: await turn(), exclusive: true });
+    expect(await idsOf(taken)).toEqual(['in a', 'in c']);
+    await other.query('rollback');
+  });
+
   it('a claim that looked before a former owner ran a workflow and handed it back knows that it ran', async () => {
     await enqueue('a');
     const known = await turn();
