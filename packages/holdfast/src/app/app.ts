@@ -1,4 +1,4 @@
-import { standFor } from '../engine/app-engine.js';
+import { noteClosed, noteRunning, standFor } from '../engine/app-engine.js';
 import type { Engine } from '../engine/engine.js';
 import type { Executions } from '../engine/executions.js';
 import type { WorkflowHandle } from '../engine/handle.js';
@@ -79,6 +79,7 @@ export function createApp(parts: AppParts): App {
     },
   };
   standFor(app, engine);
+  noteRunning(engine);
   return app;
 }
 
@@ -95,6 +96,7 @@ function attach(engine: Engine, workflows: readonly AnyWorkflow[], registered: S
 
 /** The opposite of {@link attach}: calls find other apps, or none. */
 export function detach(engine: Engine, registered: ReadonlySet<AnyWorkflow>): void {
+  noteClosed(engine);
   for (const each of registered) workflowInternals(each)?.engines.delete(engine);
 }
 

@@ -80,10 +80,11 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
 
 async function assemble(
   engine: Executions,
-  { name, logger, queues, listen, schedules }: CheckedOptions,
+  checked: CheckedOptions,
   workflows: ReturnType<typeof pickWorkflows>,
   internals: Internals,
 ): Promise<App> {
+  const { name, logger } = checked;
   const { clock } = engine;
   const dispatcher = new Dispatcher(engine);
   const recovery = new Recovery(engine, findDead(engine));
@@ -93,6 +94,21 @@ async function assemble(
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, registered: new Set() };
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
+  try {
+    await start(parts, app, checked, workflows);
+  } catch (error) {
+    detach(engine, parts.registered);
+    throw error;
+  }
+  return app;
+}
+
+async function start(
+  { engine, dispatcher, recovery, scheduler, loops }: AppParts,
+  app: App,
+  { queues, listen, schedules }: CheckedOptions,
+  workflows: ReturnType<typeof pickWorkflows>,
+): Promise<void> {
   await checkQueueOwners(engine, queues);
   await registerVersion(engine, listen?.length !== 0);
   await warnOfOtherVersions(engine);
@@ -106,7 +122,6 @@ async function assemble(
   await recovery.start();
   await dispatcher.start();
   await scheduler.start();
-  return app;
 }
 
 /** Work under this executor's own ID (at launch), and of dead processes on this host, is free to take. */

@@ -69,7 +69,9 @@ export async function connect(options: ClientOptions): Promise<Client> {
     const common = { storage, clock, logger, writer, version: '' };
     const engine = new Executions({ ...common, codecs: createCodecs({}), registry: new Registry() });
     // A client that only enqueues needs no connection to hear by.
-    engine.outcomes.onFirstWait = () => void engine.news.start();
+    const hear = startOnce(engine);
+    engine.outcomes.onFirstWait = hear;
+    engine.watches.onFirstWait = hear;
     if (name !== '') await warnOfUnknownApp(engine);
     const sync = clockSync(storage, clock, logger);
     sync.start();
@@ -78,6 +80,14 @@ export async function connect(options: ClientOptions): Promise<Client> {
     await storage.close().catch(() => {});
     throw error;
   }
+}
+
+function startOnce({ news }: Executions): () => void {
+  let started = false;
+  return () => {
+    if (!started) void news.start();
+    started = true;
+  };
 }
 
 /** What it starts is for processes of that app only, and waits for them: for ever, if the name is misspelt. */

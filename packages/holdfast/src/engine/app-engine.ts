@@ -1,3 +1,6 @@
+import { HoldfastError } from '../model/errors.js';
+import { invalidOption } from '../model/options.js';
+import { currentScope } from './context.js';
 import type { Engine } from './engine.js';
 
 /** Under which an app or a client keeps its engine, also for another copy of the package. */
@@ -13,4 +16,31 @@ export function standFor(app: object, engine: Engine): void {
 export function engineOf(app: unknown): Engine | undefined {
   if (typeof app !== 'object' || app === null) return undefined;
   return (app as { [engineKey]?: Engine })[engineKey];
+}
+
+// The running apps of this process, for calls that say neither by a workflow nor by an option which one they mean.
+const running = new Set<Engine>();
+
+export function noteRunning(engine: Engine): void {
+  running.add(engine);
+}
+
+export function noteClosed(engine: Engine): void {
+  running.delete(engine);
+}
+
+/** The engine that a call means: of the app that it names, of the workflow it is made in, or of the only app there is. */
+export function engineMeant(what: string, app: object | undefined): Engine {
+  if (app !== undefined) {
+    const engine = engineOf(app);
+    if (!engine) throw invalidOption(what, 'app', app, 'what launch() or connect() returned');
+    return engine;
+  }
+  const scope = currentScope();
+  if (scope) return scope.execution.engine;
+  const [engine, another] = running;
+  if (engine && !another) return engine;
+  const code = engine ? 'AMBIGUOUS_APP' : 'NOT_LAUNCHED';
+  const why = engine ? 'several apps run in this process' : 'no app runs in this process';
+  throw new HoldfastError(code, `${what}: ${why}. Say which one with { app }: what launch() or connect() returned.`);
 }

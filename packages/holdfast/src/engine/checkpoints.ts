@@ -1,5 +1,6 @@
 import type { Logger } from '../model/logger.js';
 import type { WorkflowStatus } from '../model/status.js';
+import type { EffectfulStep } from '../storage/steps.js';
 import {
   type CompletedStep,
   type FinishedWorkflow,
@@ -16,6 +17,9 @@ import { Batcher } from './batcher.js';
 
 /** How a write of an execution turned out: committed, or whose the workflow is instead. */
 export type Written = 'written' | Superseded;
+
+/** The same of a step with effects, which is committed without them if one of its messages has no recipient. */
+export type WrittenWithEffects = Written | 'without-effects';
 
 /** The workflow is no longer this execution's to write: another owner has it, or it is not PENDING any more. */
 export interface Superseded {
@@ -38,6 +42,7 @@ export class Checkpoints {
   private readonly starts: Batcher<NewWorkflow, Started>;
   private readonly children: Batcher<NewChild, Started>;
   private readonly steps: Batcher<NewStep, Written>;
+  private readonly effects: Batcher<EffectfulStep, WrittenWithEffects>;
   private readonly completions: Batcher<CompletedStep, Written>;
   private readonly finishes: Batcher<FinishedWorkflow, Written>;
 
@@ -74,6 +79,15 @@ export class Checkpoints {
       },
       options,
     );
+    this.effects = new Batcher(
+      {
+        // One statement at a time: the offsets of a stream follow each other (storage/sql/effects.ts).
+        name: 'steps with effects',
+        write: (rows) => this.writeEffects(rows, () => steps.recordEffects(writer.appName, rows)),
+        weigh: (row) => row.effects.reduce((sum, each) => sum + ('value' in each ? each.value.length : 0) + 200, 300),
+      },
+      options,
+    );
     this.completions = new Batcher(
       {
         name: 'step completions',
@@ -105,6 +119,10 @@ export class Checkpoints {
     return this.steps.submit(row);
   }
 
+  recordEffects(row: EffectfulStep): Promise<WrittenWithEffects> {
+    return this.effects.submit(row);
+  }
+
   completeStep(row: CompletedStep): Promise<Written> {
     return this.completions.submit(row);
   }
@@ -129,7 +147,7 @@ export class Checkpoints {
   }
 
   private all() {
-    return [this.starts, this.children, this.steps, this.completions, this.finishes];
+    return [this.starts, this.children, this.steps, this.effects, this.completions, this.finishes];
   }
 
   private async started(rows: readonly (NewWorkflow | NewChild)[], created: Set<string>): Promise<Started[]> {
@@ -146,22 +164,43 @@ export class Checkpoints {
     });
   }
 
-  private async writeSteps<T extends NewStep | CompletedStep>(
-    rows: readonly T[],
+  private async writeSteps(
+    rows: readonly (NewStep | CompletedStep)[],
     write: () => Promise<Set<string>>,
   ): Promise<Written[]> {
     const written = await write();
     if (written.size === rows.length) return rows.map(() => 'written');
-    const unconfirmed = rows.filter((row) => !written.has(stepKey(row)));
-    const standing = new Map<string, StepStanding>(
-      (await this.storage.steps.standing(unconfirmed)).map((each) => [stepKey(each), each]),
-    );
+    const stand = await this.standing(rows.filter((row) => !written.has(stepKey(row))));
     return rows.map((row) => {
       if (written.has(stepKey(row))) return 'written';
-      const now = standing.get(stepKey(row));
-      const ours = now?.owner === row.owner && now.recorded && now.completionSeq === row.completionSeq;
-      return ours ? 'written' : { owner: now?.owner ?? null, status: now?.status };
+      const now = stand(row);
+      return now.ours ? 'written' : now;
     });
+  }
+
+  private async writeEffects(
+    rows: readonly EffectfulStep[],
+    write: () => Promise<Map<string, boolean>>,
+  ): Promise<WrittenWithEffects[]> {
+    const landed = await write();
+    const stand = await this.standing(rows.filter((row) => !landed.has(stepKey(row))));
+    return rows.map((row) => {
+      const now = stand(row);
+      const withEffects = landed.get(stepKey(row)) ?? (now.ours ? !now.failed : undefined);
+      if (withEffects === undefined) return now;
+      return withEffects ? 'written' : 'without-effects';
+    });
+  }
+
+  /** How each of these steps stands now; `ours`: as an earlier sending of this very row left it. */
+  private async standing(rows: readonly (NewStep | CompletedStep)[]) {
+    const found = rows.length === 0 ? [] : await this.storage.steps.standing(rows);
+    const byKey = new Map<string, StepStanding>(found.map((each) => [stepKey(each), each]));
+    return (row: NewStep | CompletedStep) => {
+      const now = byKey.get(stepKey(row));
+      const ours = now?.owner === row.owner && now.recorded && now.completionSeq === row.completionSeq;
+      return { ours, failed: now?.failed ?? false, owner: now?.owner ?? null, status: now?.status };
+    };
   }
 
   private async writeFinishes(rows: readonly FinishedWorkflow[]): Promise<Written[]> {

@@ -1,6 +1,6 @@
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
-import type { Claim, StepRecord, WorkflowRecord } from '../storage/storage.js';
+import type { Claim, ClaimedRecord, StepRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
 
 /** How long a claim whose answer was lost is looked for: its statement may still have been waiting for a lock. */
@@ -28,7 +28,7 @@ export class Claims {
   }
 
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. Returns all it has touched. */
-  async take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]> {
+  async take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]> {
     await this.readBack();
     const { owners, storage, clock, writer, version, registry } = this.engine;
     const owner = owners.next();
@@ -83,7 +83,7 @@ export class Claims {
  * Runs workflows that this process has claimed. The histories of those that may have one are read in one statement,
  * after the claim: by then every checkpoint of a former owner is either committed, and seen, or fenced.
  */
-async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): Promise<void> {
+async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[]): Promise<void> {
   const mine = claimed.filter((record) => record.status === 'PENDING');
   for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
   if (mine.length === 0) return;
@@ -112,7 +112,7 @@ async function runClaimed(engine: Engine, claimed: readonly WorkflowRecord[]): P
   }
 }
 
-async function readHistories(engine: Engine, claimed: readonly WorkflowRecord[]): Promise<Map<string, StepRecord[]>> {
+async function readHistories(engine: Engine, claimed: readonly ClaimedRecord[]): Promise<Map<string, StepRecord[]>> {
   const ids = claimed.filter((record) => !record.neverRan).map((record) => record.workflowId);
   if (ids.length === 0) return new Map();
   // Claimed work belongs to nobody else: giving up here would strand it.
@@ -122,12 +122,12 @@ async function readHistories(engine: Engine, claimed: readonly WorkflowRecord[])
   return groupByWorkflow(steps ?? []);
 }
 
-function reportDead(engine: Engine, record: WorkflowRecord): void {
+function reportDead(engine: Engine, record: ClaimedRecord): void {
   engine.logger.error(
     `Workflow "${record.workflowId}" (${record.name}) was given up after ${record.attempts - 1} attempts: ` +
       'MAX_RECOVERY_ATTEMPTS_EXCEEDED. Find out why it does not survive, then resume it.',
   );
-  engine.outcomes.settle(record);
+  engine.outcomes.settle({ ...record, output: null, error: null, statusReason: null });
 }
 
 function groupByWorkflow(steps: readonly StepRecord[]): Map<string, StepRecord[]> {

@@ -1,4 +1,5 @@
 import { HoldfastError } from '../model/errors.js';
+import type { Effect } from '../storage/messaging.js';
 import { carrier } from './carrier.js';
 import type { Execution } from './execution.js';
 
@@ -12,6 +13,8 @@ export interface StepScope {
   readonly stepNumber: number;
   readonly attempt: number;
   readonly signal: AbortSignal;
+  /** What this attempt brings about if it succeeds, in order; null once it has ended. */
+  effects: (Effect | Promise<Effect>)[] | null;
 }
 
 export function enter<R>(scope: Scope, fn: () => R): R {
@@ -23,10 +26,11 @@ export function currentScope(): Scope | undefined {
 }
 
 /** The inside of a step. User code that is not repeated in a replay belongs here, not in the workflow around it. */
-export function stepScope(execution: Execution, stepNumber: number, attempt: number): Scope {
+export function stepScope(execution: Execution, stepNumber: number, attempt: number): Scope & { step: StepScope } {
   const step: StepScope = {
     stepNumber,
     attempt,
+    effects: [],
     get signal() {
       return execution.signal;
     },

@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
-import type { Claim, Ending, StepRecord, Storage, WorkflowRecord, Writer } from '../storage/storage.js';
+import type { Claim, ClaimedRecord, Ending, StepRecord, Storage, Writer } from '../storage/storage.js';
 import type { Checkpoints, Superseded } from './checkpoints.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Turns } from './deliveries.js';
@@ -13,6 +13,8 @@ import type { Load } from './load.js';
 import type { News } from './news.js';
 import type { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
+import type { Sends } from './sends.js';
+import type { Watches } from './watches.js';
 
 /**
  * What the parts of an engine use of each other. Each app has its own; nothing is shared between two apps of a
@@ -39,12 +41,14 @@ export interface Engine {
   readonly load: Load;
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
   readonly claims: {
-    take(limit: number, statement: (claim: Claim) => Promise<WorkflowRecord[]>): Promise<WorkflowRecord[]>;
+    take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]>;
     /** Runs what lost claims turn out to have taken. */
     readBack(): Promise<void>;
     readonly areCertain: boolean;
   };
   readonly outcomes: Outcomes;
+  readonly watches: Watches;
+  readonly sends: Sends;
   readonly turns: Turns;
   /** Runs a workflow that this process has just started or claimed. */
   run(claimed: ClaimedWorkflow): void;

@@ -19,6 +19,8 @@ import { News } from './news.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 import { runWorkflow } from './run-workflow.js';
+import { Sends } from './sends.js';
+import { Watches } from './watches.js';
 
 export interface EngineOptions {
   readonly writer: Writer;
@@ -55,6 +57,8 @@ export class Executions implements Engine {
   readonly load = new Load();
   readonly claims = new Claims(this);
   readonly outcomes: Outcomes;
+  readonly watches: Watches;
+  readonly sends: Sends;
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
   private readonly endWaiters = new Set<() => void>();
@@ -79,6 +83,8 @@ export class Executions implements Engine {
       if (topic === null || topic === 'ended') this.outcomes.lookSoon();
     });
     this.outcomes = new Outcomes(storage, clock, logger, (id) => this.running.has(id));
+    this.watches = new Watches(storage, clock, logger, this.news);
+    this.sends = new Sends(storage, logger);
     this.turns = new Turns(options.beforeResolve);
   }
 
@@ -88,7 +94,7 @@ export class Executions implements Engine {
 
   /** No write waits and no result is on its way to user code. What steps do by themselves does not count. */
   get atRest(): boolean {
-    return this.turns.idle && this.checkpoints.isIdle && this.enqueues.isIdle;
+    return this.turns.idle && this.checkpoints.isIdle && this.enqueues.isIdle && this.sends.isIdle;
   }
 
   checkOpen(): void {
@@ -231,11 +237,13 @@ export class Executions implements Engine {
     const unfinished = [...this.running.values()];
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
-    await Promise.race([Promise.all([this.checkpoints.idle(), this.enqueues.idle()]), timeUp]);
+    await Promise.race([Promise.all([this.checkpoints.idle(), this.enqueues.idle(), this.sends.idle()]), timeUp]);
     this.checkpoints.close(closedError());
     this.enqueues.close(closedError());
+    this.sends.close(closedError());
     this.running.clear();
     this.outcomes.close();
+    this.watches.close();
     // Also what was started or claimed while closing, and never ran here.
     const owned = [...unfinished.map(({ facts: { workflowId, owner } }) => ({ workflowId, owner })), ...this.unstarted];
     if (owned.length === 0) return;
@@ -267,9 +275,11 @@ export class Executions implements Engine {
     this.claims.stop();
     this.checkpoints.close();
     this.enqueues.close();
+    this.sends.close();
     for (const execution of this.running.values()) execution.park();
     this.running.clear();
     this.outcomes.close();
+    this.watches.close();
   }
 
   private async expire(workflowId: string): Promise<void> {

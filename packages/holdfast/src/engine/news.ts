@@ -10,8 +10,16 @@ import { outside } from './carrier.js';
  * - `queues`: settings of queues, or which version is the latest. `delays`: a DELAYED workflow has another time.
  * - `schedules`: a schedule was changed. `cancelled`: a workflow was. `ended`: one of a queue has, and perhaps someone
  *   elsewhere waits for it.
+ * - `message:`, `event:`, `stream:` with a key (`watchKey`): something of that kind has come up.
  */
-export type Topic = `queue:${string}` | 'queues' | 'delays' | 'schedules' | 'cancelled' | 'ended';
+export type Topic =
+  | `queue:${string}`
+  | 'queues'
+  | 'delays'
+  | 'schedules'
+  | 'cancelled'
+  | 'ended'
+  | `${'message' | 'event' | 'stream'}:${string}`;
 
 /** Announcements are sent one at a time and not more often than this: what comes up meanwhile goes with the next. */
 const apartMs = 10;
@@ -58,6 +66,11 @@ export class News {
   tell(topic: Topic): void {
     this.deliver(topic);
     this.tellOthers(topic);
+  }
+
+  /** Tells the app only: the others learn of it by themselves. */
+  tellHere(topic: Topic): void {
+    this.deliver(topic);
   }
 
   tellOthers(topic: Topic): void {

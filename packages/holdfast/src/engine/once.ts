@@ -1,6 +1,7 @@
 import { describeError, isHoldfastError } from '../model/errors.js';
-import type { StepRecord } from '../storage/storage.js';
-import type { Written } from './checkpoints.js';
+import type { Effect } from '../storage/messaging.js';
+import type { NewStep, StepRecord } from '../storage/storage.js';
+import type { WrittenWithEffects } from './checkpoints.js';
 import { sleepName } from './deliveries.js';
 import { mismatchAdvice, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
@@ -15,6 +16,12 @@ export interface Outcome {
   /** Its row was written when it began, so that only its end is missing. */
   readonly begun: boolean;
   readonly result: Result;
+  /** What it brings about, committed together with its record. */
+  readonly effects?: readonly Effect[];
+  /** The record's error, and the result, if a recipient of its messages does not exist. */
+  readonly errorIfAbsent?: string;
+  /** Called when record and effects are committed. */
+  readonly onCommit?: () => void;
 }
 
 export type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
@@ -43,6 +50,14 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
     else void perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
   });
   return takenUpLater(promise);
+}
+
+/** Takes a step number for a row that an operation may write beside its own, and checks what is on record there. */
+export function reserve(execution: Execution, name: string): number {
+  const stepNumber = execution.takeStepNumber();
+  const found = execution.history?.request(stepNumber, name);
+  if (found && !found.matches) stall(execution, stepNumber, name);
+  return stepNumber;
 }
 
 /**
@@ -112,16 +127,25 @@ async function perform(execution: Execution, operation: Operation, caller: Calle
   if (!execution.running) return void execution.refuse().catch(caller.reject);
   const seq = execution.deliveries.takeSeq();
   const completedAt = execution.engine.clock.now();
-  let written: Written;
+  let written: WrittenWithEffects;
   try {
     written = await write(execution, operation, outcome, seq, completedAt);
   } catch (refusal) {
     outcome = await refusedOutcome(execution, outcome, refusal);
     written = await write(execution, operation, outcome, seq, completedAt);
   }
-  if (written !== 'written') execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
+  if (typeof written === 'object') {
+    execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
+  } else if (written === 'without-effects') {
+    outcome = await absentOutcome(execution, outcome);
+  } else outcome.onCommit?.();
   if (!execution.running) return void execution.refuse().catch(caller.reject);
   execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, completedAt));
+}
+
+async function absentOutcome(execution: Execution, outcome: Outcome): Promise<Outcome> {
+  const error = await execution.engine.codecs.for(outcome.serialization).decodeError(outcome.errorIfAbsent ?? '');
+  return { ...outcome, result: { ok: false, error } };
 }
 
 /** The database will not have this value. The step did run, so that it failed is what goes on record instead. */
@@ -130,7 +154,8 @@ async function refusedOutcome(execution: Execution, outcome: Outcome, error: unk
   const codec = execution.engine.codecs.native;
   const text = await codec.encodeError(error);
   const result: Result = { ok: false, error: await codec.decodeError(text) };
-  return { ...outcome, output: null, error: text, serialization: codec.name, result };
+  const { effects: _, errorIfAbsent: __, onCommit: ___, ...rest } = outcome;
+  return { ...rest, output: null, error: text, serialization: codec.name, result };
 }
 
 function write(
@@ -139,12 +164,12 @@ function write(
   outcome: Outcome,
   completionSeq: number,
   completedAt: number,
-): Promise<Written> {
+): Promise<WrittenWithEffects> {
   const { checkpoints } = execution.engine;
   const { workflowId, owner } = execution.facts;
   const { stepNumber } = operation;
   if (outcome.begun) return checkpoints.completeStep({ workflowId, owner, stepNumber, completedAt, completionSeq });
-  return checkpoints.recordStep({
+  const row: NewStep = {
     workflowId,
     owner,
     stepNumber,
@@ -156,7 +181,9 @@ function write(
     startedAt: outcome.startedAt,
     completedAt,
     completionSeq,
-  });
+  };
+  const { effects, errorIfAbsent = null } = outcome;
+  return effects?.length ? checkpoints.recordEffects({ ...row, effects, errorIfAbsent }) : checkpoints.recordStep(row);
 }
 
 function delivery(execution: Execution, caller: Caller, result: Result, completedAt: number) {

@@ -1,7 +1,9 @@
 import { nativeCodecName } from '../codec/codec.js';
 import { isPrimitive } from '../codec/format.js';
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
-import { enter, type StepScope, stepScope } from './context.js';
+import type { Effect } from '../storage/messaging.js';
+import { enter, type Scope, type StepScope, stepScope } from './context.js';
+import { tellOfEffects } from './effects.js';
 import type { Execution } from './execution.js';
 import type { Outcome, Result } from './once.js';
 
@@ -29,10 +31,13 @@ export async function performStep(execution: Execution, call: StepCall): Promise
   execution.runningSteps++;
   try {
     for (let attempt = 1; ; attempt++) {
+      const scope = stepScope(execution, call.stepNumber, attempt);
       try {
-        const value = await runAttempt(execution, call, attempt);
-        return await encodeValue(execution, call, startedAt, value);
+        const value = await runAttempt(scope, call);
+        const effects = await Promise.all(endAttempt(scope.step));
+        return withEffects(execution, await encodeValue(execution, call, startedAt, value), effects);
       } catch (error) {
+        endAttempt(scope.step);
         if (!mayRetry(execution, call, attempt, error)) return await encodeError(execution, startedAt, error);
         await backOff(execution, call, attempt, error);
       }
@@ -40,6 +45,19 @@ export async function performStep(execution: Execution, call: StepCall): Promise
   } finally {
     execution.runningSteps--;
   }
+}
+
+/** What comes after the end of an attempt is no part of it. */
+function endAttempt(step: StepScope): readonly (Effect | Promise<Effect>)[] {
+  const effects = step.effects ?? [];
+  step.effects = null;
+  return effects;
+}
+
+/** A step that failed leaves nothing behind but its error. */
+function withEffects(execution: Execution, outcome: Outcome, effects: readonly Effect[]): Outcome {
+  if (effects.length === 0 || !outcome.result.ok) return outcome;
+  return { ...outcome, effects, onCommit: () => tellOfEffects(execution, effects) };
 }
 
 /** Not part of the attempt: a value that cannot be stored would not become storable by running the step again. */
@@ -107,24 +125,23 @@ function mayRetry(execution: Execution, call: StepCall, attempt: number, error: 
   }
 }
 
-function runAttempt(execution: Execution, call: StepCall, attempt: number): unknown {
-  const { stepNumber, fn, policy } = call;
-  if (policy.timeoutMs !== undefined) return runTimed(execution, call, attempt, policy.timeoutMs);
-  return enter(stepScope(execution, stepNumber, attempt), fn);
+function runAttempt(scope: Scope & { step: StepScope }, call: StepCall): unknown {
+  const { fn, policy } = call;
+  return policy.timeoutMs === undefined ? enter(scope, fn) : runTimed(scope, call, policy.timeoutMs);
 }
 
-function runTimed(execution: Execution, call: StepCall, attempt: number, timeoutMs: number): Promise<unknown> {
+function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCall, timeoutMs: number) {
   const { clock } = execution.engine;
   const timeout = new AbortController();
   const signal = AbortSignal.any([execution.signal, timeout.signal]);
-  const step: StepScope = { stepNumber: call.stepNumber, attempt, signal };
-  return new Promise((resolve, reject) => {
+  Object.defineProperty(step, 'signal', { value: signal });
+  return new Promise<unknown>((resolve, reject) => {
     const timer = clock.at(clock.now() + timeoutMs, () => {
       const error = new HoldfastError(
         'STEP_TIMEOUT',
         `Step "${call.name}" of workflow "${execution.workflowId}" took longer than ${timeoutMs} ms. ` +
           'Raise its timeout, or end it early when context().signal aborts.',
-        { details: { step: call.name, workflowId: execution.workflowId, timeoutMs, attempt } },
+        { details: { step: call.name, workflowId: execution.workflowId, timeoutMs, attempt: step.attempt } },
       );
       timeout.abort(error);
       reject(error);

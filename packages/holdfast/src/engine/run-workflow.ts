@@ -11,6 +11,7 @@ import type { Result } from './once.js';
 
 /** The life of one execution: read the input, run the function, commit the outcome. */
 export async function runWorkflow(execution: Execution): Promise<void> {
+  // Awaited in any case, so that none of its code runs before its start has returned.
   const args = await readArguments(execution);
   const result = args.ok ? await invoke(execution, args.value as unknown[]) : args;
   if (!execution.running) return;
@@ -19,19 +20,28 @@ export async function runWorkflow(execution: Execution): Promise<void> {
   // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
   // off while a schema takes its time, a replay would not repeat.
   execution.close();
-  await settle(execution, await checkOutput(execution, result));
+  await settle(execution, execution.facts.definition.output ? await checkOutput(execution, result) : result);
 }
 
-async function readArguments(execution: Execution): Promise<Result> {
+function readArguments(execution: Execution): Result | Promise<Result> {
   const { args, inputs, serialization } = execution.facts;
   if (args) return { ok: true, value: args };
   try {
     if (inputs === null) throw missingInput(execution.workflowId);
-    return { ok: true, value: await execution.engine.codecs.for(serialization).decodeArguments(inputs) };
+    const value = execution.engine.codecs.for(serialization).decodeArguments(inputs);
+    return value instanceof Promise ? value.then(succeeded, failed) : succeeded(value);
   } catch (error) {
-    // Nobody can run it, now or later: better an ERROR that is seen than a workflow that stays PENDING.
-    return { ok: false, error };
+    return failed(error);
   }
+}
+
+function succeeded(value: unknown): Result {
+  return { ok: true, value };
+}
+
+/** Of the input: nobody can run it, now or later. Better an ERROR that is seen than a workflow that stays PENDING. */
+function failed(error: unknown): Result {
+  return { ok: false, error };
 }
 
 /** DBOS 5 keeps inputs in a table of its own. Running such a workflow without its arguments would be worse than not. */
@@ -111,14 +121,23 @@ function codecFor(engine: Engine, serialization: string | null): Codec {
   }
 }
 
-async function encodeOutcome(execution: Execution, result: Result): Promise<StoredOutcome> {
+function encodeOutcome(execution: Execution, result: Result): StoredOutcome | Promise<StoredOutcome> {
   const { engine, facts } = execution;
   const codec = codecFor(engine, facts.serialization);
-  if (!result.ok) return { status: 'ERROR', output: null, error: await codec.encodeError(result.error) };
+  if (!result.ok) return encodeFailure(codec, result.error);
   try {
-    const output = await codec.encode(result.value, `The result of workflow "${facts.name}"`);
-    return { status: 'SUCCESS', output, error: null };
+    const output = codec.encode(result.value, `The result of workflow "${facts.name}"`);
+    if (typeof output === 'string') return success(output);
+    return output.then(success, (error) => encodeFailure(codec, error));
   } catch (error) {
-    return { status: 'ERROR', output: null, error: await codec.encodeError(error) };
+    return encodeFailure(codec, error);
   }
+}
+
+function success(output: string): StoredOutcome {
+  return { status: 'SUCCESS', output, error: null };
+}
+
+async function encodeFailure(codec: Codec, error: unknown): Promise<StoredOutcome> {
+  return { status: 'ERROR', output: null, error: await codec.encodeError(error) };
 }

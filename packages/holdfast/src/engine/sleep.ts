@@ -28,16 +28,33 @@ export function sleep(duration: Duration): Promise<void> {
   });
 }
 
+/**
+ * The end of a wait that began at `startedAt`, as a sleep under a step number of its own: recorded now, unless an earlier
+ * execution has done so.
+ */
+export async function deadlineOf(
+  execution: Execution,
+  wait: { readonly stepNumber: number; readonly timeoutMs: number; readonly startedAt: number },
+): Promise<number> {
+  const begun = execution.history?.peek(wait.stepNumber);
+  if (begun) return recordedSleep(begun).wakeAt;
+  return (await beginSleep(execution, wait.stepNumber, wait.timeoutMs, wait.startedAt)).wakeAt;
+}
+
 function recordedSleep(begun: StepRecord): { wakeAt: number; startedAt: number } {
   const wakeAt = Number(begun.output ?? begun.completedAt);
   return { wakeAt, startedAt: begun.startedAt ?? wakeAt };
 }
 
 /** The row has the form that DBOS gives it: the wake time as its output, and as its time of completion. */
-async function beginSleep(execution: Execution, stepNumber: number, ms: number) {
-  const { clock, checkpoints } = execution.engine;
+async function beginSleep(
+  execution: Execution,
+  stepNumber: number,
+  ms: number,
+  startedAt = execution.engine.clock.now(),
+) {
+  const { checkpoints } = execution.engine;
   const { workflowId, owner } = execution.facts;
-  const startedAt = clock.now();
   const wakeAt = startedAt + ms;
   const written = await checkpoints.recordStep({
     workflowId,

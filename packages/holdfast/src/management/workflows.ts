@@ -9,6 +9,7 @@ import { checkCount, checkKnownOptions, invalidOption } from '../model/options.j
 import { checkPriority, internalQueue } from '../model/queues.js';
 import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { StepRecord } from '../storage/storage.js';
+import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
 
 /** Which workflows `list` returns: those that match everything given. */
 export interface ListOptions {
@@ -44,6 +45,12 @@ export interface WorkflowOperations {
   get(workflowId: string): Promise<WorkflowInfo | undefined>;
   list(options?: ListOptions): Promise<WorkflowInfo[]>;
   steps(workflowId: string): Promise<StepInfo[]>;
+  /** Every event that the workflow has set, by key. */
+  events(workflowId: string): Promise<Record<string, unknown>>;
+  /** All messages to the workflow, oldest first, received or not. */
+  messages(workflowId: string): Promise<MessageInfo[]>;
+  /** What the workflow has written to its streams, by key. */
+  streams(workflowId: string): Promise<Record<string, unknown[]>>;
   handle<T = unknown>(workflowId: string): WorkflowHandle<T>;
   /** Cancels workflows and their children. Those that have ended stay as they are. */
   cancel(workflowIds: string | readonly string[]): Promise<void>;
@@ -93,6 +100,9 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       const inOrder = steps.sort((a, b) => a.stepNumber - b.stepNumber);
       return Promise.all(inOrder.map((step) => toStepInfo(engine, step)));
     },
+    events: async (workflowId) => eventsOf(engine, checkName('A workflow ID', workflowId)),
+    messages: async (workflowId) => messagesOf(engine, checkName('A workflow ID', workflowId)),
+    streams: async (workflowId) => streamsOf(engine, checkName('A workflow ID', workflowId)),
     handle: (workflowId) => createHandle(engine, checkName('A workflow ID', workflowId)),
     cancel: async (workflowIds) => {
       const ids = Array.isArray(workflowIds) ? workflowIds : [workflowIds];

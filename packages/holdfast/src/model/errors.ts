@@ -36,6 +36,7 @@ export const errorCodes = {
   STEP_NAME_CLASH: 'Two different steps share one name.',
   STEP_TIMEOUT: 'One attempt of a step took longer than its timeout.',
   STORAGE_REFUSED: 'The database refused a value for a reason of its own.',
+  STREAM_CLOSED: 'The workflow has closed the stream, so that nothing more can be written to it.',
   UNKNOWN_SERIALIZER: 'A stored value names a serializer that this app does not have.',
   UNKNOWN_QUEUE: 'There is no queue with this name.',
   UNREADABLE_VALUE: 'A stored value could not be read back.',

@@ -3,12 +3,15 @@ import { Loop } from '../engine/loop.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
 import type { PartitionStanding, QueueRecord, RateWindow } from '../storage/queues.js';
-import type { Dequeued, DequeueParams, Portion, WorkflowRecord } from '../storage/storage.js';
+import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/storage.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
 import { warnOfUnclaimable } from './unclaimable.js';
 
-/** How many workflows are taken by one statement. */
-const pageSize = 200;
+/**
+ * How many workflows are taken by one statement: few at first, so that the first ones soon begin; more as long as there
+ * are that many, because then what counts is the cost of each.
+ */
+const pageSize = { first: 200, largest: 1000 };
 /** How many partitions are looked at by one statement. */
 const partitionPage = 200;
 
@@ -35,6 +38,7 @@ export class QueueWorker {
   /** The partition that was served last: the next one is the first to be served now. */
   private cursor = '';
   private thorough = false;
+  private pageSize = pageSize.first;
   /**
    * What is certain without looking, as long as the turn is still this one: at most so many run elsewhere, because
    * nobody there has claimed since. What runs here is known here, and counts until its end is confirmed.
@@ -119,6 +123,8 @@ export class QueueWorker {
     for (;;) {
       const { claimed, more } = await this.takePage(kind);
       total += claimed.length;
+      const wasFull = claimed.length === this.pageSize;
+      this.pageSize = wasFull ? Math.min(pageSize.largest, 2 * this.pageSize) : pageSize.first;
       // One suspect at a time, unless it was given up at once.
       const enough = kind === 'suspect' && claimed.some((record) => record.status === 'PENDING');
       if (!more || enough || this.stopped) return total;
@@ -136,8 +142,8 @@ export class QueueWorker {
 
   /** No limit but this process's own: no question of what others do. */
   private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
-    const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : pageSize;
-    const n = Math.min(pageSize, room, most(kind));
+    const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : this.pageSize;
+    const n = Math.min(this.pageSize, room, most(kind));
     this.full = n <= 0;
     if (this.full) return nothing;
     const terms = { turn: queue?.turn ?? null, exclusive: false };
@@ -153,7 +159,7 @@ export class QueueWorker {
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
     const free = freeInFleet(limits, seen.standing);
-    const n = Math.min(pageSize, free, freeHere(limits, this.engine.load.of(this.name)), most(kind));
+    const n = Math.min(this.pageSize, free, freeHere(limits, this.engine.load.of(this.name)), most(kind));
     this.full = n <= 0;
     if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.standing));
     const { turn } = seen.queue;
@@ -170,7 +176,7 @@ export class QueueWorker {
   }
 
   /** A workflow that is past its deadline is PENDING for a moment, and does not run. */
-  private allRun(claimed: readonly WorkflowRecord[]): boolean {
+  private allRun(claimed: readonly ClaimedRecord[]): boolean {
     const now = this.engine.clock.now();
     return claimed.every(({ status, deadlineAt }) => status !== 'PENDING' || deadlineAt === null || deadlineAt > now);
   }
@@ -183,7 +189,7 @@ export class QueueWorker {
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
     const room = freeHere(limits, this.engine.load.of(this.name));
-    const slots = Math.min(pageSize, freeInFleet(limits, seen.standing), room, most(kind));
+    const slots = Math.min(this.pageSize, freeInFleet(limits, seen.standing), room, most(kind));
     this.full = slots <= 0;
     if (this.full) return this.waitForRate(nextStart(limits, seen.standing));
     const { shares, blockedUntil, exhausted } = await this.partitions(perPartition, slots, kind);
@@ -292,7 +298,7 @@ export class QueueWorker {
 }
 
 interface Page {
-  readonly claimed: readonly WorkflowRecord[];
+  readonly claimed: readonly ClaimedRecord[];
   /** There may be more to take. */
   readonly more: boolean;
 }

@@ -62,6 +62,13 @@ export interface BatchStatement<T extends object> extends Statement {
    * says that it did. Where a query can hold a change it is part of the text instead (`dialect.exclusively`).
    */
   readonly guard?: string;
+  /**
+   * What else is done for a row of which the statement reports that it `landed`, in the same transaction and with the
+   * same parameters. Where a query can hold changes they are part of the text instead (`dialect.together`).
+   */
+  readonly also?: readonly string[];
+  /** It changes nothing, and each row may be answered by itself. */
+  readonly reads?: true;
 }
 
 export type Columns<T extends object> = { readonly [K in keyof T]-?: ColumnType };
@@ -131,12 +138,40 @@ export interface Dialect {
     select: (column: (name: keyof T & string) => string) => string,
   ): string;
   /**
+   * A join, as `alias`, to a SELECT for each row of a batch, over the row's columns: `each` keeps a row of the batch even
+   * if the SELECT finds nothing for it.
+   */
+  joined<T extends object>(
+    join: { readonly alias: string; readonly each?: true; readonly columns: Columns<T>; readonly first: number },
+    select: (column: (name: keyof T & string) => string) => string,
+  ): string;
+  /** A statement, and what else is to be done for the rows of a batch of which it reports that they `landed`. */
+  together(main: string, also: readonly string[]): Pick<BatchStatement<object>, 'text' | 'also'>;
+  /** The row source `e` for the statements that go with another: {@link EffectList}. */
+  effects<T extends object>(list: EffectList<T>): string;
+  /** The order in which messages were sent, in the words of the index over unread ones. */
+  readonly messageOrder: string;
+  /**
    * An instant, or the database's time if that is later by now. Where the instant is far from it, it is of another clock
    * (a virtual one), and stays.
    */
   notBeforeNow(instant: string): string;
   /** For RETURNING of an update of workflows `w`: whether it never ran before, given its start before the update. */
   neverRan(startedBefore: string): string;
+}
+
+/**
+ * The things that rows of a batch list in a JSON column, for those rows that landed: with the columns of the things,
+ * their `position` in the list, and some columns of the row.
+ */
+export interface EffectList<T extends object> {
+  readonly rows: Columns<T>;
+  readonly first: number;
+  readonly list: keyof T & string;
+  readonly columns: Readonly<Record<string, ColumnType>>;
+  readonly carry: readonly (keyof T & string)[];
+  /** Columns by which a row is found again in what the main statement reports, and their names there. */
+  readonly keys: readonly (readonly [keyof T & string, string])[];
 }
 
 /** What must hold for a statement to do anything. */

@@ -4,9 +4,12 @@ import type { Logger } from '../model/logger.js';
 import { invalidOption } from '../model/options.js';
 import type { Database } from './database.js';
 import type { StatementProbe } from './probe.js';
+import { SqlEvents } from './sql/events.js';
+import { SqlMessages } from './sql/messages.js';
 import { SqlQueues } from './sql/queues.js';
 import { SqlSchedules } from './sql/schedules.js';
 import { SqlSteps } from './sql/steps.js';
+import { SqlStreams } from './sql/streams.js';
 import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
 import type { Storage } from './storage.js';
@@ -32,6 +35,9 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     versions: new SqlVersions(database),
     queues: new SqlQueues(database),
     schedules: new SqlSchedules(database),
+    messages: new SqlMessages(database),
+    events: new SqlEvents(database),
+    streams: new SqlStreams(database),
     writeLanes: database.writeLanes,
     classify: (error) => database.classify(error),
     now: () => database.now(),

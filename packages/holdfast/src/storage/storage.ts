@@ -1,10 +1,13 @@
 import type { WorkflowStatus } from '../model/status.js';
 import type { Claim, DequeueParams, Writer } from './claim.js';
 import type { Failure, Hearing, Listening } from './database.js';
+import type { Events, Messages, Streams } from './messaging.js';
 import type { Queues } from './queues.js';
 import type { Schedules } from './schedules.js';
+import type { Steps } from './steps.js';
 
 export type { Claim, DequeueParams, Portion, Runnable, Writer } from './claim.js';
+export { type CompletedStep, type NewStep, type StepRecord, type StepStanding, type Steps, stepKey } from './steps.js';
 
 /**
  * The storage contract, by noun. One implementation of it (`sql/`) serves both databases, and one contract suite
@@ -21,6 +24,9 @@ export interface Storage {
   readonly versions: Versions;
   readonly queues: Queues;
   readonly schedules: Schedules;
+  readonly messages: Messages;
+  readonly events: Events;
+  readonly streams: Streams;
   /** How many batches of one kind are worth writing at once. */
   readonly writeLanes: number;
   classify(error: unknown): Failure;
@@ -144,9 +150,30 @@ export interface CancelledWorkflow {
   readonly queueName: string | null;
 }
 
+/** What a claim tells of a workflow: as much as running it takes. */
+export type ClaimedRecord = Pick<
+  WorkflowRecord,
+  | 'workflowId'
+  | 'status'
+  | 'name'
+  | 'owner'
+  | 'inputs'
+  | 'serialization'
+  | 'attempts'
+  | 'createdAt'
+  | 'deadlineAt'
+  | 'parentWorkflowId'
+  | 'queueName'
+  | 'partition'
+  | 'user'
+  | 'roles'
+  | 'attributes'
+  | 'neverRan'
+>;
+
 /** `held`: the turn was the caller's to take work under. If not, it knows nothing of what waits. */
 export interface Dequeued {
-  readonly claimed: WorkflowRecord[];
+  readonly claimed: ClaimedRecord[];
   readonly held: boolean;
 }
 
@@ -261,56 +288,6 @@ export interface Workflows {
     readonly reason: string;
     readonly now: number;
   }): Promise<boolean>;
-}
-
-/** What a step left behind. A sleep that has begun but not ended has no `completionSeq` yet. */
-export interface StepRecord {
-  readonly workflowId: string;
-  readonly stepNumber: number;
-  readonly name: string;
-  readonly output: string | null;
-  readonly error: string | null;
-  readonly serialization: string | null;
-  readonly childWorkflowId: string | null;
-  readonly startedAt: number | null;
-  readonly completedAt: number | null;
-  readonly completionSeq: number | null;
-}
-
-export interface NewStep extends StepRecord {
-  readonly owner: string;
-}
-
-export interface CompletedStep {
-  readonly workflowId: string;
-  readonly owner: string;
-  readonly stepNumber: number;
-  readonly completedAt: number;
-  readonly completionSeq: number;
-}
-
-/** How a step's write stands when it was not confirmed: read in one snapshot with the workflow's ownership. */
-export interface StepStanding {
-  readonly workflowId: string;
-  readonly stepNumber: number;
-  readonly owner: string | null;
-  readonly status: WorkflowStatus;
-  readonly recorded: boolean;
-  readonly completionSeq: number | null;
-}
-
-export interface Steps {
-  /** Returns the keys (`stepKey`) of the rows that were written. */
-  recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>>;
-  /** Gives begun steps their end. Returns the keys of those that changed. */
-  completeMany(rows: readonly CompletedStep[]): Promise<Set<string>>;
-  standing(keys: readonly { readonly workflowId: string; readonly stepNumber: number }[]): Promise<StepStanding[]>;
-  /** All recorded steps of these workflows, in no particular order. */
-  history(workflowIds: readonly string[]): Promise<StepRecord[]>;
-}
-
-export function stepKey(step: { readonly workflowId: string; readonly stepNumber: number }): string {
-  return `${step.stepNumber}:${step.workflowId}`;
 }
 
 export interface VersionRecord {

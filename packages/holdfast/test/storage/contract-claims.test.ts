@@ -201,9 +201,10 @@ describeStorage('claims of work that waits on a queue', (store) => {
 
   it('makes it PENDING under a fresh owner token, started now, one attempt more', async () => {
     await enqueue('q', 'a');
-    expect(await claim({ owner: 'fresh' })).toMatchObject([
-      { workflowId: 'a', status: 'PENDING', owner: 'fresh', executorId: 'claimer', attempts: 1, startedAt: 5000 },
-    ]);
+    const taken = { workflowId: 'a', status: 'PENDING', owner: 'fresh', attempts: 1 };
+    expect(await claim({ owner: 'fresh' })).toMatchObject([taken]);
+    const [stored] = await store.storage.workflows.get(['a']);
+    expect(stored).toMatchObject({ ...taken, executorId: 'claimer', startedAt: 5000 });
     expect(await claim()).toEqual([]);
   });
 
@@ -243,8 +244,9 @@ describeStorage('claims of work that waits on a queue', (store) => {
     await store.storage.workflows.claimPending(orphans);
     expect(await claim({ runnable: once })).toMatchObject([{ status: 'PENDING', attempts: 2 }]);
     await store.storage.workflows.claimPending(orphans);
-    const dead = { status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', attempts: 3, completedAt: 6000 };
+    const dead = { status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', attempts: 3 };
     expect(await claim({ runnable: once, now: 6000 })).toMatchObject([dead]);
+    expect(await store.storage.workflows.get(['a'])).toMatchObject([{ ...dead, completedAt: 6000 }]);
   });
 
   it('gives each workflow to one of ten claimers', async () => {

@@ -245,7 +245,9 @@ const endings: Record<string, Happening> = {
   'is given up': async (store) => {
     await store.sql(`update ${store.table('workflow_status')} set recovery_attempts = 101`);
     const [dead] = await take(store.storage, 1, { suspects: true });
-    expect(dead).toMatchObject({ status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', dedupId: null });
+    const gone = { status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' };
+    expect(dead).toMatchObject(gone);
+    expect(await store.storage.workflows.get([dead?.workflowId ?? ''])).toMatchObject([{ ...gone, dedupId: null }]);
   },
 };
 

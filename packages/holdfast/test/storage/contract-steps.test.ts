@@ -102,15 +102,16 @@ describeStorage('steps', (store) => {
     const a = { workflowId: 'a', owner: 'owner of a', status: 'PENDING' };
     expect(new Set(await store.storage.steps.standing(asked))).toEqual(
       new Set([
-        { ...a, stepNumber: 0, recorded: true, completionSeq: 0 },
-        { ...a, stepNumber: 1, recorded: true, completionSeq: null },
-        { ...a, stepNumber: 2, recorded: false, completionSeq: null },
+        { ...a, stepNumber: 0, recorded: true, failed: false, completionSeq: 0 },
+        { ...a, stepNumber: 1, recorded: true, failed: false, completionSeq: null },
+        { ...a, stepNumber: 2, recorded: false, failed: false, completionSeq: null },
         {
           workflowId: 'b',
           owner: 'owner of b',
           status: 'SUCCESS',
           stepNumber: 0,
           recorded: false,
+          failed: false,
           completionSeq: null,
         },
       ]),

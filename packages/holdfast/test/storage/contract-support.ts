@@ -6,13 +6,13 @@ import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type {
   Claim,
+  ClaimedRecord,
   DequeueParams,
   FinishedWorkflow,
   NewChild,
   NewStep,
   NewWorkflow,
   Storage,
-  WorkflowRecord,
   Writer,
 } from '../../src/storage/storage.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
@@ -198,7 +198,7 @@ export async function idsOf(found: Promise<readonly { readonly workflowId: strin
 export async function dequeue(
   storage: Storage,
   claim: Claim & Partial<DequeueParams> & { readonly queueName: string },
-): Promise<WorkflowRecord[]> {
+): Promise<ClaimedRecord[]> {
   const { limit, ...rest } = claim;
   const common = { portions: [{ partition: null, n: limit }], byPartition: false, turn: null, exclusive: false };
   const take = async (suspects: boolean) =>

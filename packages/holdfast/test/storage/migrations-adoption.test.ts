@@ -19,6 +19,7 @@ const options = { schema: 'dbos', migrate: true, logger: quiet };
 /** What Holdfast adds, as `layout` words it. */
 const ownAdditions = [
   'column holdfast_migrations.version bigint not null default -',
+  "column notifications.send_seq bigint default nextval('dbos.holdfast_message_seq'::regclass)",
   'column operation_outputs.completion_seq integer default -',
   'column queues.partitioned boolean not null default false',
   'column queues.paused boolean not null default false',
@@ -35,6 +36,7 @@ const ownAdditions = [
   'index CREATE INDEX idx_holdfast_partition_rate ON dbos.workflow_status USING btree (queue_name, queue_partition_key, started_at_epoch_ms) WHERE ((rate_limited = true) AND (queue_partition_key IS NOT NULL))',
   "index CREATE INDEX idx_holdfast_pending_executor ON dbos.workflow_status USING btree (application_version, executor_id) WHERE (status = 'PENDING'::text)",
   "index CREATE INDEX idx_holdfast_queue ON dbos.workflow_status USING btree (queue_name, priority, enqueue_seq NULLS FIRST, created_at) WHERE (status = 'ENQUEUED'::text)",
+  'index CREATE INDEX idx_holdfast_unread ON dbos.notifications USING btree (destination_uuid, topic, send_seq NULLS FIRST, created_at_epoch_ms) WHERE (consumed = false)',
   'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
 ];
 const deadlineIndex =

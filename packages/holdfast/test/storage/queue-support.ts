@@ -3,12 +3,12 @@ import { beforeEach, expect, onTestFinished } from 'vitest';
 import type { LimitSettings, QueueSettings } from '../../src/model/queues.js';
 import type { QueueRecord } from '../../src/storage/queues.js';
 import type {
+  ClaimedRecord,
   DebouncedWorkflow,
   Dequeued,
   DequeueParams,
   EnqueuedWorkflow,
   Storage,
-  WorkflowRecord,
 } from '../../src/storage/storage.js';
 import { newClaim, type Store } from './contract-support.js';
 
@@ -85,7 +85,7 @@ export async function queueNamed(storage: Storage, name = 'q'): Promise<QueueRec
 }
 
 /** Takes work from `q` under the turn that is given; without one, as the internal queue is worked off. */
-export async function take(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<WorkflowRecord[]> {
+export async function take(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<ClaimedRecord[]> {
   return (await takeTurn(storage, n, more)).claimed;
 }
 

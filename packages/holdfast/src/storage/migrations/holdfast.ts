@@ -89,6 +89,24 @@ const queueIndexes: readonly Index[] = [
   },
 ];
 
+const messageIndexes: readonly Index[] = [
+  // What a workflow has yet to receive, oldest first; what it has received stays in the table.
+  {
+    name: 'idx_holdfast_unread',
+    table: 'notifications',
+    on: 'destination_uuid, topic',
+    only: 'sqlite',
+    where: 'consumed = false',
+  },
+  {
+    name: 'idx_holdfast_unread',
+    table: 'notifications',
+    on: 'destination_uuid, topic, send_seq nulls first, created_at_epoch_ms',
+    only: 'postgres',
+    where: 'consumed = false',
+  },
+];
+
 /**
  * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
  * them changes what one of its own means. All indexes are partial: a write pays only for the rows they hold.
@@ -118,7 +136,24 @@ export const holdfastMigrations: readonly Migration[] = [
     ],
   },
   { version: 4, name: 'indexes for queues', indexes: queueIndexes, dropsIndexes: ['idx_holdfast_enqueued'] },
+  { version: 5, name: 'order of messages', change: messageOrder },
+  { version: 6, name: 'index for messages', indexes: messageIndexes },
 ];
+
+/**
+ * A number that grows with each message, whoever sends it: their order, exact where milliseconds are not. On SQLite the
+ * number of the row itself is one.
+ */
+function messageOrder(d: Ddl): string[] {
+  if (d.name === 'sqlite') return [];
+  const sequence = d.table('holdfast_message_seq');
+  return [
+    `create sequence if not exists ${sequence}`,
+    ...d.addColumns('notifications', `send_seq ${d.bigint}`),
+    `alter table ${d.table('notifications')} alter column send_seq ` +
+      `set default nextval('${sequence.replaceAll("'", "''")}')`,
+  ];
+}
 
 /**
  * A number that grows with each workflow that is enqueued: the order of a queue, exact where milliseconds are not.

@@ -68,13 +68,18 @@ class PostgresDatabase implements Database {
   private readonly writers: pg.Pool;
   private readonly probe: StatementProbe | undefined;
   private readonly signals: PostgresSignals;
+  private isDeaf = false;
 
   constructor(driver: typeof pg, options: PostgresOptions) {
     const size = Math.max(2, options.poolSize ?? defaultPoolSize);
     const writers = Math.min(writerConnections, size - 1);
     this.dialect = postgresDialect(options.schema);
     this.probe = options.probe;
-    this.signals = new PostgresSignals(options.schema, () => connect(driver, options));
+    this.signals = new PostgresSignals(options.schema, {
+      connect: () => connect(driver, options),
+      query: (statement, params) => this.query(statement, params),
+      onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
+    });
     this.general = createPool(driver, options, size - writers);
     this.writers = createPool(driver, options, writers, writerSettings);
   }
@@ -90,7 +95,7 @@ class PostgresDatabase implements Database {
   ): Promise<Row[]> {
     if (rows.length === 0) return [];
     const columns = Object.keys(statement.columns) as (keyof T)[];
-    const arrays = columns.map((column) => rows.map((row) => row[column]));
+    const arrays = columns.map((column) => arrayLiteral(rows, column));
     return this.execute(this.writers, statement, [...shared, ...arrays]);
   }
 
@@ -111,11 +116,23 @@ class PostgresDatabase implements Database {
   }
 
   async announce(topics: readonly string[]): Promise<void> {
-    await this.query(this.signals.statement, this.signals.announcement(topics));
+    await this.signals.announce(topics);
   }
 
   hear(hearing: Hearing): Listening {
     return this.signals.hear(hearing);
+  }
+
+  private noteDeafness(logger: Logger, isDeaf: boolean): void {
+    if (isDeaf === this.isDeaf) return;
+    this.isDeaf = isDeaf;
+    if (!isDeaf) logger.info('Notifications from Postgres arrive again.');
+    else {
+      logger.warn(
+        'LISTEN does not work on this connection: a notification to oneself did not arrive. A pooler in transaction mode ' +
+          'does that. Everything still works, by polling; with a direct connection, or a pooler in session mode, it is faster.',
+      );
+    }
   }
 
   async close(): Promise<void> {
@@ -149,6 +166,23 @@ class PostgresDatabase implements Database {
       unwatch?.();
     }
   }
+}
+
+/** One column of a batch as the text of an array. The driver could write it too, at several times the cost. */
+function arrayLiteral<T extends object>(rows: readonly T[], column: keyof T): string {
+  let text = '';
+  for (const row of rows) {
+    const value: unknown = row[column];
+    if (value === null || value === undefined) text += ',NULL';
+    else text += typeof value === 'string' ? `,"${special.test(value) ? escaped(value) : value}"` : `,${value}`;
+  }
+  return `{${text.slice(1)}}`;
+}
+
+const special = /["\\]/;
+
+function escaped(text: string): string {
+  return text.replace(/["\\]/g, '\\$&');
 }
 
 function createPool(driver: typeof pg, options: PostgresOptions, max: number, settings?: string): pg.Pool {

@@ -1,4 +1,4 @@
-import { type ColumnType, type Dialect, enqueueBlock } from '../database.js';
+import { type ColumnType, type Dialect, type EffectList, enqueueBlock } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
 
 const columnTypes: Record<ColumnType, string> = {
@@ -28,10 +28,53 @@ const rows: Dialect['rows'] = (alias, columns, first) => {
   return `unnest(${arrays.join(', ')}) as ${alias}(${entries.map(([name]) => quoteIdentifier(name)).join(', ')})`;
 };
 
+function effects<T extends object>({
+  rows: columns,
+  first,
+  list,
+  columns: things,
+  carry,
+  keys,
+}: EffectList<T>): string {
+  const carried = [...keys.map(([name]) => name), ...carry].map((name) => `r.${quoteIdentifier(name)}`);
+  const fields = Object.entries(things).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
+  const names = [...Object.keys(things), 'position'].map(quoteIdentifier);
+  const given = keys.map(([name]) => `r.${quoteIdentifier(name)}`).join(', ');
+  const reported = keys.map(([, name]) => name).join(', ');
+  return (
+    `(select ${carried.join(', ')}, t.* from ${rows('r', columns, first)} cross join lateral ` +
+    `rows from (json_to_recordset(r.${quoteIdentifier(list)}::json) as (${fields.join(', ')})) with ordinality ` +
+    // `is true` keeps the condition from becoming a join, which on these connections would compare each with each.
+    `as t(${names.join(', ')}) where ((${given}) in (select ${reported} from main where landed)) is true) e`
+  );
+}
+
+type Composing = Pick<Dialect, 'exclusively' | 'perRow' | 'joined' | 'together' | 'effects'>;
+
+/** How statements are put together from parts. */
+const composing: Composing = {
+  exclusively: (change) => ({
+    before: `guard as (${change} returning 1 as held)`,
+    wrap: (before, main) =>
+      `${before}, changed as (${main}) select changed.*, held.held ` +
+      'from (select count(*) > 0 as held from guard) held left join changed on true',
+  }),
+  perRow: (columns, first, select) =>
+    `${rows('r', columns, first)} cross join lateral ` +
+    `(${select((name) => `r.${quoteIdentifier(name)}`)} limit r.n for update skip locked) per_row`,
+  joined: ({ alias, each }, select) =>
+    `${each ? 'left' : 'inner'} join lateral (${select((name) => `r.${quoteIdentifier(name)}`)}) ${alias} on true`,
+  together: (main, also) => ({
+    text: `with main as (${main}), ${also.map((text, i) => `also${i} as (${text})`).join(', ')} select * from main`,
+  }),
+  effects,
+};
+
 export function postgresDialect(schema: string): Dialect {
   const prefix = quoteIdentifier(schema);
   return {
     name: 'postgres',
+    ...composing,
     table: (name) => `${prefix}.${name}`,
     rows,
     anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,
@@ -70,15 +113,8 @@ export function postgresDialect(schema: string): Dialect {
       before: `enqueue_turn as materialized (select nextval('${prefix.replaceAll("'", "''")}.holdfast_enqueue_seq') as n)`,
       value: (position) => `(select n from enqueue_turn) * ${enqueueBlock} + ${position}`,
     },
-    exclusively: (change) => ({
-      before: `guard as (${change} returning 1 as held)`,
-      wrap: (before, main) =>
-        `${before}, changed as (${main}) select changed.*, held.held ` +
-        'from (select count(*) > 0 as held from guard) held left join changed on true',
-    }),
-    perRow: (columns, first, select) =>
-      `${rows('r', columns, first)} cross join lateral ` +
-      `(${select((name) => `r.${quoteIdentifier(name)}`)} limit r.n for update skip locked) per_row`,
+    // Those from before there was an order come first.
+    messageOrder: 'send_seq nulls first, created_at_epoch_ms',
     notBeforeNow,
     // By its start as it is now, in the row that was locked: a former owner may have run it, and handed it back, since
     // this statement looked for steps. DBOS may have cleared the start of one that has steps.

@@ -1,11 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import type { Hearing, Listening, Statement } from '../database.js';
-import { quoteIdentifier } from './identifiers.js';
+import { Ears } from './ears.js';
 
 /**
  * Signals between the processes of one database, by NOTIFY and LISTEN. They only say where to look: what one of them is
  * about is in the tables, and a poll finds it if the signal is lost.
+ *
+ * Messages, events and streams are announced as DBOS does it, on its channels and with its payloads, so that processes of
+ * either kind wake each other. For messages a trigger of the shared layout does that.
  */
 export class PostgresSignals {
   private readonly channel: string;
@@ -14,109 +17,95 @@ export class PostgresSignals {
 
   constructor(
     schema: string,
-    /** Opens a connection of its own: LISTEN belongs to a session. */
-    private readonly connect: () => Promise<pg.Client>,
+    private readonly options: {
+      /** Opens a connection of its own: LISTEN belongs to a session. */
+      connect(): Promise<pg.Client>;
+      /** Runs a statement on any connection. */
+      query(statement: Statement, params: readonly unknown[]): Promise<unknown>;
+      /** Called when notifications do not arrive although the session listens, and when they do again. */
+      onDeaf(isDeaf: boolean): void;
+    },
   ) {
     const long = Buffer.byteLength(schema) > 40;
     this.channel = `holdfast_${long ? createHash('sha256').update(schema).digest('hex').slice(0, 32) : schema}`;
   }
 
-  readonly statement: Statement = { name: 'signals.announce', text: 'select pg_notify($1, $2)' };
-
-  /** The parameters that go with {@link statement}. */
-  announcement(topics: readonly string[]): unknown[] {
-    const payload = JSON.stringify({ from: this.sender, topics });
-    // Postgres takes up to 8000 bytes; more topics than that are as good as all.
-    return [this.channel, Buffer.byteLength(payload) < 7900 ? payload : JSON.stringify({ from: this.sender })];
+  async announce(topics: readonly string[]): Promise<void> {
+    const own = topics.filter((topic) => !sharedOf(topic));
+    const signals = topics.flatMap((topic) => sharedOf(topic) ?? []);
+    if (own.length > 0) signals.unshift({ channel: this.channel, payload: this.payload({ topics: own }) });
+    // Postgres takes up to 8000 bytes; what has a longer name is found by polling.
+    await this.notify(signals.filter(({ payload }) => Buffer.byteLength(payload) < 8000));
   }
 
   hear(hearing: Hearing): Listening {
-    const ears = new Ears(this.channel, this.connect, (payload) => this.receive(payload, hearing), hearing);
+    let heardTest = (): void => {};
+    const ears = new Ears({
+      channels: [this.channel, ...Object.values(sharedChannels)],
+      connect: this.options.connect,
+      receive: (channel, payload) => this.receive(channel, payload, hearing, () => heardTest()),
+      test: (heard) => {
+        heardTest = heard;
+        return this.notify([{ channel: this.channel, payload: this.payload({ test: true }) }]);
+      },
+      onDeaf: this.options.onDeaf,
+      hearing,
+    });
     return { ready: ears.ready, stop: () => ears.stop() };
   }
 
-  private receive(payload: string | undefined, hearing: Hearing): void {
-    let signal: { from?: unknown; topics?: unknown } = {};
+  private notify(signals: readonly Signal[]): Promise<unknown> {
+    return this.options.query(announce, [signals.map(({ channel }) => channel), signals.map(({ payload }) => payload)]);
+  }
+
+  /** More topics than fit are as good as all. */
+  private payload(content: { readonly topics?: readonly string[]; readonly test?: true }): string {
+    const payload = JSON.stringify({ from: this.sender, ...content });
+    return Buffer.byteLength(payload) < 7900 ? payload : JSON.stringify({ from: this.sender });
+  }
+
+  private receive(channel: string, payload: string | undefined, hearing: Hearing, heardTest: () => void): void {
+    const kind = Object.entries(sharedChannels).find(([, shared]) => shared === channel)?.[0];
+    if (kind !== undefined) hearing.heard([`${kind}:${payload ?? ''}`]);
+    else this.receiveOwn(payload, hearing, heardTest);
+  }
+
+  private receiveOwn(payload: string | undefined, hearing: Hearing, heardTest: () => void): void {
+    let signal: { from?: unknown; topics?: unknown; test?: unknown } = {};
     try {
       signal = JSON.parse(payload ?? '{}');
     } catch {
       // Someone else's use of the channel: it costs one look.
     }
-    if (signal.from === this.sender) return;
+    if (signal.from === this.sender) {
+      if (signal.test) heardTest();
+      return;
+    }
+    if (signal.test) return;
     const { topics } = signal;
     hearing.heard(Array.isArray(topics) ? topics.filter((topic) => typeof topic === 'string') : null);
   }
 }
 
-/** A session that listens, opened anew whenever it breaks. */
-class Ears {
-  readonly ready: Promise<void>;
-  private resolveReady = (): void => {};
-  private stopped = false;
-  private missedSome = false;
-  /** Ends what is waited for at the moment: the end of a session, or of a pause between two. */
-  private wake = (): void => {};
-  private readonly done: Promise<void>;
-
-  constructor(
-    private readonly channel: string,
-    private readonly connect: () => Promise<pg.Client>,
-    private readonly receive: (payload: string | undefined) => void,
-    private readonly hearing: Hearing,
-  ) {
-    this.ready = new Promise((resolve) => {
-      this.resolveReady = resolve;
-    });
-    this.done = this.run();
-  }
-
-  async stop(): Promise<void> {
-    this.stopped = true;
-    this.wake();
-    await this.done;
-  }
-
-  private async run(): Promise<void> {
-    for (let failures = 0; !this.stopped; failures++) {
-      const heard = await this.session().catch(() => false);
-      if (heard) failures = 0;
-      this.missedSome = true;
-      this.resolveReady();
-      if (!this.stopped) await this.until((wake) => setTimeout(wake, pauseMs(failures)).unref());
-    }
-  }
-
-  /** Listens until the connection is gone. Returns whether it got that far. */
-  private async session(): Promise<boolean> {
-    const client = await this.connect();
-    try {
-      const ended = this.until((wake) => {
-        client.once('end', wake);
-        client.once('error', wake);
-      });
-      client.on('notification', ({ payload }) => this.receive(payload));
-      await client.query(`listen ${quoteIdentifier(this.channel)}`);
-      if (this.stopped) return true;
-      this.hearing.state(true);
-      if (this.missedSome) this.hearing.heard(null);
-      this.resolveReady();
-      await ended;
-      return true;
-    } finally {
-      this.hearing.state(false);
-      // Not waited for: the server may be gone, and nothing depends on its answer.
-      void client.end().catch(() => {});
-    }
-  }
-
-  private until(arm: (wake: () => void) => void): Promise<void> {
-    return new Promise((resolve) => {
-      this.wake = resolve;
-      arm(resolve);
-    });
-  }
+interface Signal {
+  readonly channel: string;
+  readonly payload: string;
 }
 
-function pauseMs(failures: number): number {
-  return Math.min(5_000, 100 * 2 ** Math.min(failures, 6));
+const announce: Statement = {
+  name: 'signals.announce',
+  text: 'select pg_notify(s.channel, s.payload) from unnest($1::text[], $2::text[]) as s(channel, payload)',
+};
+
+/** The channels of DBOS, by the kind of topic. Their payload is what follows the kind in ours. */
+const sharedChannels: Readonly<Record<string, string>> = {
+  message: 'dbos_notifications_channel',
+  event: 'dbos_workflow_events_channel',
+  stream: 'dbos_streams_channel',
+};
+
+function sharedOf(topic: string): Signal | undefined {
+  const at = topic.indexOf(':');
+  const channel = at < 0 ? undefined : sharedChannels[topic.slice(0, at)];
+  return channel === undefined ? undefined : { channel, payload: topic.slice(at + 1) };
 }

@@ -1,6 +1,6 @@
 import type { BatchStatement, Columns, Database, Dialect, Guard } from '../database.js';
 import type { Dequeued, DequeueParams, Portion, Runnable } from '../storage.js';
-import { toWorkflow, workflowColumns } from './rows.js';
+import { claimedColumns, toClaimed } from './rows.js';
 
 /**
  * Taking work from a queue: one statement picks rows and makes them this executor's, for any number of portions.
@@ -26,7 +26,7 @@ export class Dequeue {
     const hold = turn === null ? 'free' : exclusive ? 'exclusive' : 'shared';
     const statement = this.statements[byPartition ? 'byPartition' : 'whole'][hold];
     const rows = await this.database.batch(statement, sharedParams(params), params.portions);
-    const claimed = rows.filter((row) => typeof row.workflow_uuid === 'string').map(toWorkflow);
+    const claimed = rows.filter((row) => typeof row.workflow_uuid === 'string').map((row) => toClaimed(row, params));
     return { claimed, held: hold !== 'exclusive' || rows.some((row) => row.held) };
   }
 }
@@ -133,7 +133,7 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
         `deduplication_id = case when ${dead} then null else deduplication_id end,`,
         `completed_at = case when ${dead} then cast($5 as bigint) end`,
         `from picked p where w.workflow_uuid = p.id`,
-        `returning ${workflowColumns}, ${d.neverRan('p.started')} as never_ran`,
+        `returning ${claimedColumns}, ${d.neverRan('p.started')} as never_ran`,
       ].join(' '),
     ),
   };

@@ -1,6 +1,6 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Row } from '../database.js';
-import type { CancelledWorkflow, Ending, StepRecord, WorkflowRecord } from '../storage.js';
+import type { CancelledWorkflow, ClaimedRecord, Ending, StepRecord, WorkflowRecord } from '../storage.js';
 
 /** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
 export const workflowColumns = [
@@ -66,6 +66,44 @@ export function toWorkflow(row: Row): WorkflowRecord {
     roles: row.authenticated_roles as string | null,
     attributes: jsonText(row.attributes),
     statusReason: row.status_reason as string | null,
+    neverRan: false,
+  };
+}
+
+/** What running a workflow takes: a claim of many reads no more, because reading it is a good part of its cost. */
+export const claimedColumns = [
+  'workflow_uuid',
+  'status',
+  'name',
+  'inputs',
+  'serialization',
+  'recovery_attempts',
+  'created_at',
+  'workflow_deadline_epoch_ms',
+  'parent_workflow_id',
+  'queue_partition_key',
+  'authenticated_user',
+  'authenticated_roles',
+  'attributes',
+].join(', ');
+
+export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'owner' | 'queueName'>): ClaimedRecord {
+  return {
+    workflowId: row.workflow_uuid as string,
+    status: row.status as WorkflowStatus,
+    name: (row.name as string | null) ?? '',
+    owner,
+    inputs: row.inputs as string | null,
+    serialization: row.serialization as string | null,
+    attempts: Number(row.recovery_attempts ?? 0),
+    createdAt: Number(row.created_at),
+    deadlineAt: instant(row.workflow_deadline_epoch_ms),
+    parentWorkflowId: row.parent_workflow_id as string | null,
+    queueName,
+    partition: row.queue_partition_key as string | null,
+    user: row.authenticated_user as string | null,
+    roles: row.authenticated_roles as string | null,
+    attributes: jsonText(row.attributes),
     neverRan: Boolean(row.never_ran),
   };
 }

@@ -1,5 +1,6 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Columns, Database, Dialect } from '../database.js';
+import type { EffectfulStep } from '../steps.js';
 import {
   type CompletedStep,
   type NewStep,
@@ -8,6 +9,7 @@ import {
   type Steps,
   stepKey,
 } from '../storage.js';
+import { EffectfulSteps } from './effects.js';
 import { inLockOrder } from './lock-order.js';
 import { stepColumns, toStep } from './rows.js';
 
@@ -16,9 +18,15 @@ type StepId = { readonly workflowId: string; readonly stepNumber: number };
 /** The table `operation_outputs`: what steps left behind. Every write is fenced by the workflow's owner token. */
 export class SqlSteps implements Steps {
   private readonly sql;
+  private readonly effectful: EffectfulSteps;
 
   constructor(private readonly database: Database) {
     this.sql = stepStatements(database.dialect);
+    this.effectful = new EffectfulSteps(database);
+  }
+
+  recordEffects(appName: string, rows: readonly EffectfulStep[]): Promise<Map<string, boolean>> {
+    return this.effectful.record(appName, rows);
   }
 
   async recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>> {
@@ -39,6 +47,7 @@ export class SqlSteps implements Steps {
       owner: row.owner_xid as string | null,
       status: row.status as WorkflowStatus,
       recorded: row.function_id !== null,
+      failed: row.error !== null,
       completionSeq: row.completion_seq === null ? null : Number(row.completion_seq),
     }));
   }
@@ -110,9 +119,10 @@ function stepStatements(d: Dialect) {
     },
     standing: {
       name: 'steps.standing',
+      reads: true as const,
       columns: stepIdColumns,
       text: [
-        'select w.workflow_uuid, r."stepNumber" as step_number, w.owner_xid, w.status, o.function_id, o.completion_seq',
+        'select w.workflow_uuid, r."stepNumber" as step_number, w.owner_xid, w.status, o.function_id, o.error, o.completion_seq',
         `from ${d.rows('r', stepIdColumns, 1)} join ${d.table('workflow_status')} w`,
         'on w.workflow_uuid = r."workflowId" left join',
         `${steps} o on o.workflow_uuid = w.workflow_uuid and o.function_id = r."stepNumber"`,

@@ -98,13 +98,12 @@ class SqliteDatabase implements Database {
   ): Promise<Row[]> {
     if (rows.length === 0) return Promise.resolve([]);
     const columns = Object.keys(statement.columns) as (keyof T)[];
-    return this.execute(statement, () =>
-      this.transaction(() => {
-        if (statement.guard && !this.changes(statement.name, statement.guard, shared)) return [];
-        const found = rows.flatMap((row) => this.run(statement, [...shared, ...columns.map((column) => row[column])]));
-        return statement.guard ? [...found, { held: true }] : found;
-      }),
-    );
+    const each = (): Row[] =>
+      rows.flatMap((row) => this.runWithAlso(statement, [...shared, ...columns.map((column) => row[column])]));
+    const guarded = (guard: string): Row[] =>
+      this.changes(statement.name, guard, shared) ? [...each(), { held: true }] : [];
+    const work = statement.guard === undefined ? each : guarded.bind(undefined, statement.guard);
+    return this.execute(statement, () => (statement.reads ? work() : this.transaction(work)));
   }
 
   classify(error: unknown): Failure {
@@ -159,6 +158,14 @@ class SqliteDatabase implements Database {
       if (this.db.inTransaction) this.rollback.run();
       throw error;
     }
+  }
+
+  private runWithAlso({ also = [], ...statement }: Statement & { also?: readonly string[] }, params: unknown[]): Row[] {
+    const found = this.run(statement, params);
+    if (also.length > 0 && found.some((row) => row.landed)) {
+      for (const [i, text] of also.entries()) this.run({ name: `${statement.name}.also${i}`, text }, params);
+    }
+    return found;
   }
 
   private changes(name: string, text: string, params: readonly unknown[]): boolean {

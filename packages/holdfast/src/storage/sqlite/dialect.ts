@@ -1,4 +1,10 @@
-import type { ColumnType, Dialect } from '../database.js';
+import type { Columns, ColumnType, Dialect } from '../database.js';
+
+/** The parameter that stands for a column: one row per execution of a statement. */
+function parameterOf<T extends object>(columns: Columns<T>, first: number): (name: string) => string {
+  const names = Object.keys(columns);
+  return (name) => `$${first + names.indexOf(name)}`;
+}
 
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
@@ -40,9 +46,19 @@ export const sqliteDialect: Dialect = {
   }),
   // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.
   perRow: (columns, first, select) => {
-    const parameter = (name: string): string => `$${first + Object.keys(columns).indexOf(name)}`;
+    const parameter = parameterOf(columns, first);
     return `(${select(parameter)} limit ${parameter('n')}) per_row`;
   },
+  joined: ({ alias, each, columns, first }, select) =>
+    `${each ? 'left' : 'inner'} join (${select(parameterOf(columns, first))}) ${alias} on true`,
+  together: (text, also) => ({ text, also }),
+  effects: ({ rows, first, list, columns, carry, keys }) => {
+    const parameter = parameterOf(rows, first);
+    const carried = [...keys.map(([name]) => name), ...carry].map((name) => `${parameter(name)} as "${name}"`);
+    const fields = Object.keys(columns).map((name) => `value ->> '${name}' as "${name}"`);
+    return `(select ${[...carried, ...fields].join(', ')}, key as position from json_each(${parameter(list)})) e`;
+  },
+  messageOrder: 'rowid',
   notBeforeNow: (instant) => {
     const now = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
     return `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`;

@@ -1,0 +1,13 @@
+import type { Effect } from '../storage/messaging.js';
+import type { Execution } from './execution.js';
+import { watchKey } from './watches.js';
+
+/** Whoever waits for what an operation has brought about, here or elsewhere, learns of it now that it is committed. */
+export function tellOfEffects({ engine, workflowId }: Execution, effects: readonly Effect[]): void {
+  const { news } = engine;
+  for (const effect of effects) {
+    // Of a message the database itself tells the other processes.
+    if (effect.kind === 'message') news.tellHere(`message:${watchKey(effect.destination, effect.topic)}`);
+    else if (effect.kind !== 'consume') news.tell(`${effect.kind}:${watchKey(workflowId, effect.key)}`);
+  }
+}

@@ -1,0 +1,47 @@
+import type { Engine } from '../engine/engine.js';
+import { readable } from '../engine/info.js';
+import { isStreamEnd, nullTopic, type StoredValue } from '../storage/messaging.js';
+
+/** A message that was sent to a workflow. */
+export interface MessageInfo {
+  /** Undefined: sent without a topic. */
+  readonly topic: string | undefined;
+  readonly message: unknown;
+  readonly sentAt: number;
+  /** Whether the workflow has received it. */
+  readonly consumed: boolean;
+}
+
+/** Every event of a workflow with its last value. */
+export async function eventsOf(engine: Engine, workflowId: string): Promise<Record<string, unknown>> {
+  const events = await engine.storage.events.list(workflowId);
+  return Object.fromEntries(await Promise.all(events.map(async (each) => [each.key, await decoded(engine, each)])));
+}
+
+/** All that was sent to a workflow, oldest first. */
+export async function messagesOf(engine: Engine, workflowId: string): Promise<MessageInfo[]> {
+  const messages = await engine.storage.messages.list(workflowId);
+  return Promise.all(
+    messages.map(async ({ topic, sentAt, consumed, ...stored }) => ({
+      topic: topic === null || topic === nullTopic ? undefined : topic,
+      message: await decoded(engine, stored),
+      sentAt,
+      consumed,
+    })),
+  );
+}
+
+/** What a workflow has written to each of its streams, in order. */
+export async function streamsOf(engine: Engine, workflowId: string): Promise<Record<string, unknown[]>> {
+  const streams = new Map<string, unknown[]>();
+  for (const entry of await engine.storage.streams.list(workflowId)) {
+    const values = streams.get(entry.key) ?? [];
+    streams.set(entry.key, values);
+    if (!isStreamEnd(entry)) values.push(await decoded(engine, entry));
+  }
+  return Object.fromEntries(streams);
+}
+
+function decoded({ codecs }: Engine, { value, serialization }: StoredValue): Promise<unknown> {
+  return readable(value, (text) => codecs.for(serialization).decode(text));
+}

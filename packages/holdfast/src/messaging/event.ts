@@ -1,0 +1,133 @@
+import { engineMeant } from '../engine/app-engine.js';
+import { currentExecution, currentScope } from '../engine/context.js';
+import { sleepName } from '../engine/deliveries.js';
+import type { Engine } from '../engine/engine.js';
+import type { Execution } from '../engine/execution.js';
+import { once, onceAt, reserve } from '../engine/once.js';
+import { watchKey } from '../engine/watches.js';
+import { type Duration, parseDuration } from '../model/duration.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName, checkOwnName } from '../model/ids.js';
+import { checkKnownOptions } from '../model/options.js';
+import type { StoredValue } from '../storage/messaging.js';
+import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
+import { foundBefore, foundWithin, type Sought, seek } from './sought.js';
+
+export interface EventOptions {
+  /** How values are stored (default `native`, in a portable workflow `portable`). */
+  readonly serialization?: Serialization;
+}
+
+export interface GetOptions {
+  /** How long to wait for it to be set (default 60 seconds). */
+  readonly timeout?: Duration;
+  /** Which app's database: what `launch` or `connect` returned. */
+  readonly app?: object;
+}
+
+/** A value that a workflow shows to the outside, under a key. */
+export interface Event<T> {
+  readonly key: string;
+  /** In a workflow or a step of it: sets the value, or replaces it. */
+  set(value: T): Promise<void>;
+  /** The value that a workflow has set, once it has. `undefined` if it does not in time, or ends without. */
+  get(workflowId: string, options?: GetOptions): Promise<T | undefined>;
+}
+
+const setName = 'DBOS.setEvent';
+const getName = 'DBOS.getEvent';
+const defaultTimeoutMs = 60_000;
+
+/** Defines an event. */
+export function event<T>(key: string, options: EventOptions = {}): Event<T> {
+  const what = `Event "${checkOwnName('The key of an event', key)}"`;
+  checkKnownOptions(what, options, ['serialization']);
+  checkSerialization(what, options.serialization);
+  return {
+    key,
+    set: (value) => set({ what, key, options }, value),
+    get: (workflowId, rest = {}) => get({ what, key, options }, workflowId, rest) as Promise<T | undefined>,
+  };
+}
+
+interface EventParts {
+  readonly what: string;
+  readonly key: string;
+  readonly options: EventOptions;
+}
+
+function set({ what, key, options }: EventParts, value: unknown): Promise<void> {
+  const scope = currentScope();
+  if (!scope) {
+    throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can be set only by a workflow, or in a step of it.`);
+  }
+  const { execution, step } = scope;
+  const codec = codecFor(execution.engine, options.serialization, execution);
+  const encode = () => codec.encode(value, `The value of ${what}`);
+  if (step) return setNow(execution, step.stepNumber, key, encode(), codec.name);
+  return once(execution, setName, () =>
+    effectsOutcome(execution, async () => ({
+      effects: [{ kind: 'event', key, value: await encode(), serialization: codec.name }],
+    })),
+  );
+}
+
+/** From a step it is set at once, for those who watch its progress, and again with each attempt. */
+async function setNow(
+  execution: Execution,
+  stepNumber: number,
+  key: string,
+  encoded: string | Promise<string>,
+  serialization: string,
+): Promise<void> {
+  const { engine, facts } = execution;
+  const { workflowId, owner } = facts;
+  const value = await encoded;
+  if (!execution.running) return execution.refuse();
+  const set = () => engine.storage.events.set({ workflowId, owner, stepNumber, key, value, serialization });
+  const landed = await engine.untilAnswered('Setting an event', set);
+  if (!landed) return execution.refuse();
+  engine.news.tell(`event:${watchKey(workflowId, key)}`);
+}
+
+function get(own: EventParts, workflowId: string, options: GetOptions): Promise<unknown> {
+  checkName('A workflow ID', workflowId);
+  checkKnownOptions(`get() of ${own.what}`, options, ['timeout', 'app']);
+  const { timeout = defaultTimeoutMs } = options;
+  const timeoutMs = parseDuration(timeout, `The timeout of get() of ${own.what}`);
+  const engine = engineMeant(`get() of ${own.what}`, options.app);
+  const execution = currentExecution();
+  if (execution) return getRecorded(own, workflowId, timeoutMs, engine, execution);
+  engine.checkOpen();
+  return getPlain(own, workflowId, timeoutMs, engine);
+}
+
+async function getPlain(own: EventParts, workflowId: string, timeoutMs: number, engine: Engine): Promise<unknown> {
+  const stored = await foundWithin(engine, timeoutMs, seekEvent(engine, workflowId, own.key));
+  return stored && engine.codecs.for(stored.serialization).decode(stored.value);
+}
+
+function getRecorded(
+  own: EventParts,
+  workflowId: string,
+  timeoutMs: number,
+  engine: Engine,
+  execution: Execution,
+): Promise<unknown> {
+  const stepNumber = execution.takeStepNumber();
+  const timer = reserve(execution, sleepName);
+  return onceAt(execution, stepNumber, getName, async () => {
+    const startedAt = execution.engine.clock.now();
+    const sought = seekEvent(engine, workflowId, own.key);
+    const stored = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, sought);
+    return valueOutcome(execution, startedAt, stored);
+  });
+}
+
+/** Found with no value: the workflow has ended without setting it, for good. */
+function seekEvent({ watches }: Engine, workflowId: string, key: string): Sought<StoredValue | undefined> {
+  return seek(watches.events, watchKey(workflowId, key), { workflowId, key }, ({ event, status }) => {
+    if (event) return { value: event };
+    return status === 'SUCCESS' || status === 'ERROR' ? { value: undefined } : undefined;
+  });
+}

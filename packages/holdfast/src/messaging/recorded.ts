@@ -1,0 +1,67 @@
+import type { Codec } from '../codec/codec.js';
+import { tellOfEffects } from '../engine/effects.js';
+import type { Engine } from '../engine/engine.js';
+import type { Execution } from '../engine/execution.js';
+import type { Outcome } from '../engine/once.js';
+import { invalidOption } from '../model/options.js';
+import type { Effect, StoredValue } from '../storage/messaging.js';
+
+export type Serialization = 'native' | 'portable';
+
+export function checkSerialization(what: string, serialization: unknown): void {
+  if (serialization === undefined || serialization === 'native' || serialization === 'portable') return;
+  throw invalidOption(what, 'serialization', serialization, '"native" or "portable"');
+}
+
+/** The format of what a workflow says to others: as it was told; else its own, if that is the portable one. */
+export function codecFor(engine: Engine, chosen: Serialization | undefined, execution?: Execution): Codec {
+  const { portable, native } = engine.codecs;
+  if (chosen !== undefined) return chosen === 'portable' ? portable : native;
+  return execution?.facts.serialization === portable.name ? portable : native;
+}
+
+/** What an operation without a result of its own comes to: its effects, or why there are none. */
+export async function effectsOutcome(
+  execution: Execution,
+  effects: () => Promise<{ readonly effects: readonly Effect[]; readonly errorIfAbsent?: string }>,
+): Promise<Outcome> {
+  const startedAt = execution.engine.clock.now();
+  const { name } = execution.engine.codecs.native;
+  const common = { output: null, error: null, serialization: name, childWorkflowId: null, startedAt, begun: false };
+  try {
+    const made = await effects();
+    const onCommit = (): void => tellOfEffects(execution, made.effects);
+    return { ...common, ...made, onCommit, result: { ok: true, value: undefined } };
+  } catch (error) {
+    return failedOutcome(execution, startedAt, error);
+  }
+}
+
+/** What an operation comes to that found a stored value: with its text on record, or, if that cannot be read, why. */
+export async function valueOutcome(
+  execution: Execution,
+  startedAt: number,
+  stored: StoredValue | undefined,
+): Promise<Outcome> {
+  const { codecs } = execution.engine;
+  const common = { error: null, childWorkflowId: null, startedAt, begun: false };
+  if (!stored) {
+    const nothing = { output: null, serialization: codecs.native.name };
+    return { ...common, ...nothing, result: { ok: true, value: undefined } };
+  }
+  try {
+    const value = await codecs.for(stored.serialization).decode(stored.value);
+    const { value: output, serialization } = stored;
+    return { ...common, output, serialization, result: { ok: true, value } };
+  } catch (error) {
+    return failedOutcome(execution, startedAt, error);
+  }
+}
+
+/** What an operation comes to that failed for good. */
+export async function failedOutcome(execution: Execution, startedAt: number, thrown: unknown): Promise<Outcome> {
+  const codec = execution.engine.codecs.native;
+  const error = await codec.encodeError(thrown);
+  const result = { ok: false, error: await codec.decodeError(error) } as const;
+  return { output: null, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
+}

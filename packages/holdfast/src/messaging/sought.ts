@@ -1,0 +1,152 @@
+import type { Engine } from '../engine/engine.js';
+import type { Execution } from '../engine/execution.js';
+import { deadlineOf } from '../engine/sleep.js';
+import type { Watch, Watcher } from '../engine/watch.js';
+import type { Timer } from '../model/clock.js';
+
+/** Something that is waited for. */
+export interface Sought<Value> {
+  /** Rejects only when the app closes. */
+  readonly found: Promise<Value>;
+  /** Resolves when a look that began after this call has been answered. Whether it was found then. */
+  lookedNow(): Promise<boolean>;
+  /** Lets go of the wait. */
+  forget(): void;
+}
+
+/** What an answer of a watch means to one who waits: found, or (undefined) not yet. */
+export type Accept<Answer, Value> = (answer: Answer) => { readonly value: Value } | undefined;
+
+/** Waits for one thing under a key of a watch. */
+export function seek<Question, Answer, Value>(
+  watch: Watch<Question, Answer>,
+  key: string,
+  question: Question,
+  accept: Accept<Answer, Value>,
+): Sought<Value> {
+  let settle!: { resolve(value: Value): void; reject(error: unknown): void };
+  const found = new Promise<Value>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  found.catch(() => {});
+  const looks = new Looks();
+  const watcher: Watcher<Question, Answer> = {
+    question: () => {
+      looks.begin();
+      return question;
+    },
+    answered: (answer) => {
+      const accepted = accept(answer);
+      if (accepted) {
+        forget();
+        settle.resolve(accepted.value);
+      }
+      looks.end(() => accepted !== undefined);
+    },
+    failed: (error) => settle.reject(error),
+  };
+  const { forget } = watch.add(key, watcher);
+  const lookedNow = (): Promise<boolean> => {
+    const looked = looks.next();
+    watch.look(watcher);
+    return looked;
+  };
+  return { found, lookedNow, forget };
+}
+
+/** Tells those who want to know of a look that begins from now on when it has been answered. */
+export class Looks {
+  private waiting: { readonly resolve: (found: boolean) => void; began: boolean; readonly who: unknown }[] = [];
+
+  next(who?: unknown): Promise<boolean> {
+    return new Promise((resolve) => this.waiting.push({ resolve, began: false, who }));
+  }
+
+  begin(): void {
+    for (const each of this.waiting) each.began = true;
+  }
+
+  end(found: (who: unknown) => boolean): void {
+    const ended = this.waiting.filter((each) => each.began);
+    this.waiting = this.waiting.filter((each) => !each.began);
+    for (const { resolve, who } of ended) resolve(found(who));
+  }
+}
+
+/**
+ * Waits in a workflow, until a deadline that no restart moves: it is recorded, once it is known that there is something
+ * to wait for. At the deadline the database is asked once more, so that what was there in time is not missed.
+ */
+export function foundBefore<Value>(
+  execution: Execution,
+  timer: { readonly stepNumber: number; readonly timeoutMs: number; readonly startedAt: number },
+  sought: Sought<Value>,
+): Promise<Value | undefined> {
+  const { clock } = execution.engine;
+  return new Promise((resolve, reject) => {
+    let alarm: Timer | undefined;
+    const end = (settle: () => void): void => {
+      alarm?.cancel();
+      stop();
+      sought.forget();
+      settle();
+    };
+    const stop = execution.onCancel({
+      until: timer.startedAt + timer.timeoutMs,
+      cancelled: (error) => end(() => reject(error)),
+      dropped: () => end(() => {}),
+    });
+    const giveUp = async (): Promise<void> => {
+      if (!(await sought.lookedNow())) end(() => resolve(undefined));
+    };
+    const wait = async (): Promise<void> => {
+      if (await sought.lookedNow()) return;
+      if (timer.timeoutMs === 0) return end(() => resolve(undefined));
+      const until = await deadlineOf(execution, timer);
+      if (execution.running) alarm = clock.at(until, () => void giveUp());
+    };
+    sought.found.then(
+      (value) => end(() => resolve(value)),
+      (error) => end(() => reject(error)),
+    );
+    wait().catch((error) => end(() => reject(error)));
+  });
+}
+
+/** Waits in a workflow, as long as it takes. */
+export function foundEventually<Value>(execution: Execution, sought: Sought<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const end = (settle: () => void): void => {
+      stop();
+      sought.forget();
+      settle();
+    };
+    const stop = execution.onCancel({ cancelled: (error) => end(() => reject(error)), dropped: () => end(() => {}) });
+    sought.found.then(
+      (value) => end(() => resolve(value)),
+      (error) => end(() => reject(error)),
+    );
+  });
+}
+
+/** Waits outside a workflow, for at most this long. */
+export async function foundWithin<Value>(
+  engine: Engine,
+  timeoutMs: number,
+  sought: Sought<Value>,
+): Promise<Value | undefined> {
+  const { clock } = engine;
+  let alarm: Timer | undefined;
+  const tooLate = new Promise<undefined>((resolve) => {
+    const giveUp = async (): Promise<void> => {
+      if (!(await sought.lookedNow())) resolve(undefined);
+    };
+    alarm = clock.at(clock.now() + timeoutMs, () => void giveUp());
+  });
+  try {
+    return await Promise.race([sought.found, tooLate]);
+  } finally {
+    alarm?.cancel();
+    sought.forget();
+  }
+}

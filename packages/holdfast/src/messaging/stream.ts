@@ -1,0 +1,218 @@
+import { engineMeant } from '../engine/app-engine.js';
+import { currentExecution, currentScope, requireExecution, type StepScope } from '../engine/context.js';
+import { notFoundError } from '../engine/endings.js';
+import type { Engine } from '../engine/engine.js';
+import type { Execution } from '../engine/execution.js';
+import { type Outcome, once } from '../engine/once.js';
+import { watchKey } from '../engine/watches.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName, checkOwnName } from '../model/ids.js';
+import { checkCount, checkKnownOptions } from '../model/options.js';
+import { isTerminal } from '../model/status.js';
+import {
+  type Effect,
+  isStreamEnd,
+  type StoredValue,
+  type StreamEntry,
+  type StreamStanding,
+  streamEnd,
+} from '../storage/messaging.js';
+import {
+  checkSerialization,
+  codecFor,
+  effectsOutcome,
+  failedOutcome,
+  type Serialization,
+  valueOutcome,
+} from './recorded.js';
+import { foundEventually, type Sought, seek } from './sought.js';
+
+export interface StreamOptions {
+  /** How values are stored (default `native`, in a portable workflow `portable`). */
+  readonly serialization?: Serialization;
+}
+
+export interface ReadOptions {
+  /** The place of the first value to read (default 0: from the beginning). */
+  readonly from?: number;
+  /** Which app's database: what `launch` or `connect` returned. */
+  readonly app?: object;
+}
+
+/** Values that a workflow writes one after the other, for any number of readers. */
+export interface Stream<T> {
+  readonly key: string;
+  /** In a workflow: appends a value. In a step: the value is there once the step has succeeded. */
+  write(value: T): Promise<void>;
+  /** In a workflow: nothing more will be written. */
+  close(): Promise<void>;
+  /** The values of a workflow's stream, as they are written, until it is closed or the workflow has ended. */
+  read(workflowId: string, options?: ReadOptions): AsyncIterableIterator<T>;
+}
+
+const writeName = 'DBOS.writeStream';
+const closeName = 'DBOS.closeStream';
+const readName = 'DBOS.readStream';
+
+/** Defines a stream. */
+export function stream<T>(key: string, options: StreamOptions = {}): Stream<T> {
+  const what = `Stream "${checkOwnName('The key of a stream', key)}"`;
+  checkKnownOptions(what, options, ['serialization']);
+  checkSerialization(what, options.serialization);
+  const own: StreamParts = { what, key, options };
+  return {
+    key,
+    write: (value) => write(own, value),
+    close: () => close(own),
+    read: (workflowId, rest = {}) => read(own, workflowId, rest) as AsyncIterableIterator<T>,
+  };
+}
+
+interface StreamParts {
+  readonly what: string;
+  readonly key: string;
+  readonly options: StreamOptions;
+}
+
+/** The streams that each execution has closed: known from its own calls, which a replay repeats. */
+const closed = new WeakMap<Execution, Set<string>>();
+
+function write({ what, key, options }: StreamParts, value: unknown): Promise<void> {
+  const scope = currentScope();
+  if (!scope) {
+    throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can be written only by a workflow, or in a step of it.`);
+  }
+  const { execution, step } = scope;
+  if (closed.get(execution)?.has(key)) return Promise.reject(closedStream(what, execution));
+  const codec = codecFor(execution.engine, options.serialization, execution);
+  const encode = () => codec.encode(value, `A value of ${what}`);
+  const toEffect = (text: string) => ({ kind: 'stream', key, value: text, serialization: codec.name }) as const;
+  if (step) return writeWithStep(what, step, encode, toEffect);
+  return once(execution, writeName, () =>
+    effectsOutcome(execution, async () => ({ effects: [toEffect(await encode())] })),
+  );
+}
+
+/** Takes its place among what the attempt brings about in this turn, also if nobody awaits it. */
+async function writeWithStep(
+  what: string,
+  step: StepScope,
+  encode: () => string | Promise<string>,
+  toEffect: (text: string) => Effect,
+): Promise<void> {
+  if (!step.effects) {
+    throw new HoldfastError('UNSUPPORTED_CALL', `${what} was written after the step had ended. Await what it does.`);
+  }
+  const text = encode();
+  const effect = typeof text === 'string' ? toEffect(text) : text.then(toEffect);
+  step.effects.push(effect);
+  await effect;
+}
+
+function closedStream(what: string, { workflowId }: Execution): HoldfastError {
+  return new HoldfastError(
+    'STREAM_CLOSED',
+    `${what} of workflow "${workflowId}" is closed. Write before you close it, or use another stream.`,
+    { details: { workflowId } },
+  );
+}
+
+function close({ what, key }: StreamParts): Promise<void> {
+  const execution = requireExecution(`close() of ${what}`);
+  const own = closed.get(execution) ?? new Set<string>();
+  if (own.has(key)) return Promise.resolve();
+  closed.set(execution, own.add(key));
+  return once(execution, closeName, () =>
+    effectsOutcome(execution, async () => ({ effects: [{ kind: 'stream', key, ...streamEnd }] })),
+  );
+}
+
+function read(own: StreamParts, workflowId: string, options: ReadOptions): AsyncIterableIterator<unknown> {
+  const what = `read() of ${own.what}`;
+  checkName('A workflow ID', workflowId);
+  checkKnownOptions(what, options, ['from', 'app']);
+  const from = checkCount(what, 'from', options.from ?? 0);
+  const engine = engineMeant(what, options.app);
+  const execution = currentExecution();
+  if (execution) return readRecorded(own, workflowId, from, engine, execution);
+  engine.checkOpen();
+  return readPlain(own, workflowId, from, engine);
+}
+
+async function* readPlain(own: StreamParts, workflowId: string, from: number, engine: Engine) {
+  for (let offset = from; ; ) {
+    const sought = seekValues(engine, workflowId, own.key, offset);
+    const found = await sought.found.finally(() => sought.forget());
+    if (found === 'missing') throw notFoundError(workflowId);
+    if (found === 'ended') return;
+    for (const entry of found) {
+      if (isStreamEnd(entry)) return;
+      offset = entry.offset + 1;
+      yield await engine.codecs.for(entry.serialization).decode(entry.value);
+    }
+  }
+}
+
+/** In a workflow each value is a step. Values have consecutive places, so that the place of each is known at the call. */
+function readRecorded(
+  own: StreamParts,
+  workflowId: string,
+  from: number,
+  engine: Engine,
+  execution: Execution,
+): AsyncIterableIterator<unknown> {
+  let offset = from;
+  let ended = false;
+  const next = async (): Promise<IteratorResult<unknown>> => {
+    if (ended) return { done: true, value: undefined };
+    const place = offset++;
+    const value = await once(execution, readName, () => readOne(own, workflowId, place, engine, execution));
+    if (value !== endValue) return { done: false, value };
+    ended = true;
+    return { done: true, value: undefined };
+  };
+  return {
+    next,
+    return: async () => {
+      ended = true;
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
+}
+
+/** What the record of a stream's end reads as. */
+const endValue: unknown = JSON.parse(streamEnd.value);
+
+async function readOne(
+  own: StreamParts,
+  workflowId: string,
+  offset: number,
+  engine: Engine,
+  execution: Execution,
+): Promise<Outcome> {
+  const startedAt = execution.engine.clock.now();
+  const found = await foundEventually(execution, seekValues(engine, workflowId, own.key, offset));
+  if (found === 'missing') return failedOutcome(execution, startedAt, notFoundError(workflowId));
+  const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
+  return valueOutcome(execution, startedAt, entry && isStreamEnd(entry) ? streamEnd : entry);
+}
+
+type Values = readonly StreamEntry[] | 'ended' | 'missing';
+
+/** Values and the workflow's end are seen in one snapshot: what it wrote last is not missed. */
+function seekValues({ watches }: Engine, workflowId: string, key: string, from: number): Sought<Values> {
+  const question = { workflowId, key, from };
+  return seek<typeof question, StreamStanding, Values>(
+    watches.streams,
+    watchKey(workflowId, key),
+    question,
+    ({ entries, status }) => {
+      if (entries.length > 0) return { value: entries };
+      if (status === undefined) return { value: 'missing' };
+      return isTerminal(status) ? { value: 'ended' } : undefined;
+    },
+  );
+}

@@ -1,0 +1,200 @@
+import { randomUUID } from 'node:crypto';
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { engineMeant } from '../engine/app-engine.js';
+import { currentExecution, requireExecution } from '../engine/context.js';
+import { sleepName } from '../engine/deliveries.js';
+import { notFoundError } from '../engine/endings.js';
+import type { Engine } from '../engine/engine.js';
+import type { Execution } from '../engine/execution.js';
+import { schemaError } from '../engine/new-row.js';
+import { once, onceAt, reserve } from '../engine/once.js';
+import { watchKey } from '../engine/watches.js';
+import { type Duration, parseDuration } from '../model/duration.js';
+import { HoldfastError } from '../model/errors.js';
+import { checkName, checkOwnName } from '../model/ids.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { type NewMessage, nullTopic } from '../storage/messaging.js';
+import { inboxOf } from './inbox.js';
+import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
+import { foundBefore } from './sought.js';
+
+export interface TopicOptions<Schema extends StandardSchemaV1 = StandardSchemaV1> {
+  /** Any Standard Schema: a message that does not fit it is refused where it is sent. */
+  readonly schema?: Schema;
+  /** How messages are stored (default `native`, in a portable workflow `portable`). */
+  readonly serialization?: Serialization;
+}
+
+export interface SendOptions {
+  /** A second message with it, to the same workflow, is the first one. */
+  readonly idempotencyKey?: string;
+  /** Which app's database: what `launch` or `connect` returned. */
+  readonly app?: object;
+}
+
+/** One of several messages that are sent together. */
+export interface Letter<Sent> {
+  readonly to: string;
+  readonly value: Sent;
+  readonly idempotencyKey?: string;
+}
+
+/** Messages of one kind to workflows. Each workflow has an inbox per topic; what is sent first arrives first. */
+export interface Topic<Sent, Received = Sent> {
+  readonly topicName: string | undefined;
+  /**
+   * Sends a message to a workflow, which need not be waiting for it yet. Resolves once it is durable. In a workflow it is
+   * sent exactly once; in a step at once, and again with each attempt, unless it has an `idempotencyKey`.
+   */
+  send(workflowId: string, value: Sent, options?: SendOptions): Promise<void>;
+  /** Sends several, all or none. */
+  sendAll(letters: readonly Letter<Sent>[], options?: Pick<SendOptions, 'app'>): Promise<void>;
+  /**
+   * In a workflow: the oldest message to it that it has not received yet, or the next to come. `undefined` if none comes
+   * in time (default 60 seconds).
+   */
+  receive(options?: { readonly timeout?: Duration }): Promise<Received | undefined>;
+}
+
+const receiveName = 'DBOS.recv';
+const sendName = 'DBOS.send';
+const defaultTimeoutMs = 60_000;
+
+/** Defines a topic. Without a name it is the one of messages that have none. */
+export function topic<Schema extends StandardSchemaV1>(
+  name: string | undefined,
+  options: TopicOptions<Schema> & { readonly schema: Schema },
+): Topic<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>>;
+export function topic<T>(name?: string, options?: TopicOptions): Topic<T>;
+export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
+  const what = name === undefined ? 'The topic without a name' : `Topic "${checkOwnName('A topic name', name)}"`;
+  checkKnownOptions(what, options, ['schema', 'serialization']);
+  checkSerialization(what, options.serialization);
+  if (options.schema && !('~standard' in options.schema)) {
+    throw invalidOption(what, 'schema', options.schema, 'a Standard Schema');
+  }
+  const own: TopicParts = { what, topic: name ?? nullTopic, options };
+  return {
+    topicName: name,
+    send: (workflowId, value, { app, ...rest } = {}) => {
+      checkKnownOptions(`send() of ${what}`, rest, ['idempotencyKey']);
+      return send(own, [{ to: workflowId, value, ...rest }], app);
+    },
+    sendAll: (letters, rest = {}) => {
+      checkKnownOptions(`sendAll() of ${what}`, rest, ['app']);
+      return send(own, letters, rest.app);
+    },
+    receive: (rest = {}) => receive(own, rest) as Promise<T | undefined>,
+  };
+}
+
+interface TopicParts {
+  readonly what: string;
+  readonly topic: string;
+  readonly options: TopicOptions;
+}
+
+function send(own: TopicParts, letters: readonly Letter<unknown>[], app: object | undefined): Promise<void> {
+  if (!Array.isArray(letters)) throw invalidOption(own.what, 'letters', letters, 'a list of { to, value }');
+  for (const { to, idempotencyKey } of letters) {
+    checkName('A workflow ID', to);
+    if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
+  }
+  const engine = engineMeant(`send() of ${own.what}`, app);
+  const execution = currentExecution();
+  // To another database it cannot go together with this workflow's record.
+  if (execution && execution.engine === engine) return sendRecorded(own, letters, execution);
+  if (execution) throw otherDatabase(own);
+  engine.checkOpen();
+  return sendNow(own, letters, engine);
+}
+
+function otherDatabase({ what }: TopicParts): HoldfastError {
+  return new HoldfastError(
+    'UNSUPPORTED_CALL',
+    `${what}: a workflow can send exactly once only through its own app. To send through another one, do so in a step.`,
+  );
+}
+
+function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], execution: Execution): Promise<void> {
+  return once(execution, sendName, () =>
+    effectsOutcome(execution, async () => {
+      const messages = await toMessages(own, letters, execution.engine, execution);
+      const absent = await execution.engine.codecs.native.encodeError(absentError(letters));
+      return { effects: messages.map((message) => ({ kind: 'message', ...message })), errorIfAbsent: absent };
+    }),
+  );
+}
+
+async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], engine: Engine): Promise<void> {
+  const messages = await toMessages(own, letters, engine);
+  if (messages.length === 1) {
+    const [message] = messages as [NewMessage];
+    if (!(await engine.sends.send(message))) throw notFoundError(message.destination);
+  } else {
+    const send = () => engine.storage.messages.sendAll(messages);
+    if (messages.length > 0 && !(await engine.untilAnswered('Sending messages', send))) throw absentError(letters);
+  }
+  for (const { destination } of messages) engine.news.tellHere(`message:${watchKey(destination, own.topic)}`);
+}
+
+function absentError(letters: readonly Letter<unknown>[]): HoldfastError {
+  const [first, second] = letters;
+  if (first && !second) return notFoundError(first.to);
+  return new HoldfastError(
+    'WORKFLOW_NOT_FOUND',
+    `One of the ${letters.length} recipients does not exist, so that nothing was sent. Check their IDs.`,
+    { details: { workflowIds: letters.slice(0, 100).map(({ to }) => to) } },
+  );
+}
+
+/** Encoded before anything is awaited, unless there is a schema: the caller may change the values afterwards. */
+async function toMessages(
+  own: TopicParts,
+  letters: readonly Letter<unknown>[],
+  engine: Engine,
+  execution?: Execution,
+): Promise<NewMessage[]> {
+  const codec = codecFor(engine, own.options.serialization, execution);
+  const sentAt = engine.clock.now();
+  const encode = (value: unknown) => codec.encode(value, `A message of ${own.what}`);
+  return Promise.all(
+    letters.map(async ({ to, value, idempotencyKey }) => ({
+      messageId: idempotencyKey === undefined ? randomUUID() : `${idempotencyKey}::${to}`,
+      destination: to,
+      topic: own.topic,
+      value: await (own.options.schema ? encode(await checked(own, own.options.schema, value)) : encode(value)),
+      serialization: codec.name,
+      sentAt,
+    })),
+  );
+}
+
+async function checked(own: TopicParts, schema: StandardSchemaV1, value: unknown): Promise<unknown> {
+  const result = await schema['~standard'].validate(value);
+  if (result.issues) throw schemaError('INVALID_INPUT', `A message of ${own.what}`, result.issues);
+  return result.value;
+}
+
+/**
+ * Takes two numbers, as DBOS does: one for what is received, one for the end of the wait. The message is consumed in the
+ * statement that records it; if this execution has lost the workflow by then, neither happens.
+ */
+function receive(own: TopicParts, options: { readonly timeout?: Duration }): Promise<unknown> {
+  const execution = requireExecution(`receive() of ${own.what}`);
+  checkKnownOptions(`receive() of ${own.what}`, options, ['timeout']);
+  const { timeout = defaultTimeoutMs } = options;
+  const timeoutMs = parseDuration(timeout, `The timeout of receive() of ${own.what}`);
+  const stepNumber = execution.takeStepNumber();
+  const timer = reserve(execution, sleepName);
+  return onceAt(execution, stepNumber, receiveName, async () => {
+    const startedAt = execution.engine.clock.now();
+    const inbox = inboxOf(execution, own.topic);
+    const message = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, inbox.receive());
+    const outcome = await valueOutcome(execution, startedAt, message);
+    if (!message) return outcome;
+    const { messageId } = message;
+    const onCommit = (): void => inbox.consumed(messageId);
+    return { ...outcome, effects: [{ kind: 'consume', messageId }], onCommit };
+  });
+}

@@ -1,0 +1,122 @@
+import type { Columns, Database, Dialect } from '../database.js';
+import type { MessageRecord, Messages, NewMessage, WaitingMessage } from '../messaging.js';
+
+type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
+
+/** The table `notifications`: messages to workflows. What was received stays, marked as consumed. */
+export class SqlMessages implements Messages {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = messageStatements(database.dialect);
+  }
+
+  async send(rows: readonly NewMessage[]): Promise<Set<string>> {
+    const sent = new Set(ids(await this.database.batch(this.sql.send, [], rows)));
+    const unconfirmed = rows.filter((row) => !sent.has(row.messageId));
+    if (unconfirmed.length === 0) return sent;
+    // There already, by an earlier sending of this one or of one with its key; or to nobody.
+    const asked = this.database.dialect.list(unconfirmed.map((row) => row.messageId));
+    return new Set([...sent, ...ids(await this.database.query(this.sql.known, [asked]))]);
+  }
+
+  async sendAll(rows: readonly NewMessage[]): Promise<boolean> {
+    const all = JSON.stringify(rows);
+    await this.database.query(this.sql.sendAll, [all]);
+    // Read afterwards, so that a repetition of what was stored already is answered alike.
+    const asked = this.database.dialect.list(rows.map((row) => row.messageId));
+    const known = new Set(ids(await this.database.query(this.sql.known, [asked])));
+    return rows.every((row) => known.has(row.messageId));
+  }
+
+  async waiting(inboxes: readonly Inbox[]): Promise<WaitingMessage[]> {
+    const rows = await this.database.batch(this.sql.waiting, [], inboxes);
+    return rows.map((row) => ({
+      workflowId: row.workflow_uuid as string,
+      topic: row.topic as string,
+      messageId: row.message_uuid as string,
+      value: row.message as string,
+      serialization: row.serialization as string | null,
+    }));
+  }
+
+  async list(workflowId: string): Promise<MessageRecord[]> {
+    const rows = await this.database.query(this.sql.list, [workflowId]);
+    return rows.map((row) => ({
+      topic: row.topic as string | null,
+      value: row.message as string,
+      serialization: row.serialization as string | null,
+      sentAt: Number(row.created_at_epoch_ms),
+      consumed: Boolean(row.consumed),
+    }));
+  }
+}
+
+function ids(rows: readonly Record<string, unknown>[]): string[] {
+  return rows.map((row) => row.message_uuid as string);
+}
+
+const newMessageColumns: Columns<NewMessage> = {
+  messageId: 'text',
+  destination: 'text',
+  topic: 'text',
+  value: 'text',
+  serialization: 'text',
+  sentAt: 'bigint',
+};
+
+const inboxColumns: Columns<Inbox> = { workflowId: 'text', topic: 'text', most: 'int' };
+
+function messageStatements(d: Dialect) {
+  const messages = d.table('notifications');
+  return {
+    send: {
+      name: 'messages.send',
+      columns: newMessageColumns,
+      text: [
+        `insert into ${messages} (message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms)`,
+        'select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
+        `from ${d.rows('r', newMessageColumns, 1)} where exists`,
+        `(select 1 from ${d.table('workflow_status')} w where w.workflow_uuid = r.destination)`,
+        'on conflict (message_uuid) do nothing returning message_uuid',
+      ].join(' '),
+    },
+    sendAll: {
+      name: 'messages.sendAll',
+      text: [
+        `insert into ${messages} (message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms)`,
+        'select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
+        `from ${d.jsonRows('r', newMessageColumns, '$1')} where not exists (select 1 from`,
+        `${d.jsonRows('x', { destination: 'text' }, '$1')} where not exists (select 1 from`,
+        `${d.table('workflow_status')} w where w.workflow_uuid = x.destination))`,
+        'on conflict (message_uuid) do nothing',
+      ].join(' '),
+    },
+    known: {
+      name: 'messages.known',
+      text: `select message_uuid from ${messages} where ${d.anyOf('message_uuid', '$1')}`,
+    },
+    waiting: {
+      name: 'messages.waiting',
+      reads: true as const,
+      columns: inboxColumns,
+      text: [
+        'select r."workflowId" as workflow_uuid, r.topic, m.message_uuid, m.message, m.serialization',
+        `from ${d.rows('r', inboxColumns, 1)}`,
+        d.joined(
+          { alias: 'm', columns: inboxColumns, first: 1 },
+          (column) =>
+            `select message_uuid, message, serialization from ${messages} where destination_uuid = ${column('workflowId')} ` +
+            `and topic = ${column('topic')} and consumed = false order by ${d.messageOrder} limit ${column('most')}`,
+        ),
+      ].join(' '),
+    },
+    list: {
+      name: 'messages.list',
+      text: [
+        `select topic, message, serialization, created_at_epoch_ms, consumed from ${messages}`,
+        `where destination_uuid = $1 order by ${d.messageOrder}`,
+      ].join(' '),
+    },
+  };
+}

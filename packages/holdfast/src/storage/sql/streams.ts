@@ -1,0 +1,72 @@
+import type { WorkflowStatus } from '../../model/status.js';
+import type { Columns, Database, Dialect, Row } from '../database.js';
+import type { StreamEntry, StreamStanding, Streams } from '../messaging.js';
+
+type Place = { readonly workflowId: string; readonly key: string; readonly from: number };
+
+/** The table `streams`: what workflows write, value by value, in order. */
+export class SqlStreams implements Streams {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = streamStatements(database.dialect);
+  }
+
+  async read(places: readonly Place[], most: number): Promise<StreamStanding[]> {
+    const found = new Map<string, { standing: Omit<StreamStanding, 'entries'>; entries: StreamEntry[] }>();
+    for (const row of await this.database.batch(this.sql.read, [most], places)) {
+      const { workflowId, key, from } = { ...named(row), from: Number(row.from) };
+      const id = JSON.stringify([workflowId, key, from]);
+      const status = (row.status as WorkflowStatus | null) ?? undefined;
+      const each = found.get(id) ?? { standing: { workflowId, key, from, status }, entries: [] };
+      found.set(id, each);
+      if (row.value !== null) each.entries.push(toEntry(row));
+    }
+    return [...found.values()].map(({ standing, entries }) => ({ ...standing, entries }));
+  }
+
+  async list(workflowId: string): Promise<StreamEntry[]> {
+    return (await this.database.query(this.sql.list, [workflowId])).map(toEntry);
+  }
+}
+
+function named(row: Row): { workflowId: string; key: string } {
+  return { workflowId: row.workflow_uuid as string, key: row.key as string };
+}
+
+function toEntry(row: Row): StreamEntry {
+  const serialization = row.serialization as string | null;
+  return { ...named(row), offset: Number(row.offset), value: row.value as string, serialization };
+}
+
+const placeColumns: Columns<Place> = { workflowId: 'text', key: 'text', from: 'int' };
+
+function streamStatements(d: Dialect) {
+  const streams = d.table('streams');
+  return {
+    read: {
+      name: 'streams.read',
+      reads: true as const,
+      columns: placeColumns,
+      text: [
+        'select r."workflowId" as workflow_uuid, r.key, r."from", w.status, s."offset", s.value, s.serialization',
+        `from ${d.rows('r', placeColumns, 2)}`,
+        `left join ${d.table('workflow_status')} w on w.workflow_uuid = r."workflowId"`,
+        d.joined(
+          { alias: 's', each: true, columns: placeColumns, first: 2 },
+          (column) =>
+            `select "offset", value, serialization from ${streams} where workflow_uuid = ${column('workflowId')} ` +
+            `and key = ${column('key')} and "offset" >= ${column('from')} order by "offset" limit $1`,
+        ),
+        'order by s."offset"',
+      ].join(' '),
+    },
+    list: {
+      name: 'streams.list',
+      text: [
+        `select workflow_uuid, key, "offset", value, serialization from ${streams}`,
+        'where workflow_uuid = $1 order by key, "offset"',
+      ].join(' '),
+    },
+  };
+}

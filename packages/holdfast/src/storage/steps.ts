@@ -1,0 +1,63 @@
+import type { WorkflowStatus } from '../model/status.js';
+import type { Effect } from './messaging.js';
+
+/** The part of the storage contract about steps: what they left behind. */
+
+/** What a step left behind. A sleep that has begun but not ended has no `completionSeq` yet. */
+export interface StepRecord {
+  readonly workflowId: string;
+  readonly stepNumber: number;
+  readonly name: string;
+  readonly output: string | null;
+  readonly error: string | null;
+  readonly serialization: string | null;
+  readonly childWorkflowId: string | null;
+  readonly startedAt: number | null;
+  readonly completedAt: number | null;
+  readonly completionSeq: number | null;
+}
+
+export interface NewStep extends StepRecord {
+  readonly owner: string;
+}
+
+/** A step with effects. They are left out, and the step's error is `errorIfAbsent`, if a recipient does not exist. */
+export interface EffectfulStep extends NewStep {
+  readonly effects: readonly Effect[];
+  readonly errorIfAbsent: string | null;
+}
+
+export interface CompletedStep {
+  readonly workflowId: string;
+  readonly owner: string;
+  readonly stepNumber: number;
+  readonly completedAt: number;
+  readonly completionSeq: number;
+}
+
+/** How a step's write stands when it was not confirmed: read in one snapshot with the workflow's ownership. */
+export interface StepStanding {
+  readonly workflowId: string;
+  readonly stepNumber: number;
+  readonly owner: string | null;
+  readonly status: WorkflowStatus;
+  readonly recorded: boolean;
+  readonly failed: boolean;
+  readonly completionSeq: number | null;
+}
+
+export interface Steps {
+  /** Returns the keys (`stepKey`) of the rows that were written. */
+  recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>>;
+  /** The same for steps with effects. Also returns whether each had them. */
+  recordEffects(appName: string, rows: readonly EffectfulStep[]): Promise<Map<string, boolean>>;
+  /** Gives begun steps their end. Returns the keys of those that changed. */
+  completeMany(rows: readonly CompletedStep[]): Promise<Set<string>>;
+  standing(keys: readonly { readonly workflowId: string; readonly stepNumber: number }[]): Promise<StepStanding[]>;
+  /** All recorded steps of these workflows, in no particular order. */
+  history(workflowIds: readonly string[]): Promise<StepRecord[]>;
+}
+
+export function stepKey(step: { readonly workflowId: string; readonly stepNumber: number }): string {
+  return `${step.stepNumber}:${step.workflowId}`;
+}
