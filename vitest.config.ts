@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
+import { standardDecorators } from './test-support/decorators.js';
 
 export default defineConfig({
+  plugins: [standardDecorators()],
   test: {
     include: [
       'packages/*/src/**/*.test.ts',

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type {} from 'vitest';
 import type { TestProject } from 'vitest/node';
 import { openStorage } from '../packages/holdfast/src/storage/open.js';
+import { memoryFolder } from './memory-folder.js';
 import { startPostgres } from './postgres-server.js';
 
 declare module 'vitest' {
@@ -21,6 +22,8 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} };
 /** One Postgres server for the whole run. fsync is off: tests kill our processes, never this server's machine. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await startPostgres(['-c', 'fsync=off', '-c', 'max_connections=300']);
+  // The test processes are started after this, and make their files there.
+  process.env.TMPDIR = memoryFolder() ?? tmpdir();
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-template-'));
   const sqliteTemplate = join(folder, 'template.sqlite');
   const postgresTemplate = 'holdfast_template';

@@ -23,6 +23,8 @@
  * @property {(env: { url: string }) => Promise<OpenSystem>} [open]
  *   for workloads that run workflows; `url` is postgres://... or sqlite:<path>
  * @property {import('./queue/fleet.mjs').QueueAdapter} [queue] for workloads that measure queues
+ * @property {import('./messages/exchange.mjs').MessagesAdapter} [messages] for those that measure messages
+ * @property {import('./waiting/memory.mjs').WaitingAdapter} [waiting] for those that measure waiting workflows
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
@@ -34,12 +36,14 @@
  * @property {string} label
  * @property {Row[]} rows
  * @property {(system: any, effort: Effort) => Promise<Measured>} measure
- *   gets an OpenSystem or a QueueSystem, whichever the workload uses; a row whose key it leaves out does not apply
+ *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply
+ *
+ * @typedef {'open' | 'queue' | 'messages' | 'waiting'} Side
  *
  * @typedef {object} Workload
  * @property {string} name
  * @property {string} title
- * @property {'open' | 'queue'} uses the side of a system that it needs; systems without it take no part
+ * @property {Side} uses the side of a system that it needs; systems without it take no part
  * @property {Case[]} cases
  *
  * @typedef {Omit<Workload, 'name'>} WorkloadDefinition what a file in `workloads/` exports
@@ -57,7 +61,7 @@ export function loadWorkloads() {
 }
 
 /**
- * @param {Pick<System, 'open' | 'queue'>} system
+ * @param {Pick<System, Side>} system
  * @param {Pick<Workload, 'uses'>} workload
  */
 export function takesPart(system, { uses }) {

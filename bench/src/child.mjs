@@ -1,27 +1,29 @@
 /**
  * Owns one measured process: it opens one system on one database and does what the parent asks, one request at a time,
- * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue opens and closes the system itself,
- * with processes like this one as its workers.
+ * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue, of messages or of waiting workflows
+ * opens the system itself, with processes like this one as its workers or peers.
  *
  * @typedef {{ id: number } & (
- *   | { do: 'open', system: string, url: string, uses: 'open' | 'queue' }
+ *   | { do: 'open', system: string, url: string, uses: import('./catalogue.mjs').Side }
  *   | { do: 'measure', workload: string, case: number, seconds: number, quick: boolean }
  *   | { do: 'close' }
  *   | { do: 'openWorker', system: string, url: string, queue: import('./queue/fleet.mjs').QueueSpec }
  *   | { do: 'awaitStarted', count: number }
- *   | { do: 'beginWorker' | 'countStarted' | 'closeWorker' })} Request
+ *   | { do: 'openPeer', system: string, url: string, exchanges: number }
+ *   | { do: 'beginWorker' | 'countStarted' | 'closeWorker' | 'closePeer' })} Request
  */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
+import { peerHandlers } from './messages/peer.mjs';
 import { workerHandlers } from './queue/worker.mjs';
 
-/** @type {any} an OpenSystem or a QueueSystem, whichever the workload uses */
+/** @type {any} an OpenSystem, or the side of a system that the workload uses */
 let subject;
 
 const handlers = {
-  /** @param {{ system: string, url: string, uses: 'open' | 'queue' }} request */
+  /** @param {{ system: string, url: string, uses: import('./catalogue.mjs').Side }} request */
   async open({ system, url, uses }) {
     const found = (await loadSystems()).find(({ name }) => name === system);
-    subject = uses === 'queue' ? { ...found?.queue, system, url } : await found?.open?.({ url });
+    subject = uses === 'open' ? await found?.open?.({ url }) : { ...found?.[uses], system, url };
   },
 
   /** @param {{ workload: string, case: number, seconds: number, quick: boolean }} request */
@@ -39,6 +41,7 @@ const handlers = {
   },
 
   ...workerHandlers,
+  ...peerHandlers,
 };
 
 process.on('message', async (/** @type {any} */ { id, do: name, ...request }) => {

@@ -17,7 +17,8 @@ export function startContestant() {
   // Whatever a library prints goes to stderr: stdout holds nothing but the tables.
   const child = fork(new URL('./child.mjs', import.meta.url), {
     stdio: ['ignore', 2, 2, 'ipc'],
-    execArgv: ['--no-deprecation'],
+    // Memory is measured after a collection.
+    execArgv: ['--no-deprecation', '--expose-gc'],
   });
   running.add(child);
   const exited = new Promise((resolve) => child.once('exit', resolve));

@@ -1,10 +1,27 @@
 /**
+ * An app as every measurement of Holdfast launches it: nothing is set that users would not set.
+ *
+ * @param {string} url
+ * @param {import('holdfast').AnyWorkflow[]} workflows
+ */
+export async function launchBench(url, workflows) {
+  const { launch } = await import('holdfast');
+  return launch({
+    name: 'bench',
+    database: url,
+    version: 'bench',
+    workflows,
+    logger: { debug() {}, info() {}, warn: console.warn, error: console.error },
+  });
+}
+
+/**
  * Holdfast through its public API; the two systems differ in the database that they are given.
  *
  * @type {import('./catalogue.mjs').System['open']}
  */
 export const openHoldfast = async ({ url }) => {
-  const { launch, run, workflow } = await import('holdfast');
+  const { run, workflow } = await import('holdfast');
   const body = (/** @type {number} */ steps) => async (/** @type {number} */ input) => {
     let result = Number.NaN;
     for (let step = 0; step < steps; step++) result = await run('step', async () => input);
@@ -12,12 +29,7 @@ export const openHoldfast = async ({ url }) => {
   };
   const oneStep = workflow('oneStep', body(1));
   const tenSteps = workflow('tenSteps', body(10));
-  const app = await launch({
-    name: 'bench',
-    database: url,
-    workflows: [oneStep, tenSteps],
-    logger: { debug() {}, info() {}, warn: console.warn, error: console.error },
-  });
+  const app = await launchBench(url, [oneStep, tenSteps]);
   return {
     run: (steps, input) => (steps === 1 ? oneStep(input) : tenSteps(input)),
     close: () => app.shutdown(),

@@ -38,7 +38,11 @@ export function parsePlan(argv, workloads, systems) {
 }
 
 /** Names for several works at once. */
-const groups = new Map([['queue', ['W4', 'W5']]]);
+const groups = new Map([
+  ['queue', ['W4', 'W5']],
+  ['messages', ['W8']],
+  ['waiting', ['W9']],
+]);
 
 /** @param {string} asked */
 function spellOut(asked) {

@@ -10,6 +10,9 @@ const peer = 'dbos';
 /** What queues are compared with. */
 const queuePeers = ['dbos', 'graphile-worker', 'pg-boss'];
 
+/** What messages are compared with. */
+const messagePeers = ['dbos', 'dbos-tuned'];
+
 /** What Linux calls the type of a file system that lives in memory. */
 const tmpfs = 0x01021994;
 
@@ -32,16 +35,20 @@ export async function machineFacts(server) {
  * @returns {string[]}
  */
 export function resultTables(plan, samples) {
-  const part = (/** @type {'open' | 'queue'} */ uses) => ({
+  const part = (/** @type {import('./catalogue.mjs').Side} */ uses) => ({
     ...plan,
     workloads: plan.workloads.filter((workload) => workload.uses === uses),
     systems: plan.systems.filter((system) => takesPart(system, { uses })),
   });
   const workflows = part('open');
-  const queues = part('queue');
+  const [queues, messages, waiting] = [part('queue'), part('messages'), part('waiting')];
   return [
     ...(workflows.workloads.length > 0 ? [workflowTable(workflows, samples), costTable(workflows, samples)] : []),
-    ...(queues.workloads.length > 0 ? [queueTable(queues, samples), queueSettings(queues)] : []),
+    ...(queues.workloads.length > 0 ? [aimTable(queues, samples, queuePeers), settings(queues, 'queue')] : []),
+    ...(messages.workloads.length > 0
+      ? [aimTable(messages, samples, messagePeers), settings(messages, 'messages')]
+      : []),
+    ...(waiting.workloads.length > 0 ? [aimTable(waiting, samples, [peer])] : []),
   ];
 }
 
@@ -59,21 +66,25 @@ function workflowTable(plan, samples) {
 /**
  * @param {import('./options.mjs').Plan} plan
  * @param {import('./trials.mjs').Sample[]} samples
+ * @param {string[]} peers
  */
-function queueTable(plan, samples) {
+function aimTable(plan, samples, peers) {
   const lines = resultLines(plan, samples, ({ own, medianOf, system, row }) => [
-    ...queuePeers.map((other) => figure(own / medianOf(other))),
+    ...peers.map((other) => figure(own / medianOf(other))),
     system.name.startsWith('holdfast') ? verdict(row.aims ?? [], own, medianOf) : '',
   ]);
-  const ratios = queuePeers.map((name) => `× ${name}`).join(' | ');
-  return [`| work | system | median | min–max | ${ratios} | aim |`, '|---|---|--:|--:|--:|--:|--:|---|', ...lines].join(
-    '\n',
-  );
+  const head = ['work', 'system', 'median', 'min–max', ...peers.map((name) => `× ${name}`), 'aim'];
+  const rule = ['---', '---', '--:', '--:', ...peers.map(() => '--:'), '---'];
+  return [`| ${head.join(' | ')} |`, `|${rule.join('|')}|`, ...lines].join('\n');
 }
 
-/** @param {import('./options.mjs').Plan} plan */
-function queueSettings({ systems }) {
-  return ['Settings on queues:', ...systems.map(({ name, queue }) => `- \`${name}\`: ${queue?.settings}`)].join('\n');
+/**
+ * @param {import('./options.mjs').Plan} plan
+ * @param {'queue' | 'messages'} side
+ */
+function settings({ systems }, side) {
+  const lines = systems.map((system) => `- \`${system.name}\`: ${system[side]?.settings}`);
+  return [side === 'queue' ? 'Settings on queues:' : 'Settings for messages:', ...lines].join('\n');
 }
 
 /**

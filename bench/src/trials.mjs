@@ -3,9 +3,9 @@
  * process and a database of its own, all cases of the work, then both are thrown away. So systems are compared within
  * seconds of each other, one at a time, and a work's figures do not depend on which other work was asked for.
  *
- * A work on queues has a trial for each of its cases: what one leaves behind (graphile-worker's deleted rows, say) is no
- * burden on the next. Each proves by itself that all was done. Their cost is not counted, because a measurement opens
- * and closes the system, and that would be in there.
+ * A work on queues, messages or waiting workflows has a trial for each of its cases: what one leaves behind
+ * (graphile-worker's deleted rows, say) is no burden on the next. Each proves by itself that all was done. Their cost is
+ * not counted, because a measurement opens and closes the system, and that would be in there.
  *
  * @typedef {object} Sample one case of one trial
  * @property {string} system
@@ -66,10 +66,18 @@ function isVoid(/** @type {Sample} */ { system, workload }, /** @type {Failure[]
  */
 function trialsOf(workload) {
   if (workload.uses === 'open') return [{ workload, run: runTrial }];
-  return workload.cases.map((_, index) => ({ workload, run: (...args) => runQueueTrial(index, ...args) }));
+  return workload.cases.map((_, index) => ({ workload, run: (...args) => runCaseTrial(index, ...args) }));
 }
 
 let databases = 0;
+
+/**
+ * @param {import('./postgres.mjs').PostgresServer} server
+ * @param {import('./catalogue.mjs').System} system
+ */
+function createStorage(server, system) {
+  return system.storage === 'postgres' ? createPostgresStorage(server, `trial_${++databases}`) : createSqliteStorage();
+}
 
 /**
  * @param {import('./options.mjs').Plan} plan
@@ -79,10 +87,7 @@ let databases = 0;
  * @param {(what: string) => void} report
  */
 async function runTrial(plan, server, workload, system, report) {
-  const storage =
-    system.storage === 'postgres'
-      ? await createPostgresStorage(server, `trial_${++databases}`)
-      : await createSqliteStorage();
+  const storage = await createStorage(server, system);
   const contestant = startContestant();
   try {
     await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: 'open' });
@@ -124,11 +129,11 @@ async function runTrial(plan, server, workload, system, report) {
  * @param {Parameters<typeof runTrial>} args
  * @returns {Promise<Sample[]>}
  */
-async function runQueueTrial(index, ...[plan, server, workload, system, report]) {
-  const storage = await createPostgresStorage(server, `trial_${++databases}`);
+async function runCaseTrial(index, ...[plan, server, workload, system, report]) {
+  const storage = await createStorage(server, system);
   const contestant = startContestant();
   try {
-    await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: 'queue' });
+    await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: workload.uses });
     const { values } = await contestant.ask({ do: 'measure', workload: workload.name, case: index, quick: plan.quick });
     const { label, rows } = workload.cases[index];
     const short = rows.map((row) => ({ ...row, label: row.label.slice(label.length + ', '.length) }));

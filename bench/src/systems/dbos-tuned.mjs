@@ -1,4 +1,5 @@
-/** The DBOS SDK, told to poll as often as pays: what its users can get out of a queue by settings alone. */
+/** The DBOS SDK, told to poll as often as pays: what its users can get out of it by settings alone. */
+import { dbosMessages } from '../messages/dbos.mjs';
 import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';
 
 const minPollingIntervalMs = 5;
@@ -12,5 +13,9 @@ export default {
     items: { drain: 0 }, // One poll takes the whole backlog, so that more of them change nothing.
     ...dbosQueueSql,
     open: openDbosQueue({ minPollingIntervalMs }),
+  },
+  messages: {
+    settings: `notifications, and pollingIntervalMs ${minPollingIntervalMs} in each wait`,
+    ...dbosMessages({ pollingIntervalMs: minPollingIntervalMs }),
   },
 };

@@ -1,5 +1,7 @@
 /** The DBOS SDK as its users get it: default settings, only its log is quiet. */
+import { dbosMessages } from '../messages/dbos.mjs';
 import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';
+import { dbosWaiting } from '../waiting/dbos.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */
 export default {
@@ -28,4 +30,6 @@ export default {
     ...dbosQueueSql,
     open: openDbosQueue({}),
   },
+  messages: { settings: 'its defaults: notifications', ...dbosMessages({}) },
+  waiting: dbosWaiting,
 };

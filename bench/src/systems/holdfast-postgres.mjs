@@ -1,6 +1,15 @@
 /** Holdfast on Postgres. */
 import { openHoldfast } from '../holdfast.mjs';
+import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
+import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */
-export default { storage: 'postgres', limit: 'raw', open: openHoldfast, queue: holdfastQueue };
+export default {
+  storage: 'postgres',
+  limit: 'raw',
+  open: openHoldfast,
+  queue: holdfastQueue,
+  messages: holdfastMessages,
+  waiting: holdfastWaiting,
+};

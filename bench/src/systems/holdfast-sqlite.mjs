@@ -1,5 +1,13 @@
 /** Holdfast on SQLite. */
 import { openHoldfast } from '../holdfast.mjs';
+import { holdfastMessages } from '../messages/holdfast.mjs';
+import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */
-export default { storage: 'sqlite', limit: 'raw-sqlite', open: openHoldfast };
+export default {
+  storage: 'sqlite',
+  limit: 'raw-sqlite',
+  open: openHoldfast,
+  messages: holdfastMessages,
+  waiting: holdfastWaiting,
+};

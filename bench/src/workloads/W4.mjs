@@ -5,7 +5,8 @@ import { itemsFor } from '../queue/fleet.mjs';
 /** @type {import('../catalogue.mjs').Aim[]} */
 const drainAims = [
   { than: 'dbos', atLeast: 8 },
-  { than: 'pg-boss', atLeast: 1 },
+  // Each of its jobs has an outcome of its own there, as every workflow has.
+  { than: 'pg-boss-per-job', atLeast: 1 },
 ];
 
 const drains = [

@@ -1,7 +1,7 @@
 export type { App } from './app/app.js';
 export { launch } from './app/launch.js';
 export type { LaunchOptions } from './app/options.js';
-export { type Client, type ClientOptions, connect } from './client/client.js';
+export { type Client, type ClientOptions, connect, type WorkflowName } from './client/client.js';
 export { type ClassOptions, registerClass, type Serializer } from './codec/codec.js';
 export { now, random, uuid } from './engine/chance.js';
 export { context, type WorkflowContext } from './engine/context.js';
@@ -31,10 +31,12 @@ export {
 } from './model/queues.js';
 export type { WorkflowStatus } from './model/status.js';
 export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';
-export type { LimitInfo, QueueChanges, QueueInfo, QueueOperations } from './queues/operations.js';
+export type { LimitInfo, QueueChanges, QueueInfo, QueueOperations, QueueStatus } from './queues/operations.js';
 export type { BackfillRange, BackfillTick } from './schedules/backfill.js';
 export type { ScheduleInfo } from './schedules/info.js';
 export type { ScheduleOperations } from './schedules/operations.js';
 export { type CatchUp, type Schedule, type ScheduleOptions, schedule } from './schedules/schedule.js';
 export type { ScheduleChanges } from './schedules/settings.js';
+export type { Datasource, DatasourceOptions, Isolation, TransactionMode } from './storage/datasource.js';
 export type { VersionRecord } from './storage/storage.js';
+export { type TransactionOptions, transaction } from './transactions/transaction.js';

@@ -1,9 +1,9 @@
+import type { Watcher } from '../classes/instances.js';
 import { noteClosed, noteRunning, standFor } from '../engine/app-engine.js';
-import type { Engine } from '../engine/engine.js';
 import type { Executions } from '../engine/executions.js';
 import type { WorkflowHandle } from '../engine/handle.js';
 import type { Loop } from '../engine/loop.js';
-import { workflowInternals } from '../engine/workflow.js';
+import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { type Duration, parseDuration } from '../model/duration.js';
@@ -14,7 +14,7 @@ import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import type { Recovery } from '../recovery/recovery.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import type { Scheduler } from '../schedules/scheduler.js';
-import { type AnyWorkflow, pickWorkflows } from './options.js';
+import { addTo, type Picked, pickWorkflows, type Registrable } from './options.js';
 
 /** A running application: what `launch` returns. */
 export interface App {
@@ -29,8 +29,8 @@ export interface App {
     /** Takes over the PENDING work of executors that are known to be dead. */
     recover(executorIds: readonly string[]): Promise<WorkflowHandle[]>;
   };
-  /** Registers more workflows; what waited for them in recovery is run at once. */
-  register(...workflows: AnyWorkflow[]): void;
+  /** Registers more workflows, or classes with workflows; what waited for them in recovery is run at once. */
+  register(...workflows: Registrable[]): void;
   /** Lets work go on for up to `drain` (default: not at all), then hands over what is unfinished and closes. */
   shutdown(options?: { readonly drain?: Duration }): Promise<void>;
 }
@@ -44,10 +44,12 @@ export interface AppParts {
   readonly loops: readonly Loop[];
   /** The workflows that know of the engine, to be told when it is gone. */
   readonly registered: Set<AnyWorkflow>;
+  /** The classes whose new instances the app hears of, and how it stops to. */
+  readonly watched: Map<object, () => void>;
 }
 
 export function createApp(parts: AppParts): App {
-  const { engine, recovery, dispatcher, scheduler, registered } = parts;
+  const { engine, recovery } = parts;
   let closing: Promise<void> | undefined;
   const app: App = {
     name: parts.name,
@@ -66,10 +68,8 @@ export function createApp(parts: AppParts): App {
     },
     register: (...workflows) => {
       engine.checkOpen();
-      attach(engine, workflows, registered);
-      recovery.wake();
-      dispatcher.wake();
-      scheduler.wake();
+      attach(parts, pickWorkflows(workflows));
+      wake(parts);
     },
     shutdown: (options = {}) => {
       checkKnownOptions('shutdown()', options, ['drain']);
@@ -83,31 +83,53 @@ export function createApp(parts: AppParts): App {
   return app;
 }
 
+/** What waited for a workflow to be registered is to be looked for now. */
+function wake({ recovery, dispatcher, scheduler }: AppParts): void {
+  recovery.wake();
+  dispatcher.wake();
+  scheduler.wake();
+}
+
 /** Makes workflows known to the engine, and the engine to the workflows, so that calling one finds its app. */
-function attach(engine: Engine, workflows: readonly AnyWorkflow[], registered: Set<AnyWorkflow>): void {
-  for (const each of pickWorkflows(workflows)) {
-    const own = workflowInternals(each);
-    if (!own) continue;
-    engine.registry.add(own.definition);
-    own.engines.add(engine);
+export function attach(parts: AppParts, picked: Picked): void {
+  const { engine, registered, watched } = parts;
+  addTo(engine.registry, picked);
+  for (const each of picked.workflows) {
+    workflowInternals(each)?.engines.add(engine);
     registered.add(each);
+  }
+  for (const { definedBy, watch } of picked.classes) {
+    if (watch && !watched.has(definedBy)) watched.set(definedBy, watch(lateInstance(parts)));
   }
 }
 
+/** An instance that is constructed while the app runs becomes known to it; its work may have waited for it until now. */
+function lateInstance(parts: AppParts): Watcher {
+  return (workflows, { className, configName }) => {
+    parts.engine.logger.warn(
+      `The instance "${configName}" of class "${className}" was constructed after launch(): its unfinished work could ` +
+        'not be recovered before. Construct instances first.',
+    );
+    attach(parts, { workflows, classes: [] });
+    wake(parts);
+  };
+}
+
 /** The opposite of {@link attach}: calls find other apps, or none. */
-export function detach(engine: Engine, registered: ReadonlySet<AnyWorkflow>): void {
+export function detach({ engine, registered, watched }: AppParts): void {
   noteClosed(engine);
   for (const each of registered) workflowInternals(each)?.engines.delete(engine);
+  for (const stop of watched.values()) stop();
 }
 
 async function close(parts: AppParts, drainMs: number): Promise<void> {
-  const { engine, registered } = parts;
+  const { engine } = parts;
   engine.refuseStarts();
   // No new work is taken on while draining; deadlines and cancellations are still heeded.
   await Promise.all([parts.scheduler.stop(), parts.dispatcher.stop(), parts.recovery.stop()]);
   await engine.drain(drainMs);
   await Promise.all(parts.loops.map((loop) => loop.stop()));
-  detach(engine, registered);
+  detach(parts);
   await engine.handOver();
   await engine.news.stop();
   await engine.storage.close();

@@ -3,6 +3,7 @@ import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { unknownQueue } from '../engine/directory.js';
 import { Executions } from '../engine/executions.js';
 import { Registry } from '../engine/registry.js';
+import type { AnyWorkflow } from '../engine/workflow.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
 import { Dispatcher } from '../queues/dispatcher.js';
 import { checkQueueOwners, registerQueues } from '../queues/operations.js';
@@ -10,15 +11,17 @@ import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
 import { type FindDead, Recovery } from '../recovery/recovery.js';
 import { applySchedules } from '../schedules/operations.js';
+import { keyOf } from '../schedules/schedule.js';
 import { Scheduler } from '../schedules/scheduler.js';
 import { openStorage } from '../storage/open.js';
 import type { StatementProbe } from '../storage/probe.js';
-import { type App, type AppParts, createApp, detach } from './app.js';
+import { type App, type AppParts, attach, createApp, detach } from './app.js';
 import { generateExecutorId, isDeadHere } from './executor-id.js';
 import {
+  addTo,
   type CheckedOptions,
   checkLaunchOptions,
-  definitionsOf,
+  codeOf,
   type LaunchOptions,
   pickWorkflows,
 } from './options.js';
@@ -46,10 +49,10 @@ export function launch(options: LaunchOptions): Promise<App> {
 
 export async function launchWith(options: LaunchOptions, internals: Internals): Promise<App> {
   const checked = checkLaunchOptions(options);
-  const workflows = pickWorkflows(options.workflows);
+  const picked = pickWorkflows(options.workflows);
   const registry = new Registry();
-  for (const definition of definitionsOf(workflows)) registry.add(definition);
-  for (const { workflowName } of checked.schedules) registry.require(workflowName);
+  addTo(registry, picked);
+  for (const each of checked.schedules) registry.require(keyOf(each));
   const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});
   const { probe, answerTimeoutMs, beforeResolve } = internals;
   const storage = await openStorage({
@@ -62,7 +65,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
     const clock = internals.clock ?? (await databaseClock(storage));
     const engine = new Executions({
       writer: { executorId: options.executorId ?? generateExecutorId(), appName: checked.name },
-      version: options.version ?? computeVersion(registry.all()),
+      version: options.version ?? computeVersion(codeOf(picked)),
       storage,
       clock,
       codecs,
@@ -71,7 +74,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
       listen: checked.listen,
       ...(beforeResolve && { beforeResolve }),
     });
-    return await assemble(engine, checked, workflows, internals);
+    return await assemble(engine, checked, options.workflows, internals);
   } catch (error) {
     await storage.close().catch(() => {});
     throw error;
@@ -81,41 +84,43 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
 async function assemble(
   engine: Executions,
   checked: CheckedOptions,
-  workflows: ReturnType<typeof pickWorkflows>,
+  workflows: LaunchOptions['workflows'],
   internals: Internals,
 ): Promise<App> {
-  const { name, logger } = checked;
+  const { name } = checked;
   const { clock } = engine;
   const dispatcher = new Dispatcher(engine);
   const recovery = new Recovery(engine, findDead(engine));
   const scheduler = new Scheduler(engine);
   const loops = [deadlineSweep(engine), cancellationWatch(engine)];
-  if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, logger));
-  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, registered: new Set() };
+  if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
+  const known = { registered: new Set<AnyWorkflow>(), watched: new Map() };
+  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, ...known };
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   try {
-    await start(parts, app, checked, workflows);
+    await start(parts, checked, workflows);
   } catch (error) {
-    detach(engine, parts.registered);
+    detach(parts);
     throw error;
   }
   return app;
 }
 
 async function start(
-  { engine, dispatcher, recovery, scheduler, loops }: AppParts,
-  app: App,
+  parts: AppParts,
   { queues, listen, schedules }: CheckedOptions,
-  workflows: ReturnType<typeof pickWorkflows>,
+  workflows: LaunchOptions['workflows'],
 ): Promise<void> {
+  const { engine, dispatcher, recovery, scheduler, loops } = parts;
   await checkQueueOwners(engine, queues);
   await registerVersion(engine, listen?.length !== 0);
   await warnOfOtherVersions(engine);
   await registerQueues(engine, queues);
   await warnOfUnknownQueues(engine, listen);
   await applySchedules(engine, schedules, engine.version);
-  app.register(...workflows);
+  // Picked again: instances may have been constructed since.
+  attach(parts, pickWorkflows(workflows));
   await engine.news.start();
   for (const loop of loops) loop.start();
   // First what was under way: back on its queue, it comes before what has only waited there.
@@ -134,8 +139,8 @@ function findDead(engine: Executions): FindDead {
 }
 
 async function abandon(parts: AppParts): Promise<void> {
-  const { engine, dispatcher, scheduler, loops, recovery, registered } = parts;
-  detach(engine, registered);
+  const { engine, dispatcher, scheduler, loops, recovery } = parts;
+  detach(parts);
   engine.abandon();
   const scheduling = scheduler.abandon();
   await engine.news.abandon();

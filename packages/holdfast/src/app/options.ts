@@ -1,6 +1,9 @@
+import type { ConfiguredInstance } from '../classes/configured-instance.js';
+import { type GivenClass, givenClass } from '../classes/instances.js';
 import type { Serializer } from '../codec/codec.js';
 import type { WorkflowDefinition } from '../engine/definition.js';
-import { type Workflow, workflowInternals } from '../engine/workflow.js';
+import type { Registry } from '../engine/registry.js';
+import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
@@ -10,16 +13,19 @@ import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
 import { checkSchema } from '../storage/open.js';
 
-// biome-ignore lint/suspicious/noExplicitAny: any workflow, whatever its arguments and result.
-export type AnyWorkflow = Workflow<any[], any>;
+/** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
+export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => object) | ConfiguredInstance;
 
 export interface LaunchOptions {
   /** Name of the application, the same in all its processes. */
   readonly name: string;
   /** `postgres://...`, `sqlite:path` or `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
   readonly database?: string | undefined;
-  /** The workflows of this process: a list, or a module's exports (what is not a workflow is passed over). */
-  readonly workflows?: readonly AnyWorkflow[] | Readonly<Record<string, unknown>>;
+  /**
+   * The workflows of this process: a list, or a module's exports (what is not a workflow is passed over). A class with
+   * workflows (`holdfast/classes`) stands for its static ones and those of all its instances.
+   */
+  readonly workflows?: readonly Registrable[] | Readonly<Record<string, unknown>>;
   /** Queues to store and work on; those that other processes have stored are worked on as well. */
   readonly queues?: readonly Queue[];
   /** Names of the queues that this process works on. Default: all of its app's. `[]`: none; it still enqueues. */
@@ -113,18 +119,44 @@ function databaseUrl(options: LaunchOptions): string {
   );
 }
 
-/** The workflows among the values given to `launch` or `register`. */
-export function pickWorkflows(given: LaunchOptions['workflows']): AnyWorkflow[] {
-  if (given === undefined) return [];
-  if (!Array.isArray(given)) return Object.values(given).filter((value) => workflowInternals(value)) as AnyWorkflow[];
-  for (const [i, each] of given.entries()) {
-    if (workflowInternals(each)) continue;
-    const hint = each === undefined ? ' (is an import circular?)' : '';
-    throw invalidOption('launch()', `workflows[${i}]`, each, `what workflow() returns${hint}`);
-  }
-  return [...given];
+/** The workflows among what an app was given, and the classes that some of them are methods of. */
+export interface Picked {
+  readonly workflows: readonly AnyWorkflow[];
+  readonly classes: readonly GivenClass[];
 }
 
-export function definitionsOf(workflows: readonly AnyWorkflow[]): WorkflowDefinition[] {
-  return workflows.flatMap((each) => workflowInternals(each)?.definition ?? []);
+export function pickWorkflows(given: LaunchOptions['workflows']): Picked {
+  const plain: AnyWorkflow[] = [];
+  const classes: GivenClass[] = [];
+  const isList = Array.isArray(given);
+  for (const [key, each] of Object.entries(given ?? {})) {
+    const ofClass = givenClass(each);
+    if (workflowInternals(each)) plain.push(each as AnyWorkflow);
+    else if (ofClass) classes.push(ofClass);
+    else if (isList) {
+      const hint = each === undefined ? ' (is an import circular?)' : '';
+      throw invalidOption(
+        'launch()',
+        `workflows[${key}]`,
+        each,
+        `what workflow() returns, or a class with workflows${hint}`,
+      );
+    }
+  }
+  return { workflows: [...plain, ...classes.flatMap((each) => each.workflows)], classes };
+}
+
+/** Makes what was picked known to a registry. */
+export function addTo(registry: Registry, { workflows, classes }: Picked): void {
+  for (const { className, definedBy } of classes) registry.addClass(className, definedBy);
+  for (const each of workflows) {
+    const own = workflowInternals(each);
+    if (own) registry.add(own.definition);
+  }
+}
+
+/** The code that a version is made of: a class counts as a whole, whichever of its instances there are by now. */
+export function codeOf({ workflows, classes }: Picked): Pick<WorkflowDefinition, 'name' | 'className' | 'source'>[] {
+  const plain = workflows.flatMap((each) => workflowInternals(each)?.definition ?? []);
+  return [...plain.filter(({ className }) => className === null), ...classes.flatMap(({ code }) => code)];
 }

@@ -2,21 +2,27 @@ import { createCodecs } from '../codec/codec.js';
 import { standFor } from '../engine/app-engine.js';
 import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { batchItems, enqueueTogether, enqueueWorkflow } from '../engine/enqueue.js';
+import { enqueueIn } from '../engine/enqueue-in.js';
 import { Executions } from '../engine/executions.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import type { Startable } from '../engine/new-row.js';
+import { byName, type Startable } from '../engine/new-row.js';
 import { Registry } from '../engine/registry.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkName } from '../model/ids.js';
+import { checkClassName, checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions } from '../model/options.js';
+import { checkKnownOptions, misplacedOption } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import { checkSchema, openStorage } from '../storage/open.js';
+
+/** What to start: a workflow's name; of a method, with its class and (of an instance) the instance's name. */
+export type WorkflowName =
+  | string
+  | { readonly name: string; readonly className?: string; readonly configName?: string };
 
 export interface ClientOptions {
   /** `postgres://...` or `sqlite:path`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
@@ -38,10 +44,21 @@ export interface Client {
   readonly schedules: ScheduleOperations;
   readonly versions: VersionOperations;
   /** Enqueues a workflow by its name; without a queue it runs in any process of the app. */
-  start<T = unknown>(name: string, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
+  start<T = unknown>(workflow: WorkflowName, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
+  /**
+   * The same inside a transaction of the caller's own, of the same database: the workflow is there when, and only if, that
+   * commits. `tx` is what the library gives: a client of pg, a transaction of postgres.js, knex, kysely or drizzle, or a
+   * Database of better-sqlite3.
+   */
+  startIn<T = unknown>(
+    tx: unknown,
+    workflow: WorkflowName,
+    options: StartOptions,
+    ...args: unknown[]
+  ): Promise<WorkflowHandle<T>>;
   /** Enqueues one workflow for each list of arguments: all of them or none, in one statement. */
   startAll<T = unknown>(
-    name: string,
+    workflow: WorkflowName,
     options: StartOptions,
     inputs: readonly (readonly unknown[])[],
     each?: (args: readonly unknown[], index: number) => StartOptions,
@@ -123,15 +140,23 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
     queues: queueOperations(engine),
     schedules: scheduleOperations(engine),
     versions: versionOperations(engine),
-    start: async (name, options, ...args) => {
+    start: async (workflow, options, ...args) => {
       engine.checkOpen();
-      checkStartOptions(checkName('A workflow name', name), options);
-      return createHandle(engine, await enqueueWorkflow(engine, known(name), options, args, null));
+      const target = known(workflow);
+      checkStartOptions(target.name, options);
+      return createHandle(engine, await enqueueWorkflow(engine, target, options, args, null));
     },
-    startAll: async (name, options, inputs, each) => {
+    startIn: async (tx, workflow, options, ...args) => {
       engine.checkOpen();
-      const items = batchItems(checkName('A workflow name', name), options, inputs, each);
-      const ids = await enqueueTogether(engine, known(name), items);
+      const target = known(workflow);
+      checkStartOptions(target.name, options);
+      return createHandle(engine, await enqueueIn(engine, tx, target, options, args));
+    },
+    startAll: async (workflow, options, inputs, each) => {
+      engine.checkOpen();
+      const target = known(workflow);
+      const items = batchItems(target.name, options, inputs, each);
+      const ids = await enqueueTogether(engine, target, items);
       return ids.map((id) => createHandle(engine, id));
     },
     close: () => {
@@ -144,6 +169,13 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
 }
 
 /** A client knows no more of a workflow than its name. */
-function known(name: string): Startable {
-  return { name, timeoutMs: null, input: undefined, serialization: 'native' };
+function known(workflow: WorkflowName): Startable {
+  const given: Exclude<WorkflowName, string> = typeof workflow === 'object' && workflow ? workflow : { name: workflow };
+  checkKnownOptions('What start() is given', given, ['name', 'className', 'configName']);
+  const { name, className, configName } = given;
+  checkName('A workflow name', name);
+  if (className !== undefined) checkClassName('A class name', className);
+  if (configName === undefined) return byName({ name, className: className ?? null, configName: null });
+  if (className === undefined) throw misplacedOption('start()', 'configName', 'needs a className beside it');
+  return byName({ name, className, configName: checkClassName('The name of an instance', configName) });
 }

@@ -44,3 +44,8 @@ export function engineMeant(what: string, app: object | undefined): Engine {
   const why = engine ? 'several apps run in this process' : 'no app runs in this process';
   throw new HoldfastError(code, `${what}: ${why}. Say which one with { app }: what launch() or connect() returned.`);
 }
+
+/** A typed error when the app was shut down. A step that is still running while the app drains may go on. */
+export function checkOpenFor(engine: Engine): void {
+  if (!currentScope()) engine.checkOpen();
+}

@@ -1,5 +1,6 @@
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import type { Retried } from './outage-log.js';
 
 const firstPauseMs = 20;
 const longestPauseMs = 5_000;
@@ -19,7 +20,8 @@ export class Backoff {
     const now = performance.now();
     if (now - this.lastLogAt >= logEveryMs) {
       this.lastLogAt = now;
-      this.logger.warn(`${this.what} failed and is tried again: ${describeError(error)}`);
+      const message = `${this.what} failed and is tried again: ${describeError(error)}`;
+      this.logger.warn(message, { retriedAfter: error } satisfies Retried);
     }
     const ms = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(this.attempts++, 20)) * (0.5 + Math.random() / 2);
     await new Promise((resolve) => setTimeout(resolve, ms).unref());

@@ -186,7 +186,7 @@ export class Checkpoints {
     const stand = await this.standing(rows.filter((row) => !landed.has(stepKey(row))));
     return rows.map((row) => {
       const now = stand(row);
-      const withEffects = landed.get(stepKey(row)) ?? (now.ours ? !now.failed : undefined);
+      const withEffects = landed.get(stepKey(row)) ?? (now.ours ? !now.failed || row.error !== null : undefined);
       if (withEffects === undefined) return now;
       return withEffects ? 'written' : 'without-effects';
     });

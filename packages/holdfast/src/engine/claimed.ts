@@ -1,7 +1,9 @@
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
+import { describeKey } from '../model/workflow-key.js';
 import type { Claim, ClaimedRecord, StepRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
+import { roleFor } from './identity.js';
 
 /** How long a claim whose answer was lost is looked for: its statement may still have been waiting for a lock. */
 const uncertainMs = 60_000;
@@ -89,7 +91,7 @@ async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[]): Pr
   if (mine.length === 0) return;
   const histories = await readHistories(engine, mine);
   for (const record of mine) {
-    const definition = engine.registry.require(record.name);
+    const definition = engine.registry.require(record);
     const { workflowId, name, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = record;
     engine.run({
       workflowId,
@@ -102,6 +104,8 @@ async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[]): Pr
       serialization,
       user,
       roles,
+      // Who enqueued it by name did not know which role it requires.
+      assumedRole: roleFor(definition, roles) ?? record.assumedRole,
       attributes,
       parentWorkflowId: record.parentWorkflowId,
       queueName: record.queueName,
@@ -124,7 +128,7 @@ async function readHistories(engine: Engine, claimed: readonly ClaimedRecord[]):
 
 function reportDead(engine: Engine, record: ClaimedRecord): void {
   engine.logger.error(
-    `Workflow "${record.workflowId}" (${record.name}) was given up after ${record.attempts - 1} attempts: ` +
+    `Workflow "${record.workflowId}" (${describeKey(record)}) was given up after ${record.attempts - 1} attempts: ` +
       'MAX_RECOVERY_ATTEMPTS_EXCEEDED. Find out why it does not survive, then resume it.',
   );
   engine.outcomes.settle({ ...record, output: null, error: null, statusReason: null });

@@ -2,6 +2,7 @@ import { HoldfastError } from '../model/errors.js';
 import type { Effect } from '../storage/messaging.js';
 import { carrier } from './carrier.js';
 import type { Execution } from './execution.js';
+import { parseRoles } from './identity.js';
 
 /** Where the calling code runs: directly in a workflow, or inside one of its steps. */
 export interface Scope {
@@ -13,8 +14,8 @@ export interface StepScope {
   readonly stepNumber: number;
   readonly attempt: number;
   readonly signal: AbortSignal;
-  /** What this attempt brings about if it succeeds, in order; null once it has ended. */
-  effects: (Effect | Promise<Effect>)[] | null;
+  /** What this attempt brings about if it succeeds, in order (undefined: came to nothing); null once it has ended. */
+  effects: (Effect | Promise<Effect | undefined>)[] | null;
 }
 
 export function enter<R>(scope: Scope, fn: () => R): R {
@@ -27,15 +28,23 @@ export function currentScope(): Scope | undefined {
 
 /** The inside of a step. User code that is not repeated in a replay belongs here, not in the workflow around it. */
 export function stepScope(execution: Execution, stepNumber: number, attempt: number): Scope & { step: StepScope } {
-  const step: StepScope = {
-    stepNumber,
-    attempt,
-    effects: [],
-    get signal() {
-      return execution.signal;
-    },
-  };
-  return { execution, step };
+  return { execution, step: new RunningStep(execution, stepNumber, attempt) };
+}
+
+/** A class, because V8 gives every object literal with a getter a shape of its own: ten times the time and memory. */
+class RunningStep implements StepScope {
+  effects: StepScope['effects'] = [];
+
+  constructor(
+    private readonly execution: Execution,
+    readonly stepNumber: number,
+    readonly attempt: number,
+  ) {}
+
+  /** Made when it is asked for: few steps do. */
+  get signal(): AbortSignal {
+    return this.execution.signal;
+  }
 }
 
 /** The execution whose workflow function is calling directly, not from inside a step. */
@@ -66,6 +75,9 @@ export function requireExecution(call: string): Execution {
 export interface WorkflowContext {
   readonly workflowId: string;
   readonly workflowName: string;
+  /** Of a workflow that is a method: its class, and the name of the instance that it is a method of. */
+  readonly className: string | undefined;
+  readonly configName: string | undefined;
   /** Number of the running step; undefined in the workflow function itself. */
   readonly stepNumber: number | undefined;
   /** In a step: which attempt of the step this is, from 1. In a workflow: which attempt of the workflow. */
@@ -77,6 +89,8 @@ export interface WorkflowContext {
   readonly deadlineAt: number | undefined;
   readonly user: string | undefined;
   readonly roles: readonly string[];
+  /** The role by which it was allowed to start, its own or its parent's; undefined if none was required. */
+  readonly assumedRole: string | undefined;
 }
 
 /** Facts about the workflow or step that is calling. */
@@ -88,6 +102,8 @@ export function context(): WorkflowContext {
   return {
     workflowId: facts.workflowId,
     workflowName: facts.name,
+    className: facts.definition.className ?? undefined,
+    configName: facts.definition.configName ?? undefined,
     stepNumber: step?.stepNumber,
     attempt: step?.attempt ?? facts.attempt,
     get signal() {
@@ -97,6 +113,7 @@ export function context(): WorkflowContext {
     version: engine.version,
     deadlineAt: facts.deadlineAt ?? undefined,
     user: facts.user ?? undefined,
-    roles: facts.roles === null ? [] : (JSON.parse(facts.roles) as string[]),
+    roles: parseRoles(facts.roles),
+    assumedRole: facts.assumedRole ?? undefined,
   };
 }

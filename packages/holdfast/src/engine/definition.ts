@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Duration } from '../model/duration.js';
+import type { WorkflowKey } from '../model/workflow-key.js';
 
 /** Options of `workflow(name, fn, options)`. */
 export interface WorkflowOptions {
@@ -13,15 +14,19 @@ export interface WorkflowOptions {
   readonly output?: StandardSchemaV1;
   /** `portable`: plain JSON that DBOS clients of every language read (default `native`). */
   readonly serialization?: 'native' | 'portable';
+  /** Only who has one of these roles may start it; the first that matches becomes its assumed role. */
+  readonly requireRole?: readonly string[];
 }
 
 /** A workflow as the engine sees it. */
-export interface WorkflowDefinition {
-  readonly name: string;
+export interface WorkflowDefinition extends WorkflowKey {
   readonly fn: (...args: never[]) => unknown;
+  /** The code as the user wrote it, which a version is made of: `fn` may be bound to an instance. */
+  readonly source: string;
   readonly maxRecoveryAttempts: number;
   readonly timeoutMs: number | null;
   readonly input: StandardSchemaV1 | undefined;
   readonly output: StandardSchemaV1 | undefined;
   readonly serialization: 'native' | 'portable';
+  readonly requireRole: readonly string[] | undefined;
 }

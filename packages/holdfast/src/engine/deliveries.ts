@@ -14,7 +14,7 @@ export class Deliveries {
   private readonly recorded: readonly number[];
   private cursor = 0;
   private readonly replayed: Map<number, Delivery>;
-  private readonly live = new Map<number, Delivery>();
+  private live: Map<number, Delivery> = noDeliveries;
   private nextSeq: number;
   private nextLive: number;
   private stopped = false;
@@ -48,6 +48,7 @@ export class Deliveries {
 
   /** A live result is committed; it arrives when those before it have. */
   commit(seq: number, delivery: Delivery): void {
+    if (this.live === noDeliveries) this.live = new Map();
     this.live.set(seq, delivery);
     this.request();
   }
@@ -95,7 +96,8 @@ export class Deliveries {
   }
 }
 
-// What a first run has: shared and never written to, because most executions are first runs.
+// What a first run has, and one without a result so far: shared and never written to, because most executions are
+// first runs, and many only wait.
 const none: readonly number[] = [];
 const noDeliveries = new Map<number, Delivery>();
 

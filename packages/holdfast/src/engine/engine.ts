@@ -80,13 +80,14 @@ export interface ClaimedWorkflow {
   readonly serialization: string | null;
   readonly user: string | null;
   readonly roles: string | null;
+  readonly assumedRole: string | null;
   readonly attributes: string | null;
   readonly parentWorkflowId: string | null;
   readonly queueName: string | null;
   readonly partition: string | null;
   readonly definition: WorkflowDefinition;
   /** Arguments at hand from the call; a recovered workflow reads them from `inputs`. */
-  readonly args?: readonly unknown[];
+  readonly args?: readonly unknown[] | undefined;
   /** Steps of earlier executions; absent for a first run, which knows that there are none. */
   readonly recorded?: readonly StepRecord[];
 }

@@ -9,6 +9,7 @@ import type { Engine } from './engine.js';
 import { duplicateError, type Enqueued } from './enqueues.js';
 import type { Execution } from './execution.js';
 import { checkArguments, checkSame, commonRow, type Startable } from './new-row.js';
+import type { Topic } from './news.js';
 import { checkStartOptions, queueNameOf, type StartOptions } from './start-options.js';
 
 /** Most workflows that one call of `startAll` enqueues: they become one statement. */
@@ -114,7 +115,7 @@ export async function enqueuedRow(
   parent: Execution | null,
 ): Promise<EnqueuedWorkflow> {
   // Without a schema the arguments are encoded before anything is awaited: the caller may change them afterwards.
-  const checked = workflow.input ? await checkArguments(workflow, args) : args;
+  const checked = workflow.input ? await checkArguments(workflow, options, args, parent) : args;
   const common = await commonRow(engine, workflow, options, checked, parent);
   const place = await placeOf(engine, workflow, options);
   const { priority = 0, dedupId = null, partition = null, delay } = options;
@@ -181,8 +182,9 @@ function misfit(what: string, queue: QueueRecord, options: StartOptions): Holdfa
   return undefined;
 }
 
-function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqueued: Enqueued): string {
-  if (enqueued.is === 'existing') checkSame(engine, row.name, enqueued.workflow);
+/** What became of an enqueueing, for its caller: the workflow's ID, or a typed error. */
+export function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqueued: Enqueued): string {
+  if (enqueued.is === 'existing') checkSame(engine, row, enqueued.workflow);
   if (enqueued.is === 'queueless') throw unknownQueue(row.queueName, []);
   if (enqueued.is !== 'held') return row.workflowId;
   if (options.onDuplicate === 'return-existing') return enqueued.by;
@@ -191,5 +193,9 @@ function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqu
 
 /** Whoever works on the queue is to look at it now. */
 function tellOf(engine: Engine, row: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): void {
-  engine.news.tell(row.delayUntil === null ? `queue:${row.queueName}` : 'delays');
+  engine.news.tell(newsOf(row));
+}
+
+export function newsOf({ queueName, delayUntil }: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): Topic {
+  return delayUntil === null ? `queue:${queueName}` : 'delays';
 }

@@ -34,7 +34,7 @@ export class Enqueues {
     this.batcher = new Batcher(
       {
         name: 'enqueued workflows',
-        write: async (rows) => this.explain(rows, await storage.workflows.enqueueMany(rows)),
+        write: async (rows) => explainEnqueued(storage, rows, await storage.workflows.enqueueMany(rows)),
         weigh: (row) => row.inputs.length + 400,
       },
       options,
@@ -44,7 +44,7 @@ export class Enqueues {
         name: 'batches of enqueued workflows',
         // One at a time: each is its own statement.
         write: ([rows = []]) =>
-          storage.workflows.enqueueAll(rows).then(async (created) => [await this.explain(rows, created)]),
+          storage.workflows.enqueueAll(rows).then(async (created) => [await explainEnqueued(storage, rows, created)]),
         weigh: () => Number.POSITIVE_INFINITY,
       },
       options,
@@ -77,7 +77,7 @@ export class Enqueues {
   private async explainRefusal(rows: readonly EnqueuedWorkflow[], refusal: Error): Promise<(Enqueued | undefined)[]> {
     const keys = rows.filter(({ dedupId }) => dedupId !== null).map(dedupKey);
     if (keys.length === 0 || new Set(keys).size < keys.length) throw refusal;
-    const explained = await this.explain(rows, new Set());
+    const explained = await explainEnqueued(this.storage, rows, new Set());
     return explained.some((each) => each?.is === 'held') ? explained : rows.map(() => undefined);
   }
 
@@ -93,36 +93,44 @@ export class Enqueues {
     this.batcher.close(error);
     this.batches.close(error);
   }
+}
 
-  private async explain(
-    rows: readonly EnqueuedWorkflow[],
-    created: ReadonlySet<string>,
-  ): Promise<(Enqueued | undefined)[]> {
-    if (created.size === rows.length) return rows.map(() => ({ is: 'created' }));
-    const others = rows.filter((row) => !created.has(row.workflowId));
-    const asked = others.flatMap((row) => [row.workflowId, ...(row.parentWorkflowId ? [row.parentWorkflowId] : [])]);
-    const found = new Map((await this.storage.workflows.get(asked)).map((each) => [each.workflowId, each]));
-    const held = await this.holders(others.filter((row) => !found.has(row.workflowId)));
-    const queues = new Set((await this.storage.queues.list()).map((queue) => queue.name));
-    return rows.map((row) => {
-      if (created.has(row.workflowId)) return { is: 'created' };
-      const existing = found.get(row.workflowId);
-      if (existing) return { is: 'existing', workflow: existing };
-      const parent = row.parentWorkflowId === null ? undefined : found.get(row.parentWorkflowId);
-      if (row.parentOwner !== null && (parent?.owner !== row.parentOwner || parent.status !== 'PENDING')) {
-        return { is: 'superseded', by: { owner: parent?.owner ?? null, status: parent?.status } };
-      }
-      const by = held.get(dedupKey(row));
-      if (by !== undefined) return { is: 'held', by };
-      return row.queueName === internalQueue || queues.has(row.queueName) ? undefined : { is: 'queueless' };
-    });
-  }
+/** What became of rows of which only some are new: of each of the others why it is not, or undefined if it could be now. */
+export async function explainEnqueued(
+  storage: Pick<Storage, 'workflows' | 'queues'>,
+  rows: readonly EnqueuedWorkflow[],
+  created: ReadonlySet<string>,
+): Promise<(Enqueued | undefined)[]> {
+  if (created.size === rows.length) return rows.map(() => ({ is: 'created' }));
+  const others = rows.filter((row) => !created.has(row.workflowId));
+  const asked = others.flatMap((row) => [row.workflowId, ...(row.parentWorkflowId ? [row.parentWorkflowId] : [])]);
+  const found = new Map((await storage.workflows.get(asked)).map((each) => [each.workflowId, each]));
+  const held = await holders(
+    storage,
+    others.filter((row) => !found.has(row.workflowId)),
+  );
+  const queues = new Set((await storage.queues.list()).map((queue) => queue.name));
+  return rows.map((row) => {
+    if (created.has(row.workflowId)) return { is: 'created' };
+    const existing = found.get(row.workflowId);
+    if (existing) return { is: 'existing', workflow: existing };
+    const parent = row.parentWorkflowId === null ? undefined : found.get(row.parentWorkflowId);
+    if (row.parentOwner !== null && (parent?.owner !== row.parentOwner || parent.status !== 'PENDING')) {
+      return { is: 'superseded', by: { owner: parent?.owner ?? null, status: parent?.status } };
+    }
+    const by = held.get(dedupKey(row));
+    if (by !== undefined) return { is: 'held', by };
+    return row.queueName === internalQueue || queues.has(row.queueName) ? undefined : { is: 'queueless' };
+  });
+}
 
-  private async holders(rows: readonly EnqueuedWorkflow[]): Promise<Map<string, string>> {
-    const keys = rows.flatMap(({ queueName, dedupId }) => (dedupId === null ? [] : [{ queueName, dedupId }]));
-    if (keys.length === 0) return new Map();
-    return new Map((await this.storage.workflows.holders(keys)).map((each) => [dedupKey(each), each.workflowId]));
-  }
+async function holders(
+  { workflows }: Pick<Storage, 'workflows'>,
+  rows: readonly EnqueuedWorkflow[],
+): Promise<Map<string, string>> {
+  const keys = rows.flatMap(({ queueName, dedupId }) => (dedupId === null ? [] : [{ queueName, dedupId }]));
+  if (keys.length === 0) return new Map();
+  return new Map((await workflows.holders(keys)).map((each) => [dedupKey(each), each.workflowId]));
 }
 
 function dedupKey({ queueName, dedupId }: { readonly queueName: string; readonly dedupId: string | null }): string {

@@ -6,6 +6,7 @@ import { Deliveries } from './deliveries.js';
 import { cancelledError, mismatchAdvice, stalledError } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { History } from './history.js';
+import type { Topic } from './news.js';
 
 /**
  * - `running`: its code runs or waits; its writes count.
@@ -34,6 +35,8 @@ export class Execution {
   private replayTimer: Timer | undefined;
   /** Step bodies under way. */
   runningSteps = 0;
+  /** What is news to other processes as soon as it is over: their readers of its streams have all there will be. */
+  tellAtEnd: Set<Topic> | undefined;
   private steps = 0;
   private generator: SeededRandom | undefined;
   private controller: AbortController | undefined;

@@ -16,6 +16,7 @@ import { Enqueues } from './enqueues.js';
 import { Execution } from './execution.js';
 import { Load } from './load.js';
 import { News } from './news.js';
+import { limitOutages, type Retried } from './outage-log.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 import { runWorkflow } from './run-workflow.js';
@@ -71,7 +72,8 @@ export class Executions implements Engine {
   private readonly unstarted: { readonly workflowId: string; readonly owner: string }[] = [];
 
   constructor(options: EngineOptions) {
-    const { writer, version, storage, clock, codecs, logger, registry } = options;
+    const { writer, version, storage, clock, codecs, registry } = options;
+    const logger = limitOutages(options.logger, (error) => storage.classify(error) !== 'refused');
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
     this.listen = options.listen;
@@ -193,6 +195,7 @@ export class Executions implements Engine {
       execution.cancel(reason);
       this.drop(execution);
     }
+    this.watches.ended(workflowId);
     const none = { output: null, error: null, serialization: null };
     this.outcomes.settle({ workflowId, status: 'CANCELLED', ...none, statusReason: reason });
   }
@@ -287,13 +290,16 @@ export class Executions implements Engine {
       await this.cancel([workflowId], timeoutReason());
     } catch (error) {
       // The sweep tries again.
-      this.logger.warn(`Workflow "${workflowId}" passed its deadline: ${describeError(error)}`);
+      const message = `Workflow "${workflowId}" passed its deadline, and is cancelled soon: ${describeError(error)}`;
+      this.logger.warn(message, { retriedAfter: error } satisfies Retried);
     }
   }
 
   private drop(execution: Execution): void {
     if (this.running.get(execution.workflowId) === execution) this.running.delete(execution.workflowId);
     this.load.leave(execution);
+    this.watches.ended(execution.workflowId);
+    for (const topic of execution.tellAtEnd ?? []) this.news.tellOthers(topic);
     for (const resolve of this.endWaiters) resolve();
     this.endWaiters.clear();
   }

@@ -10,6 +10,7 @@ import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
 import { toInfo, type WorkflowInfo } from './info.js';
 import { type Outcome, once, onceAt, type Result } from './once.js';
+import { rejecting } from './rejecting.js';
 
 /** A workflow that was started, by this process or any other. */
 export interface WorkflowHandle<T = unknown> {
@@ -29,17 +30,18 @@ const cancelName = 'DBOS.cancelWorkflow';
 export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHandle<T> {
   return {
     id: workflowId,
-    result: (options = {}) => {
-      checkKnownOptions('result()', options, ['timeout']);
-      const timeoutMs =
-        options.timeout === undefined ? undefined : parseDuration(options.timeout, 'The timeout of result()');
-      const execution = currentExecution();
-      return (
-        execution
-          ? once(execution, resultName, () => recordableResult(execution, engine, workflowId, timeoutMs))
-          : plainResult(engine, workflowId, timeoutMs)
-      ) as Promise<T>;
-    },
+    result: (options = {}) =>
+      rejecting(() => {
+        checkKnownOptions('result()', options, ['timeout']);
+        const timeoutMs =
+          options.timeout === undefined ? undefined : parseDuration(options.timeout, 'The timeout of result()');
+        const execution = currentExecution();
+        return (
+          execution
+            ? once(execution, resultName, () => recordableResult(execution, engine, workflowId, timeoutMs))
+            : plainResult(engine, workflowId, timeoutMs)
+        ) as Promise<T>;
+      }),
     status: () => {
       const execution = currentExecution();
       return execution

@@ -1,11 +1,15 @@
 import type { Codecs } from '../codec/codec.js';
 import type { WorkflowStatus } from '../model/status.js';
 import type { WorkflowRecord } from '../storage/storage.js';
+import { parseRoles } from './identity.js';
 
 /** A workflow as `status()`, `get` and `list` show it. */
 export interface WorkflowInfo {
   readonly workflowId: string;
   readonly name: string;
+  /** Of a method: its class; and of a method of an instance: the name of that. */
+  readonly className: string | undefined;
+  readonly configName: string | undefined;
   readonly status: WorkflowStatus;
   /** Why it is CANCELLED or STALLED, where that is known. */
   readonly reason: string | undefined;
@@ -33,6 +37,7 @@ export interface WorkflowInfo {
   readonly scheduleName: string | undefined;
   readonly user: string | undefined;
   readonly roles: readonly string[];
+  readonly assumedRole: string | undefined;
   readonly attributes: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -41,6 +46,8 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
   return {
     workflowId: record.workflowId,
     name: record.name,
+    className: record.className ?? undefined,
+    configName: record.configName ?? undefined,
     status: record.status,
     reason: record.statusReason ?? undefined,
     input: await readable(record.inputs, (text) => codecs.for(serialization).decodeArguments(text)),
@@ -64,7 +71,8 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
     delayUntil: record.delayUntil ?? undefined,
     scheduleName: record.scheduleName ?? undefined,
     user: record.user ?? undefined,
-    roles: parseJson(record.roles) ?? [],
+    roles: parseRoles(record.roles),
+    assumedRole: record.assumedRole ?? undefined,
     attributes: parseJson(record.attributes),
   };
 }

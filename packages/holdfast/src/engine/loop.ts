@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import type { Retried } from './outage-log.js';
 
 export interface LoopOptions {
   readonly name: string;
@@ -63,7 +64,10 @@ export class Loop {
     this.timer?.cancel();
     this.current = this.options
       .runOnce()
-      .catch((error) => this.options.logger.warn(`${this.options.name} failed, next try soon: ${describeError(error)}`))
+      .catch((error) => {
+        const message = `${this.options.name} failed, next try soon: ${describeError(error)}`;
+        this.options.logger.warn(message, { retriedAfter: error } satisfies Retried);
+      })
       .finally(() => {
         this.current = undefined;
         if (this.state !== 'running') return;

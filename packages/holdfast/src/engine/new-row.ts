@@ -4,16 +4,27 @@ import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { newWorkflowId } from '../model/ids.js';
 import { isTerminal } from '../model/status.js';
+import { describeKey, sameKey, type WorkflowKey } from '../model/workflow-key.js';
 import type { NewWorkflow, WorkflowRecord } from '../storage/storage.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
+import { identityOf } from './identity.js';
 import type { StartOptions } from './start-options.js';
 
-/** What a start needs to know of a workflow; a client knows no more than its name. */
-export type Startable = Pick<WorkflowDefinition, 'name' | 'timeoutMs' | 'input' | 'serialization'>;
+/** What a start needs to know of a workflow. */
+export type Startable = WorkflowKey & Pick<WorkflowDefinition, 'timeoutMs' | 'input' | 'serialization' | 'requireRole'>;
 
-/** What starts of every kind store alike. `deadlineAt` is the parent's, if it has one. */
+/** A workflow of which no more is known than what it is called: a client's, say. */
+export function byName({ name, className, configName }: WorkflowKey): Startable {
+  const unknown = { timeoutMs: null, input: undefined, requireRole: undefined };
+  return { name, className, configName, ...unknown, serialization: 'native' };
+}
+
+/**
+ * What starts of every kind store alike. `deadlineAt` is the parent's, if it has one. Refuses who may not start the
+ * workflow.
+ */
 export async function commonRow(
   engine: Engine,
   workflow: Startable,
@@ -24,17 +35,17 @@ export async function commonRow(
   const codec: Codec = workflow.serialization === 'portable' ? engine.codecs.portable : engine.codecs.native;
   const what = `The input of workflow "${workflow.name}"`;
   const createdAt = engine.clock.now();
-  const { attributes, roles, timeout } = options;
+  const { attributes, timeout } = options;
+  const { name, className, configName } = workflow;
   return {
     workflowId: options.id ?? newWorkflowId(createdAt),
-    name: workflow.name,
+    ...{ name, className, configName },
+    ...identityOf(workflow, options, parent),
     inputs: await codec.encodeArguments(args, what),
     serialization: codec.name,
     createdAt,
     timeoutMs: timeoutOf(workflow, options),
     deadlineAt: timeout === null ? null : (parent?.facts.deadlineAt ?? null),
-    user: options.user ?? parent?.facts.user ?? null,
-    roles: roles ? JSON.stringify(roles) : (parent?.facts.roles ?? null),
     attributes: attributes ? await engine.codecs.portable.encode(attributes, `The attributes of ${what}`) : null,
   };
 }
@@ -45,8 +56,14 @@ function timeoutOf(workflow: Startable, { timeout }: StartOptions): number | nul
   return parseDuration(timeout, `The timeout of workflow "${workflow.name}"`);
 }
 
-/** The arguments as the workflow's schema, if it has one, makes them. */
-export async function checkArguments(workflow: Startable, args: readonly unknown[]): Promise<readonly unknown[]> {
+/** The arguments as the workflow's schema, if it has one, makes them. Who may not start it learns nothing of it. */
+export async function checkArguments(
+  workflow: Startable,
+  options: StartOptions,
+  args: readonly unknown[],
+  parent: Execution | null,
+): Promise<readonly unknown[]> {
+  identityOf(workflow, options, parent);
   if (!workflow.input) return args;
   const result = await workflow.input['~standard'].validate(args[0]);
   if (!result.issues) return [result.value, ...args.slice(1)];
@@ -68,8 +85,10 @@ export function schemaError(
 }
 
 /** A start under a taken ID is the start that took it, if it was of the same workflow. */
-export function checkSame(engine: Engine, name: string, existing: WorkflowRecord): void {
-  if (existing.name !== name) throw conflictError(existing.workflowId, existing.name, name);
+export function checkSame(engine: Engine, workflow: WorkflowKey, existing: WorkflowRecord): void {
+  if (!sameKey(existing, workflow)) {
+    throw conflictError(existing.workflowId, describeKey(existing), describeKey(workflow));
+  }
   warnOfOtherVersion(engine, existing);
 }
 

@@ -22,6 +22,10 @@ export interface Outcome {
   readonly errorIfAbsent?: string;
   /** Called when record and effects are committed. */
   readonly onCommit?: () => void;
+  /** Its place among the results, if it had to take that before it was known. */
+  readonly seq?: number;
+  /** Its record is committed already, with that place and this time of completion. */
+  readonly writtenAt?: number;
 }
 
 export type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
@@ -65,9 +69,11 @@ export function reserve(execution: Execution, name: string): number {
  * reject what it does not await: that is not an unhandled rejection. Whoever awaits the promise still gets it.
  */
 export function takenUpLater<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => {});
+  promise.catch(ignore);
   return promise;
 }
+
+function ignore(): void {}
 
 interface Caller {
   resolve(value: unknown): void;
@@ -125,7 +131,10 @@ async function perform(execution: Execution, operation: Operation, caller: Calle
     return;
   }
   if (!execution.running) return void execution.refuse().catch(caller.reject);
-  const seq = execution.deliveries.takeSeq();
+  const seq = outcome.seq ?? execution.deliveries.takeSeq();
+  if (outcome.writtenAt !== undefined) {
+    return execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, outcome.writtenAt));
+  }
   const completedAt = execution.engine.clock.now();
   let written: WrittenWithEffects;
   try {

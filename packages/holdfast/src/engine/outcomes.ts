@@ -4,6 +4,7 @@ import type { Logger } from '../model/logger.js';
 import { isTerminal } from '../model/status.js';
 import type { Ending, Storage } from '../storage/storage.js';
 import { notFoundError } from './endings.js';
+import type { Retried } from './outage-log.js';
 
 const firstPollMs = 20;
 const longestPollMs = 500;
@@ -103,7 +104,8 @@ export class Outcomes {
     try {
       this.report(elsewhere, await this.storage.workflows.endings(elsewhere));
     } catch (error) {
-      this.logger.warn(`Looking for the results of other processes failed: ${describeError(error)}`);
+      const message = `Looking for the results of other processes failed: ${describeError(error)}`;
+      this.logger.warn(message, { retriedAfter: error } satisfies Retried);
     }
     if (this.timer || this.closed) return;
     this.pollMs = Math.min(longestPollMs, this.pollMs * 1.5);

@@ -1,38 +1,56 @@
 import { HoldfastError } from '../model/errors.js';
 import { didYouMean } from '../model/suggest.js';
+import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
 import type { Runnable } from '../storage/storage.js';
 import type { WorkflowDefinition } from './definition.js';
 
-/** The workflows and steps that one app knows by name. */
+/** The workflows and steps that one app knows, by what their records name. */
 export class Registry {
   private readonly workflows = new Map<string, WorkflowDefinition>();
+  private readonly classes = new Map<string, object>();
   private readonly steps = new Map<string, object>();
 
   add(definition: WorkflowDefinition): void {
-    const existing = this.workflows.get(definition.name);
+    const existing = this.get(definition);
     if (existing === definition) return;
     if (existing) {
+      const name = describeKey(definition);
       throw new HoldfastError(
         'DUPLICATE_WORKFLOW',
-        `Two different workflows are named "${definition.name}". A stored workflow finds its code by this name: rename one.`,
-        { details: { name: definition.name } },
+        `Two different workflows are named "${name}". A stored workflow finds its code by this name: rename one.`,
+        { details: { name } },
       );
     }
-    this.workflows.set(definition.name, definition);
+    this.workflows.set(keyText(definition), definition);
   }
 
-  get(name: string): WorkflowDefinition | undefined {
-    return this.workflows.get(name);
+  /** Also a class of which there is no instance yet has its name to itself. */
+  addClass(name: string, definition: object): void {
+    const existing = this.classes.get(name);
+    if (existing !== undefined && existing !== definition) {
+      throw new HoldfastError(
+        'DUPLICATE_WORKFLOW',
+        `Two different classes are named "${name}". A stored workflow finds its class by this name: give one another, ` +
+          `with @className('...').`,
+        { details: { name } },
+      );
+    }
+    this.classes.set(name, definition);
+  }
+
+  get(key: WorkflowKey): WorkflowDefinition | undefined {
+    return this.workflows.get(keyText(key));
   }
 
   has(definition: WorkflowDefinition): boolean {
-    return this.workflows.get(definition.name) === definition;
+    return this.get(definition) === definition;
   }
 
-  require(name: string): WorkflowDefinition {
-    const found = this.workflows.get(name);
+  require(key: WorkflowKey): WorkflowDefinition {
+    const found = this.get(key);
     if (found) return found;
-    const known = [...this.workflows.keys()];
+    const name = describeKey(key);
+    const known = this.all().map(describeKey);
     throw new HoldfastError(
       'WORKFLOW_NOT_REGISTERED',
       `No workflow named "${name}" is registered.${didYouMean(name, known)} Give it to launch() or app.register().`,
@@ -62,6 +80,8 @@ export class Registry {
   }
 
   runnable(): Runnable[] {
-    return this.all().map(({ name, maxRecoveryAttempts }) => ({ name, maxRecoveryAttempts }));
+    return this.all().map(({ name, className, configName, maxRecoveryAttempts }) => ({
+      ...{ name, className, configName, maxRecoveryAttempts },
+    }));
   }
 }

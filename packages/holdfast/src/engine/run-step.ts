@@ -26,16 +26,27 @@ export interface StepCall {
 }
 
 /** Runs a step's function until it succeeds or its attempts are used up, and puts the outcome into words. */
-export async function performStep(execution: Execution, call: StepCall): Promise<Outcome> {
+export function performStep(execution: Execution, call: StepCall): Promise<Outcome> {
+  return performAttempts(execution, call, async (scope, startedAt) => {
+    const value = await runAttempt(scope, call);
+    const effects = (await Promise.all(endAttempt(scope.step))).filter((each) => each !== undefined);
+    return withEffects(execution, await encodeValue(execution, call.name, startedAt, value), effects);
+  });
+}
+
+/** The same for a step of which an attempt is more than a call of its function. What an attempt throws, it failed with. */
+export async function performAttempts(
+  execution: Execution,
+  call: Omit<StepCall, 'fn'>,
+  perform: (scope: Scope & { step: StepScope }, startedAt: number) => Promise<Outcome>,
+): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   execution.runningSteps++;
   try {
     for (let attempt = 1; ; attempt++) {
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {
-        const value = await runAttempt(scope, call);
-        const effects = await Promise.all(endAttempt(scope.step));
-        return withEffects(execution, await encodeValue(execution, call, startedAt, value), effects);
+        return await perform(scope, startedAt);
       } catch (error) {
         endAttempt(scope.step);
         if (!mayRetry(execution, call, attempt, error)) return await encodeError(execution, startedAt, error);
@@ -48,7 +59,7 @@ export async function performStep(execution: Execution, call: StepCall): Promise
 }
 
 /** What comes after the end of an attempt is no part of it. */
-function endAttempt(step: StepScope): readonly (Effect | Promise<Effect>)[] {
+function endAttempt(step: StepScope): readonly (Effect | Promise<Effect | undefined>)[] {
   const effects = step.effects ?? [];
   step.effects = null;
   return effects;
@@ -61,15 +72,15 @@ function withEffects(execution: Execution, outcome: Outcome, effects: readonly E
 }
 
 /** Not part of the attempt: a value that cannot be stored would not become storable by running the step again. */
-function encodeValue(
+export function encodeValue(
   execution: Execution,
-  call: StepCall,
+  stepName: string,
   startedAt: number,
   value: unknown,
 ): Outcome | Promise<Outcome> {
   const codec = execution.engine.codecs.native;
   try {
-    const output = codec.encode(value, `The result of step "${call.name}"`);
+    const output = codec.encode(value, `The result of step "${stepName}"`);
     // The code gets the value as it reads from the record, as a replay would: what becomes of the step's own object
     // later must not show. Our own codec answers at once; a primitive has no copies.
     if (typeof output === 'string' && codec.name === nativeCodecName) {
@@ -111,7 +122,7 @@ async function encodeError(execution: Execution, startedAt: number, thrown: unkn
   return { output: null, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
 }
 
-function mayRetry(execution: Execution, call: StepCall, attempt: number, error: unknown): boolean {
+function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: number, error: unknown): boolean {
   const { max, retryIf } = call.policy;
   if (attempt > max || !execution.running || isHoldfastError(error, 'FATAL')) return false;
   try {
@@ -153,7 +164,12 @@ function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCa
   });
 }
 
-async function backOff(execution: Execution, call: StepCall, attempt: number, error: unknown): Promise<void> {
+async function backOff(
+  execution: Execution,
+  call: Omit<StepCall, 'fn'>,
+  attempt: number,
+  error: unknown,
+): Promise<void> {
   const { policy } = call;
   const full = Math.min(policy.maxDelayMs, policy.initialMs * policy.factor ** (attempt - 1));
   const ms = Math.round(full * (1 - policy.jitter * Math.random()));

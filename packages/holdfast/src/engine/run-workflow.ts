@@ -6,6 +6,7 @@ import { enter } from './context.js';
 import { mismatchAdvice, stalledError } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
+import { refusalOf } from './identity.js';
 import { schemaError } from './new-row.js';
 import type { Result } from './once.js';
 
@@ -13,7 +14,15 @@ import type { Result } from './once.js';
 export async function runWorkflow(execution: Execution): Promise<void> {
   // Awaited in any case, so that none of its code runs before its start has returned.
   const args = await readArguments(execution);
-  const result = args.ok ? await invoke(execution, args.value as unknown[]) : args;
+  let result: Result = args;
+  // Not in a function of its own: every workflow that waits would hold another suspended call.
+  if (args.ok) {
+    try {
+      result = { ok: true, value: await call(execution, args.value as unknown[]) };
+    } catch (error) {
+      result = { ok: false, error };
+    }
+  }
   if (!execution.running) return;
   if (args.ok && execution.history?.reaches(execution.stepCount)) return stallUnasked(execution);
   if (execution.runningSteps > 0) noteUnawaited(execution);
@@ -25,6 +34,8 @@ export async function runWorkflow(execution: Execution): Promise<void> {
 
 function readArguments(execution: Execution): Result | Promise<Result> {
   const { args, inputs, serialization } = execution.facts;
+  const refusal = refusalOf(execution.facts);
+  if (refusal) return failed(refusal);
   if (args) return { ok: true, value: args };
   try {
     if (inputs === null) throw missingInput(execution.workflowId);
@@ -60,14 +71,9 @@ function noteUnawaited({ engine, facts, runningSteps }: Execution): void {
   );
 }
 
-async function invoke(execution: Execution, args: readonly unknown[]): Promise<Result> {
-  const { definition } = execution.facts;
-  try {
-    const fn = definition.fn as (...args: readonly unknown[]) => unknown;
-    return { ok: true, value: await enter({ execution, step: undefined }, () => fn(...args)) };
-  } catch (error) {
-    return { ok: false, error };
-  }
+function call(execution: Execution, args: readonly unknown[]): unknown {
+  const fn = execution.facts.definition.fn as (...args: readonly unknown[]) => unknown;
+  return enter({ execution, step: undefined }, () => fn(...args));
 }
 
 async function checkOutput(execution: Execution, result: Result): Promise<Result> {

@@ -1,5 +1,6 @@
 import { nativeCodecName } from '../codec/codec.js';
 import { isPrimitive } from '../codec/format.js';
+import { describeKey } from '../model/workflow-key.js';
 import type { NewWorkflow, WorkflowRecord } from '../storage/storage.js';
 import type { Started } from './checkpoints.js';
 import { enter, stepScope } from './context.js';
@@ -20,7 +21,7 @@ export async function startWorkflow(
 ): Promise<string> {
   engine.checkOpen();
   if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, options, args, null);
-  const checked = definition.input ? await checkArguments(definition, args) : args;
+  const checked = definition.input ? await checkArguments(definition, options, args, null) : args;
   const row = await newRow(engine, definition, options, checked, null);
   const started = await engine.checkpoints.start(row);
   begin(engine, definition, row, started, checked, null);
@@ -86,7 +87,7 @@ async function insertChild(
   const { engine, facts } = execution;
   const withId = { ...options, id: options.id ?? `${facts.workflowId}-${stepNumber}` };
   if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, withId, args, execution);
-  const checked = definition.input ? await checkArguments(definition, args) : args;
+  const checked = definition.input ? await checkArguments(definition, options, args, execution) : args;
   const row = await newRow(engine, definition, withId, checked, execution);
   const started = await engine.checkpoints.startChild({
     ...row,
@@ -115,16 +116,32 @@ function begin(
   parent: Execution | null,
 ): void {
   if (started === 'created') {
-    const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = row;
-    const common = { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, user, roles, attributes };
-    const parentWorkflowId = parent?.workflowId ?? null;
-    const atHand = readsBackAlike(row, args) ? { args } : {};
-    const unqueued = { queueName: null, partition: null };
-    engine.run({ ...common, ...unqueued, attempt: 1, definition, parentWorkflowId, ...atHand });
+    const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, attributes } = row;
+    const { user, roles, assumedRole } = row;
+    // One literal, no spreads: V8 would give each of these objects a shape of its own, in memory while the workflow is.
+    engine.run({
+      workflowId,
+      name,
+      owner,
+      attempt: 1,
+      createdAt,
+      deadlineAt,
+      inputs,
+      serialization,
+      user,
+      roles,
+      assumedRole,
+      attributes,
+      parentWorkflowId: parent?.workflowId ?? null,
+      queueName: null,
+      partition: null,
+      definition,
+      args: readsBackAlike(row, args) ? args : undefined,
+    });
     return;
   }
-  if (!('workflowId' in started)) throw conflictError(row.workflowId, 'another workflow', definition.name);
-  checkSame(engine, definition.name, started);
+  if (!('workflowId' in started)) throw conflictError(row.workflowId, 'another workflow', describeKey(definition));
+  checkSame(engine, definition, started);
 }
 
 /**

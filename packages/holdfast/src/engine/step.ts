@@ -49,6 +49,28 @@ export function step<Args extends unknown[], Result>(
   return defined;
 }
 
+/**
+ * The same for a method, which keeps its `this`. Two classes may have steps of one name; what a replay goes by is then
+ * their order alone.
+ */
+export function methodStep<This, Args extends unknown[], Result>(
+  name: string,
+  fn: (this: This, ...args: Args) => Result,
+  options: StepOptions,
+): (this: This, ...args: Args) => Promise<Awaited<Result>> {
+  const policy = stepPolicy(checkStepName(name), options);
+  return function method(this: This, ...args: Args): Promise<Awaited<Result>> {
+    const scope = currentScope();
+    if (scope && !scope.step) scope.execution.engine.registry.checkStep(`${classNameOf(this)}.${name}`, method);
+    return call(name, () => fn.apply(this, args), policy);
+  };
+}
+
+function classNameOf(receiver: unknown): string {
+  const owner = typeof receiver === 'function' ? receiver : (receiver as object | undefined)?.constructor;
+  return owner?.name ?? '';
+}
+
 /** Runs a function as a step of the workflow around it, under the given name. */
 export function run<Result>(name: string, fn: () => Result, options?: StepOptions): Promise<Awaited<Result>> {
   return call(name, fn, options ? stepPolicy(name, options) : noRetries, true);
@@ -76,8 +98,12 @@ const stepOptionNames = ['retries', 'timeout'];
 const retryOptionNames = ['max', 'initial', 'factor', 'maxDelay', 'jitter', 'retryIf'];
 
 function stepPolicy(name: string, options: StepOptions): StepPolicy {
-  const what = `Step "${name}"`;
-  checkKnownOptions(what, options, stepOptionNames);
+  checkKnownOptions(`Step "${name}"`, options, stepOptionNames);
+  return attemptPolicy(`Step "${name}"`, options);
+}
+
+/** When and how often an operation is tried again. */
+export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
   const retries = typeof options.retries === 'object' ? options.retries : { max: options.retries ?? 0 };
   checkKnownOptions(`retries of ${what}`, retries, retryOptionNames);
   const { factor = 2, jitter = 0.25, retryIf } = retries;

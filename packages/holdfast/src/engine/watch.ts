@@ -62,21 +62,23 @@ export class Watch<Question, Answer> {
     this.backoff = new Backoff(`Looking for ${kind.name}`, logger);
   }
 
-  /** Waits under a key until `forget` is called. The first look comes at once. */
-  add(key: string, watcher: Watcher<Question, Answer>): { readonly forget: () => void } {
+  /** Waits under these keys until `forget` is called. The first look comes at once. */
+  add(keys: readonly string[], watcher: Watcher<Question, Answer>): { readonly forget: () => void } {
     if (this.closed) {
       watcher.failed(closedError());
       return { forget: () => {} };
     }
-    const watchers = this.watchers.get(key);
-    if (watchers) watchers.add(watcher);
-    else this.watchers.set(key, new Set([watcher]));
+    for (const key of keys) {
+      const watchers = this.watchers.get(key);
+      if (watchers) watchers.add(watcher);
+      else this.watchers.set(key, new Set([watcher]));
+    }
     this.known.add(watcher);
     this.onFirst?.();
     this.onFirst = undefined;
     this.look(watcher);
     this.armPoll();
-    return { forget: () => this.remove(key, watcher) };
+    return { forget: () => this.remove(keys, watcher) };
   }
 
   /** Something may have come up under this key. */
@@ -105,12 +107,14 @@ export class Watch<Question, Answer> {
     for (const watcher of all) watcher.failed(closedError());
   }
 
-  private remove(key: string, watcher: Watcher<Question, Answer>): void {
+  private remove(keys: readonly string[], watcher: Watcher<Question, Answer>): void {
     this.due.delete(watcher);
     this.known.delete(watcher);
-    const watchers = this.watchers.get(key);
-    watchers?.delete(watcher);
-    if (watchers?.size === 0) this.watchers.delete(key);
+    for (const key of keys) {
+      const watchers = this.watchers.get(key);
+      watchers?.delete(watcher);
+      if (watchers?.size === 0) this.watchers.delete(key);
+    }
   }
 
   private schedule(): void {

@@ -31,8 +31,9 @@ export class Watches {
 
   constructor(storage: Storage, clock: Clock, logger: Logger, news: News) {
     const hears = (): boolean => news.hearsOthers;
-    const inbox = (each: Pick<InboxQuestion, 'workflowId' | 'topic'>): string => watchKey(each.workflowId, each.topic);
-    const event = (each: EventQuestion): string => watchKey(each.workflowId, each.key);
+    // Not by `watchKey`, which two can share: "a::b" with "c", and "a" with "b::c".
+    const inbox = (each: Pick<InboxQuestion, 'workflowId' | 'topic'>): string => pair(each.workflowId, each.topic);
+    const event = (each: EventQuestion): string => pair(each.workflowId, each.key);
     const place = (each: StreamQuestion): string => `${each.from}:${event(each)}`;
     this.messages = new Watch<InboxQuestion, readonly WaitingMessage[]>(
       {
@@ -76,6 +77,11 @@ export class Watches {
     for (const watch of this.all()) watch.close();
   }
 
+  /** A workflow has ended, and with it its streams, and what hope there was for its events. */
+  ended(workflowId: string): void {
+    for (const watch of [this.events, this.streams]) watch.wake(endKey(workflowId));
+  }
+
   /** Called once, when something is first waited for. */
   set onFirstWait(callback: () => void) {
     for (const watch of this.all()) watch.onFirst = callback;
@@ -93,6 +99,15 @@ export class Watches {
   private all() {
     return [this.messages, this.events, this.streams];
   }
+}
+
+/** Under which the end of a workflow is waited for. No `watchKey`: it has no name after its colons. */
+export function endKey(workflowId: string): string {
+  return `${workflowId}::`;
+}
+
+function pair(workflowId: string, name: string): string {
+  return `${workflowId.length}:${workflowId}${name}`;
 }
 
 /** Under which key something of a workflow is waited for: as DBOS names it in its notifications. */

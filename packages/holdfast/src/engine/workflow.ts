@@ -3,6 +3,7 @@ import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { describeKey, plainKey } from '../model/workflow-key.js';
 import { currentScope } from './context.js';
 import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
 import type { Engine } from './engine.js';
@@ -35,6 +36,9 @@ export interface Workflow<Args extends unknown[] = never[], Result = unknown> ex
   with(options: StartOptions): Invocation<Args, Result>;
 }
 
+// biome-ignore lint/suspicious/noExplicitAny: any workflow, whatever its arguments and result.
+export type AnyWorkflow = Workflow<any[], any>;
+
 const internals = Symbol.for('holdfast.workflow.v1');
 
 interface WorkflowInternals {
@@ -62,13 +66,17 @@ export function workflow<Args extends unknown[], Result>(
   fn: (...args: Args) => Result,
   options: WorkflowOptions = {},
 ): Workflow<Args, Awaited<Result>> {
-  const definition = define(name, fn as WorkflowDefinition['fn'], options);
+  return workflowOf(define(name, fn as WorkflowDefinition['fn'], options));
+}
+
+/** A workflow to call, from what the engine is to know of it. */
+export function workflowOf<Args extends unknown[], Result>(definition: WorkflowDefinition): Workflow<Args, Result> {
   const own: WorkflowInternals = { definition, engines: new Set() };
-  return Object.assign(invocation<Args, Awaited<Result>>(own, {}), {
-    workflowName: name,
+  return Object.assign(invocation<Args, Result>(own, {}), {
+    workflowName: definition.name,
     with: (startOptions: StartOptions) => {
       checkStartOptions(definition.name, startOptions);
-      return invocation<Args, Awaited<Result>>(own, startOptions);
+      return invocation<Args, Result>(own, startOptions);
     },
     [internals]: own,
   });
@@ -80,29 +88,39 @@ export function workflowInternals(value: unknown): WorkflowInternals | undefined
   return (value as unknown as { [internals]: WorkflowInternals })[internals];
 }
 
-const workflowOptionNames = ['maxRecoveryAttempts', 'timeout', 'input', 'output', 'serialization'];
+const workflowOptionNames = ['maxRecoveryAttempts', 'timeout', 'input', 'output', 'serialization', 'requireRole'];
 
-function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
+/** What the engine is to know of a plain function that becomes a workflow. */
+export function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
   checkOwnName('A workflow name', name);
   const what = `Workflow "${name}"`;
   if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
   checkKnownOptions(what, options, workflowOptionNames);
-  const { maxRecoveryAttempts = 100, timeout, input, output, serialization = 'native' } = options;
+  const { maxRecoveryAttempts = 100, timeout, input, output, serialization = 'native', requireRole } = options;
   if (serialization !== 'native' && serialization !== 'portable') {
     throw invalidOption(what, 'serialization', serialization, '"native" or "portable"');
   }
   for (const [option, schema] of Object.entries({ input, output })) {
     if (schema && !('~standard' in schema)) throw invalidOption(what, option, schema, 'a Standard Schema');
   }
+  if (requireRole !== undefined && !isListOfRoles(requireRole)) {
+    throw invalidOption(what, 'requireRole', requireRole, 'a list of at least one role');
+  }
   return {
-    name,
+    ...plainKey(name),
     fn,
+    source: fn.toString(),
     maxRecoveryAttempts: checkCount(what, 'maxRecoveryAttempts', maxRecoveryAttempts),
     timeoutMs: timeout === undefined ? null : parseDuration(timeout, `The timeout of ${what}`),
     input,
     output,
     serialization,
+    requireRole,
   };
+}
+
+function isListOfRoles(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((role) => typeof role === 'string' && role !== '');
 }
 
 function invocation<Args extends unknown[], Result>(
@@ -173,7 +191,7 @@ async function startRoot<Result>(
 function parentOf(own: WorkflowInternals, options: StartOptions): Execution | undefined {
   const scope = currentScope();
   if (!scope) return undefined;
-  const { name } = own.definition;
+  const name = describeKey(own.definition);
   if (scope.step) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
@@ -190,7 +208,7 @@ function parentOf(own: WorkflowInternals, options: StartOptions): Execution | un
     );
   }
   if (engine.registry.has(own.definition)) return scope.execution;
-  engine.registry.require(name);
+  engine.registry.require(own.definition);
   throw new HoldfastError(
     'DUPLICATE_WORKFLOW',
     `Another workflow is registered under the name "${name}" in this app: rename one.`,
@@ -204,19 +222,21 @@ export function engineFor(own: WorkflowInternals, options: Pick<StartOptions, 'a
   const candidates = options.app ? [...engines].filter((engine) => engine.app === options.app) : [...engines];
   const [engine, another] = candidates;
   if (engine && !another) return engine;
+  const name = describeKey(definition);
   if (engine) {
     throw new HoldfastError(
       'AMBIGUOUS_APP',
-      `${candidates.length} running apps have registered workflow "${definition.name}". ` +
+      `${candidates.length} running apps have registered workflow "${name}". ` +
         `Say which one: ${definition.name}.with({ app })(...).`,
-      { details: { name: definition.name } },
+      { details: { name } },
     );
   }
+  const given = definition.className === null ? 'it' : 'its class';
   throw new HoldfastError(
     'NOT_LAUNCHED',
     options.app
-      ? `The given app has not registered workflow "${definition.name}", or was shut down.`
-      : `Workflow "${definition.name}" belongs to no running app. Give it to launch({ name, workflows: [...] }) or app.register() first.`,
-    { details: { name: definition.name } },
+      ? `The given app has not registered workflow "${name}", or was shut down.`
+      : `Workflow "${name}" belongs to no running app. Give ${given} to launch({ name, workflows: [...] }) or app.register() first.`,
+    { details: { name } },
   );
 }

@@ -1,10 +1,10 @@
-import { engineMeant } from '../engine/app-engine.js';
+import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentExecution, currentScope } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
-import { once, onceAt, reserve } from '../engine/once.js';
-import { watchKey } from '../engine/watches.js';
+import { once, onceAt, reserve, takenUpLater } from '../engine/once.js';
+import { endKey, watchKey } from '../engine/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
@@ -64,9 +64,9 @@ function set({ what, key, options }: EventParts, value: unknown): Promise<void> 
   const { execution, step } = scope;
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `The value of ${what}`);
-  if (step) return setNow(execution, step.stepNumber, key, encode(), codec.name);
+  if (step) return takenUpLater(setNow(execution, step.stepNumber, key, encode(), codec.name));
   return once(execution, setName, () =>
-    effectsOutcome(execution, async () => ({
+    effectsOutcome(execution, `event:${key}`, async () => ({
       effects: [{ kind: 'event', key, value: await encode(), serialization: codec.name }],
     })),
   );
@@ -86,7 +86,12 @@ async function setNow(
   if (!execution.running) return execution.refuse();
   const set = () => engine.storage.events.set({ workflowId, owner, stepNumber, key, value, serialization });
   const landed = await engine.untilAnswered('Setting an event', set);
-  if (!landed) return execution.refuse();
+  if (!landed) {
+    // Not ours any more. Found out here, perhaps before any other way: the step must not wait for ever.
+    const [now] = await engine.storage.workflows.get([workflowId]);
+    engine.superseded(workflowId, owner, { owner: now?.owner ?? null, status: now?.status });
+    return execution.refuse();
+  }
   engine.news.tell(`event:${watchKey(workflowId, key)}`);
 }
 
@@ -98,7 +103,7 @@ function get(own: EventParts, workflowId: string, options: GetOptions): Promise<
   const engine = engineMeant(`get() of ${own.what}`, options.app);
   const execution = currentExecution();
   if (execution) return getRecorded(own, workflowId, timeoutMs, engine, execution);
-  engine.checkOpen();
+  checkOpenFor(engine);
   return getPlain(own, workflowId, timeoutMs, engine);
 }
 
@@ -126,7 +131,8 @@ function getRecorded(
 
 /** Found with no value: the workflow has ended without setting it, for good. */
 function seekEvent({ watches }: Engine, workflowId: string, key: string): Sought<StoredValue | undefined> {
-  return seek(watches.events, watchKey(workflowId, key), { workflowId, key }, ({ event, status }) => {
+  const keys = [watchKey(workflowId, key), endKey(workflowId)];
+  return seek(watches.events, keys, { workflowId, key }, ({ event, status }) => {
     if (event) return { value: event };
     return status === 'SUCCESS' || status === 'ERROR' ? { value: undefined } : undefined;
   });

@@ -32,7 +32,7 @@ class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
     found.catch(() => {});
     const { messages } = this.execution.engine.watches;
     this.receivers.add(receiver);
-    this.watching ??= messages.add(watchKey(this.execution.workflowId, this.topic), this);
+    this.watching ??= messages.add([watchKey(this.execution.workflowId, this.topic)], this);
     const lookedNow = (): Promise<boolean> => {
       if (!this.receivers.has(receiver)) return Promise.resolve(true);
       const looked = this.looks.next(receiver);

@@ -5,6 +5,7 @@ import type { Execution } from '../engine/execution.js';
 import type { Outcome } from '../engine/once.js';
 import { invalidOption } from '../model/options.js';
 import type { Effect, StoredValue } from '../storage/messaging.js';
+import { inCallOrder } from './call-order.js';
 
 export type Serialization = 'native' | 'portable';
 
@@ -20,16 +21,17 @@ export function codecFor(engine: Engine, chosen: Serialization | undefined, exec
   return execution?.facts.serialization === portable.name ? portable : native;
 }
 
-/** What an operation without a result of its own comes to: its effects, or why there are none. */
+/** What an operation without a result of its own comes to: its effects, in its turn, or why there are none. */
 export async function effectsOutcome(
   execution: Execution,
+  line: string,
   effects: () => Promise<{ readonly effects: readonly Effect[]; readonly errorIfAbsent?: string }>,
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   const { name } = execution.engine.codecs.native;
   const common = { output: null, error: null, serialization: name, childWorkflowId: null, startedAt, begun: false };
   try {
-    const made = await effects();
+    const made = await inCallOrder(execution, line, effects);
     const onCommit = (): void => tellOfEffects(execution, made.effects);
     return { ...common, ...made, onCommit, result: { ok: true, value: undefined } };
   } catch (error) {

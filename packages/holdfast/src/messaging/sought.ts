@@ -17,10 +17,10 @@ export interface Sought<Value> {
 /** What an answer of a watch means to one who waits: found, or (undefined) not yet. */
 export type Accept<Answer, Value> = (answer: Answer) => { readonly value: Value } | undefined;
 
-/** Waits for one thing under a key of a watch. */
+/** Waits for one thing under some keys of a watch. */
 export function seek<Question, Answer, Value>(
   watch: Watch<Question, Answer>,
-  key: string,
+  keys: readonly string[],
   question: Question,
   accept: Accept<Answer, Value>,
 ): Sought<Value> {
@@ -45,7 +45,7 @@ export function seek<Question, Answer, Value>(
     },
     failed: (error) => settle.reject(error),
   };
-  const { forget } = watch.add(key, watcher);
+  const { forget } = watch.add(keys, watcher);
   const lookedNow = (): Promise<boolean> => {
     const looked = looks.next();
     watch.look(watcher);

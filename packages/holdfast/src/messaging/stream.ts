@@ -1,13 +1,13 @@
-import { engineMeant } from '../engine/app-engine.js';
+import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentExecution, currentScope, requireExecution, type StepScope } from '../engine/context.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
-import { type Outcome, once } from '../engine/once.js';
-import { watchKey } from '../engine/watches.js';
+import { type Outcome, once, takenUpLater } from '../engine/once.js';
+import { endKey, watchKey } from '../engine/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
-import { checkCount, checkKnownOptions } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { isTerminal } from '../model/status.js';
 import {
   type Effect,
@@ -54,6 +54,12 @@ const writeName = 'DBOS.writeStream';
 const closeName = 'DBOS.closeStream';
 const readName = 'DBOS.readStream';
 
+/** What the record of a stream's end reads as. */
+const endValue: unknown = JSON.parse(streamEnd.value);
+
+/** Places are integers of 32 bits in the database. */
+const lastOffset = 2 ** 31 - 1;
+
 /** Defines a stream. */
 export function stream<T>(key: string, options: StreamOptions = {}): Stream<T> {
   const what = `Stream "${checkOwnName('The key of a stream', key)}"`;
@@ -83,17 +89,22 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
     throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can be written only by a workflow, or in a step of it.`);
   }
   const { execution, step } = scope;
-  if (closed.get(execution)?.has(key)) return Promise.reject(closedStream(what, execution));
+  if (closed.get(execution)?.has(key)) return refused(closedStream(what, execution));
+  if (value === endValue) return refused(endAsValue(what));
+  execution.tellAtEnd = (execution.tellAtEnd ?? new Set()).add(streamTopic(execution, key));
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `A value of ${what}`);
   const toEffect = (text: string) => ({ kind: 'stream', key, value: text, serialization: codec.name }) as const;
-  if (step) return writeWithStep(what, step, encode, toEffect);
+  if (step) return takenUpLater(writeWithStep(what, step, encode, toEffect));
   return once(execution, writeName, () =>
-    effectsOutcome(execution, async () => ({ effects: [toEffect(await encode())] })),
+    effectsOutcome(execution, lineOf(key), async () => ({ effects: [toEffect(await encode())] })),
   );
 }
 
-/** Takes its place among what the attempt brings about in this turn, also if nobody awaits it. */
+/**
+ * Takes its place among what the attempt brings about in this turn, also if nobody awaits it. Whoever does learns that a
+ * value cannot be stored, and may go on without it.
+ */
 async function writeWithStep(
   what: string,
   step: StepScope,
@@ -101,12 +112,36 @@ async function writeWithStep(
   toEffect: (text: string) => Effect,
 ): Promise<void> {
   if (!step.effects) {
-    throw new HoldfastError('UNSUPPORTED_CALL', `${what} was written after the step had ended. Await what it does.`);
+    throw new HoldfastError(
+      'UNSUPPORTED_CALL',
+      `${what} cannot be written here: the step has ended (await what it does), or it is a transaction, after which the ` +
+        'workflow itself can write.',
+    );
   }
   const text = encode();
   const effect = typeof text === 'string' ? toEffect(text) : text.then(toEffect);
-  step.effects.push(effect);
+  step.effects.push(effect instanceof Promise ? effect.catch(() => undefined) : effect);
   await effect;
+}
+
+function refused(error: HoldfastError): Promise<never> {
+  return takenUpLater(Promise.reject(error));
+}
+
+function lineOf(key: string): string {
+  return `stream:${key}`;
+}
+
+function streamTopic({ workflowId }: Execution, key: string) {
+  return `stream:${watchKey(workflowId, key)}` as const;
+}
+
+function endAsValue(what: string): HoldfastError {
+  return new HoldfastError(
+    'UNSERIALIZABLE',
+    `${what}: the text ${JSON.stringify(endValue)} marks the end of a stream in the database, so that it cannot be a ` +
+      'value of one. Write another text, or an object around it.',
+  );
 }
 
 function closedStream(what: string, { workflowId }: Execution): HoldfastError {
@@ -122,8 +157,9 @@ function close({ what, key }: StreamParts): Promise<void> {
   const own = closed.get(execution) ?? new Set<string>();
   if (own.has(key)) return Promise.resolve();
   closed.set(execution, own.add(key));
+  execution.tellAtEnd?.delete(streamTopic(execution, key));
   return once(execution, closeName, () =>
-    effectsOutcome(execution, async () => ({ effects: [{ kind: 'stream', key, ...streamEnd }] })),
+    effectsOutcome(execution, lineOf(key), async () => ({ effects: [{ kind: 'stream', key, ...streamEnd }] })),
   );
 }
 
@@ -132,10 +168,11 @@ function read(own: StreamParts, workflowId: string, options: ReadOptions): Async
   checkName('A workflow ID', workflowId);
   checkKnownOptions(what, options, ['from', 'app']);
   const from = checkCount(what, 'from', options.from ?? 0);
+  if (from > lastOffset) throw invalidOption(what, 'from', from, `at most ${lastOffset}`);
   const engine = engineMeant(what, options.app);
   const execution = currentExecution();
   if (execution) return readRecorded(own, workflowId, from, engine, execution);
-  engine.checkOpen();
+  checkOpenFor(engine);
   return readPlain(own, workflowId, from, engine);
 }
 
@@ -183,9 +220,6 @@ function readRecorded(
   };
 }
 
-/** What the record of a stream's end reads as. */
-const endValue: unknown = JSON.parse(streamEnd.value);
-
 async function readOne(
   own: StreamParts,
   workflowId: string,
@@ -207,7 +241,7 @@ function seekValues({ watches }: Engine, workflowId: string, key: string, from: 
   const question = { workflowId, key, from };
   return seek<typeof question, StreamStanding, Values>(
     watches.streams,
-    watchKey(workflowId, key),
+    [watchKey(workflowId, key), endKey(workflowId)],
     question,
     ({ entries, status }) => {
       if (entries.length > 0) return { value: entries };

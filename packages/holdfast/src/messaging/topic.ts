@@ -1,16 +1,17 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { engineMeant } from '../engine/app-engine.js';
+import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentExecution, requireExecution } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
+import { storageIn } from '../engine/enqueue-in.js';
 import type { Execution } from '../engine/execution.js';
 import { schemaError } from '../engine/new-row.js';
 import { once, onceAt, reserve } from '../engine/once.js';
 import { watchKey } from '../engine/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
-import { HoldfastError } from '../model/errors.js';
+import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/messaging.js';
@@ -47,6 +48,11 @@ export interface Topic<Sent, Received = Sent> {
    * sent exactly once; in a step at once, and again with each attempt, unless it has an `idempotencyKey`.
    */
   send(workflowId: string, value: Sent, options?: SendOptions): Promise<void>;
+  /**
+   * Sends a message inside a transaction of the caller's own, of the app's database: it is there when, and only if, that
+   * commits. `tx` is what the library gives, as for `client.startIn`.
+   */
+  sendIn(tx: unknown, workflowId: string, value: Sent, options?: SendOptions): Promise<void>;
   /** Sends several, all or none. */
   sendAll(letters: readonly Letter<Sent>[], options?: Pick<SendOptions, 'app'>): Promise<void>;
   /**
@@ -70,21 +76,31 @@ export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
   const what = name === undefined ? 'The topic without a name' : `Topic "${checkOwnName('A topic name', name)}"`;
   checkKnownOptions(what, options, ['schema', 'serialization']);
   checkSerialization(what, options.serialization);
-  if (options.schema && !('~standard' in options.schema)) {
-    throw invalidOption(what, 'schema', options.schema, 'a Standard Schema');
+  if (name === nullTopic) {
+    throw new HoldfastError('INVALID_NAME', `"${nullTopic}" stands for no name. For that topic, leave the name out.`);
   }
-  const own: TopicParts = { what, topic: name ?? nullTopic, options };
+  const { schema } = options;
+  if (schema !== undefined && (Object(schema) !== schema || !('~standard' in schema))) {
+    throw invalidOption(what, 'schema', schema, 'a Standard Schema');
+  }
+  const parts: TopicParts = { what, topic: name ?? nullTopic, options };
   return {
     topicName: name,
-    send: (workflowId, value, { app, ...rest } = {}) => {
-      checkKnownOptions(`send() of ${what}`, rest, ['idempotencyKey']);
-      return send(own, [{ to: workflowId, value, ...rest }], app);
+    send: (workflowId, value, rest = {}) => {
+      checkKnownOptions(`send() of ${what}`, rest, ['idempotencyKey', 'app']);
+      const { app, ...own } = rest;
+      return send(parts, [{ to: workflowId, value, ...own }], app);
+    },
+    sendIn: async (tx, workflowId, value, rest = {}) => {
+      checkKnownOptions(`sendIn() of ${what}`, rest, ['idempotencyKey', 'app']);
+      const { app, ...own } = rest;
+      await sendIn(parts, tx, { to: workflowId, value, ...own }, app);
     },
     sendAll: (letters, rest = {}) => {
       checkKnownOptions(`sendAll() of ${what}`, rest, ['app']);
-      return send(own, letters, rest.app);
+      return send(parts, checkLetters(what, letters), rest.app);
     },
-    receive: (rest = {}) => receive(own, rest) as Promise<T | undefined>,
+    receive: (rest = {}) => receive(parts, rest) as Promise<T | undefined>,
   };
 }
 
@@ -94,8 +110,13 @@ interface TopicParts {
   readonly options: TopicOptions;
 }
 
+function checkLetters(what: string, letters: unknown): readonly Letter<unknown>[] {
+  if (!Array.isArray(letters)) throw invalidOption(what, 'letters', letters, 'a list of { to, value }');
+  for (const letter of letters) checkKnownOptions(`A letter of ${what}`, letter, ['to', 'value', 'idempotencyKey']);
+  return letters;
+}
+
 function send(own: TopicParts, letters: readonly Letter<unknown>[], app: object | undefined): Promise<void> {
-  if (!Array.isArray(letters)) throw invalidOption(own.what, 'letters', letters, 'a list of { to, value }');
   for (const { to, idempotencyKey } of letters) {
     checkName('A workflow ID', to);
     if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
@@ -105,8 +126,21 @@ function send(own: TopicParts, letters: readonly Letter<unknown>[], app: object 
   // To another database it cannot go together with this workflow's record.
   if (execution && execution.engine === engine) return sendRecorded(own, letters, execution);
   if (execution) throw otherDatabase(own);
-  engine.checkOpen();
+  checkOpenFor(engine);
   return sendNow(own, letters, engine);
+}
+
+async function sendIn(own: TopicParts, tx: unknown, letter: Letter<unknown>, app: object | undefined): Promise<void> {
+  const { to, idempotencyKey } = letter;
+  checkName('A workflow ID', to);
+  if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
+  const what = `sendIn() of ${own.what}`;
+  const engine = engineMeant(what, app);
+  checkOpenFor(engine);
+  const messages = await toMessages(own, [letter], engine);
+  const within = await storageIn(engine, what, tx);
+  const stored = await within.messages.send(messages);
+  if (!messages.every(({ messageId }) => stored.has(messageId))) throw notFoundError(to);
 }
 
 function otherDatabase({ what }: TopicParts): HoldfastError {
@@ -118,7 +152,7 @@ function otherDatabase({ what }: TopicParts): HoldfastError {
 
 function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], execution: Execution): Promise<void> {
   return once(execution, sendName, () =>
-    effectsOutcome(execution, async () => {
+    effectsOutcome(execution, `message:${own.topic}`, async () => {
       const messages = await toMessages(own, letters, execution.engine, execution);
       const absent = await execution.engine.codecs.native.encodeError(absentError(letters));
       return { effects: messages.map((message) => ({ kind: 'message', ...message })), errorIfAbsent: absent };
@@ -131,9 +165,10 @@ async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], eng
   if (messages.length === 1) {
     const [message] = messages as [NewMessage];
     if (!(await engine.sends.send(message))) throw notFoundError(message.destination);
-  } else {
-    const send = () => engine.storage.messages.sendAll(messages);
-    if (messages.length > 0 && !(await engine.untilAnswered('Sending messages', send))) throw absentError(letters);
+  } else if (messages.length > 0) {
+    const stored = await engine.untilAnswered('Sending messages', () => engine.storage.messages.sendAll(messages));
+    if (stored === undefined) throw closedError();
+    if (!stored) throw absentError(letters);
   }
   for (const { destination } of messages) engine.news.tellHere(`message:${watchKey(destination, own.topic)}`);
 }
@@ -160,7 +195,7 @@ async function toMessages(
   const encode = (value: unknown) => codec.encode(value, `A message of ${own.what}`);
   return Promise.all(
     letters.map(async ({ to, value, idempotencyKey }) => ({
-      messageId: idempotencyKey === undefined ? randomUUID() : `${idempotencyKey}::${to}`,
+      messageId: idempotencyKey === undefined ? randomUUID() : keyedId(idempotencyKey, to),
       destination: to,
       topic: own.topic,
       value: await (own.options.schema ? encode(await checked(own, own.options.schema, value)) : encode(value)),
@@ -168,6 +203,12 @@ async function toMessages(
       sentAt,
     })),
   );
+}
+
+/** As DBOS forms it; a key that would leave open where it ends and the recipient begins goes by its hash. */
+function keyedId(idempotencyKey: string, to: string): string {
+  const isPlain = !/::|:$/.test(idempotencyKey);
+  return `${isPlain ? idempotencyKey : createHash('sha256').update(idempotencyKey).digest('hex')}::${to}`;
 }
 
 async function checked(own: TopicParts, schema: StandardSchemaV1, value: unknown): Promise<unknown> {

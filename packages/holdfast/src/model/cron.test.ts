@@ -304,12 +304,14 @@ describe('ticks', () => {
 
 describe('what is not a cron expression', () => {
   it.each([
-    ['', 'it has 0 fields'],
+    ['', 'it has no fields'],
     ['* * * *', 'it has 4 fields'],
     ['* * * * * * *', 'it has 7 fields'],
-    ['@reboot', 'it has 1 fields'],
-    ['constructor', 'it has 1 fields'],
-    ['2027-01-01T00:00:00', 'it has 1 fields'],
+    ['@reboot', 'there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; what is to run when'],
+    ['@every 5m', '@hourly; a pace is a step, such as "*/5 * * * *" for every five minutes. Give five fields'],
+    ['@dayly', 'of such names there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly. Give'],
+    ['constructor', 'it has one field'],
+    ['2027-01-01T00:00:00', 'it has one field'],
     ['60 * * * *', 'the minute is "60", and goes from 0 to 59'],
     ['61 * * * * *', 'the second is "61", and goes from 0 to 59'],
     ['0 24 * * *', 'the hour is "24", and goes from 0 to 23'],

@@ -14,6 +14,7 @@
  */
 import { Cron as Croner } from 'croner';
 import { describeError, type ErrorOptions, HoldfastError } from './errors.js';
+import { show } from './options.js';
 import { didYouMean } from './suggest.js';
 
 export interface Cron {
@@ -343,9 +344,11 @@ const nicknames = new Map([
 function parseFields(expression: unknown): Fields {
   if (typeof expression !== 'string') throw invalidCron(expression, 'it is not a text');
   const text = expression.trim().toLowerCase();
+  if (text.startsWith('@') && !nicknames.has(text)) throw invalidCron(expression, nicknameProblem(text));
   const given = (nicknames.get(text) ?? text).split(/[ \t]+/);
   if (given.length < 5 || given.length > 6) {
-    throw invalidCron(expression, `it has ${text === '' ? 0 : given.length} fields`);
+    const count = text === '' ? 'no fields' : given.length === 1 ? 'one field' : `${given.length} fields`;
+    throw invalidCron(expression, `it has ${count}`);
   }
   const fields = (given.length === 5 ? ['0', ...given] : given).map((field, at) => {
     const rule = fieldRules[at] as FieldRule;
@@ -357,6 +360,13 @@ function parseFields(expression: unknown): Fields {
     return numeric;
   });
   return fields as unknown as Fields;
+}
+
+/** Says what to write in the place of what other systems have. */
+function nicknameProblem(given: string): string {
+  const known = `of such names there are ${[...nicknames.keys()].join(', ')}`;
+  if (given.startsWith('@every')) return `${known}; a pace is a step, such as "*/5 * * * *" for every five minutes`;
+  return given === '@reboot' ? `${known}; what is to run when a process starts is a call after launch()` : known;
 }
 
 /** `sat-sun` becomes `6-7`: there Sunday is the end of the week. */
@@ -387,9 +397,4 @@ function invalidCron(expression: unknown, problem: string, options: ErrorOptions
       'or six (second first), such as "30 2 * * MON-FRI" for 02:30 on working days.',
     { ...options, details: { expression } },
   );
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value);
-  return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

@@ -23,6 +23,7 @@ export const errorCodes = {
   INVALID_TIMEZONE: 'A time zone is not an IANA name such as "Europe/Berlin".',
   MIGRATION_REQUIRED: 'The schema is behind this version of Holdfast and migrating was switched off.',
   NON_DETERMINISM: 'The workflow did not repeat the steps that it has on record.',
+  NOT_AUTHORIZED: 'The workflow requires a role that the user it was started for does not have.',
   NOT_IN_WORKFLOW: 'A function that needs a workflow around it was called outside one.',
   NOT_LAUNCHED: 'The workflow belongs to no running app.',
   QUEUE_CONFLICT: 'The queue belongs to another application.',

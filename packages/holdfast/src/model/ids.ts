@@ -120,6 +120,20 @@ export function checkName(what: string, name: unknown): string {
   throw new HoldfastError('INVALID_NAME', `${what} ${problem}. Choose another one.`, { details: { name } });
 }
 
+/** How many characters the columns for the names of classes and instances have, in the tables that we share with DBOS. */
+const longestClassName = 255;
+
+/** {@link checkName} for classes and their instances. */
+export function checkClassName(what: string, name: unknown): string {
+  const checked = checkName(what, name);
+  if (checked.length <= longestClassName) return checked;
+  throw new HoldfastError(
+    'INVALID_NAME',
+    `${what} is ${checked.length} characters long, and ${longestClassName} are allowed. Choose another one.`,
+    { details: { name } },
+  );
+}
+
 /** Names of our own operations start like this, in the tables that we share with DBOS. */
 const reservedPrefix = 'DBOS.';
 

@@ -38,7 +38,10 @@ export function checkCount(what: string, option: string, value: unknown, least =
   throw invalidOption(what, option, value, `a whole number of at least ${least}`);
 }
 
-function show(value: unknown): string {
+/** A value as messages show it. */
+export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : value.toISOString();
+  if (Array.isArray(value)) return 'a list';
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

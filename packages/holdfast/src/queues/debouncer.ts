@@ -5,8 +5,9 @@ import { enqueuedRow } from '../engine/enqueue.js';
 import { duplicateError } from '../engine/enqueues.js';
 import type { Execution } from '../engine/execution.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import type { Startable } from '../engine/new-row.js';
+import { byName, type Startable } from '../engine/new-row.js';
 import { takenUpLater } from '../engine/once.js';
+import { rejecting } from '../engine/rejecting.js';
 import { recordStart } from '../engine/start.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { engineFor, type Workflow, workflowInternals } from '../engine/workflow.js';
@@ -15,6 +16,7 @@ import { describeError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
+import { plainKey, sameKey, type WorkflowKey } from '../model/workflow-key.js';
 import type { DebouncedWorkflow } from '../storage/storage.js';
 
 export interface DebouncerOptions {
@@ -60,13 +62,14 @@ export function debouncer(
   }
   const timeoutMs = timeout === undefined ? null : parseDuration(timeout, `${what}: "timeout"`);
   return {
-    debounce: (key, delay, ...args) => {
-      checkName('The key of a debouncer', key);
-      const delayMs = parseDuration(delay, `${what}: the delay`);
-      const call: Call = { target, start, key, delayMs, timeoutMs, args };
-      const execution = currentExecution();
-      return execution ? debounceInside(execution, call) : debounceOutside(target.engine(), call);
-    },
+    debounce: (key, delay, ...args) =>
+      rejecting(() => {
+        checkName('The key of a debouncer', key);
+        const delayMs = parseDuration(delay, `${what}: the delay`);
+        const call: Call = { target, start, key, delayMs, timeoutMs, args };
+        const execution = currentExecution();
+        return execution ? debounceInside(execution, call) : debounceOutside(target.engine(), call);
+      }),
   };
 }
 
@@ -86,19 +89,13 @@ interface Call {
 function targetOf(workflow: Workflow<unknown[], unknown> | string, options: DebouncerOptions): Target {
   if (typeof workflow === 'string') {
     const name = checkName('A workflow name', workflow);
-    return {
-      name,
-      timeoutMs: null,
-      input: undefined,
-      serialization: 'native',
-      engine: () => engineNamed(name, options),
-    };
+    return { ...byName(plainKey(name)), engine: () => engineNamed(name, options) };
   }
   const own = workflowInternals(workflow);
   if (!own) throw invalidOption('debouncer()', 'workflow', workflow, 'what workflow() returns, or a name');
-  const { name, timeoutMs, input, serialization } = own.definition;
-  const given = () => (options.app === undefined ? engineFor(own, {}) : engineNamed(name, options));
-  return { name, timeoutMs, input, serialization, engine: given };
+  const { definition } = own;
+  const given = () => (options.app === undefined ? engineFor(own, {}) : engineNamed(definition.name, options));
+  return { ...definition, engine: given };
 }
 
 function engineNamed(name: string, { app }: DebouncerOptions): Engine {
@@ -132,7 +129,7 @@ async function debounceCall(
   id: string | undefined,
 ): Promise<string> {
   const { target, key, delayMs, timeoutMs } = call;
-  const dedupId = dedupIdOf(target.name, key);
+  const dedupId = dedupIdOf(target, key);
   const options = { ...call.start, delay: delayMs, dedupId, ...(id !== undefined && { id }) };
   const { parentOwner: _, ...row } = await enqueuedRow(engine, target, options, call.args, parent);
   return inTurn(engine, `${row.queueName} ${dedupId}`, () => {
@@ -143,9 +140,10 @@ async function debounceCall(
   });
 }
 
-/** Unambiguous, whatever characters name and key are made of. */
-function dedupIdOf(name: string, key: string): string {
-  return `debounce:${JSON.stringify([name, key])}`;
+/** Unambiguous, whatever characters names and key are made of. */
+function dedupIdOf({ name, className, configName }: WorkflowKey, key: string): string {
+  const method = className === null ? [] : [className, configName];
+  return `debounce:${JSON.stringify([...method, name, key])}`;
 }
 
 const turns = new WeakMap<Engine, Map<string, Promise<unknown>>>();
@@ -184,7 +182,7 @@ async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
     if (storage.classify(error) !== 'refused') throw error;
     // Its own ID is taken: an answer was lost, and by the time the statement was repeated the run had begun.
     const [own] = await storage.workflows.get([row.workflowId]);
-    if (own?.name !== row.name) throw refusal(row.name, error);
+    if (!own || !sameKey(own, row)) throw refusal(row.name, error);
     return row.workflowId;
   }
 }

@@ -2,6 +2,7 @@ import { outside } from '../engine/carrier.js';
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import type { Topic } from '../engine/news.js';
+import type { Retried } from '../engine/outage-log.js';
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
@@ -129,9 +130,10 @@ export class Dispatcher {
       this.promoting = this.promote()
         // After a failure the poll sets the next try.
         .then(() => this.overview.wake())
-        .catch((error) =>
-          this.engine.logger.warn(`Delayed workflows could not be enqueued, next try soon: ${describeError(error)}`),
-        );
+        .catch((error) => {
+          const message = `Delayed workflows could not be enqueued, next try soon: ${describeError(error)}`;
+          this.engine.logger.warn(message, { retriedAfter: error } satisfies Retried);
+        });
     });
     this.dueTimer = { at, timer };
   }
@@ -149,6 +151,8 @@ export class Dispatcher {
   }
 }
 
+const others: ReadonlySet<Topic> = new Set(['schedules', 'cancelled', 'ended']);
+
 function concernsOthers(topic: Topic | null): boolean {
-  return topic === 'schedules' || topic === 'cancelled' || topic === 'ended';
+  return topic !== null && (others.has(topic) || /^(message|event|stream):/.test(topic));
 }

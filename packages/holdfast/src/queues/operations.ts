@@ -1,7 +1,7 @@
 import { unknownQueue } from '../engine/directory.js';
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkKnownOptions, misplacedOption } from '../model/options.js';
 import {
   checkQueueName,
   checkSettings,
@@ -13,9 +13,9 @@ import {
   type QueueSettings,
   type RateLimit,
 } from '../model/queues.js';
-import type { QueueRecord } from '../storage/queues.js';
+import type { QueueCounts, QueueRecord } from '../storage/queues.js';
 
-/** A queue as `get` and `list` show it. */
+/** A queue as it is stored. */
 export interface QueueInfo extends LimitInfo {
   readonly name: string;
   /** The app it belongs to; undefined: to every app of the database. */
@@ -25,6 +25,16 @@ export interface QueueInfo extends LimitInfo {
   readonly paused: boolean;
   readonly createdAt: number;
   readonly updatedAt: number;
+}
+
+/** A queue with what is on it at the moment. */
+export interface QueueStatus extends QueueInfo {
+  /** Workflows that wait for their turn, or for a process that can run them. */
+  readonly waiting: number;
+  /** Workflows that hold a slot, of whichever process. */
+  readonly running: number;
+  /** Workflows whose delay is not over. */
+  readonly delayed: number;
 }
 
 export interface LimitInfo {
@@ -46,8 +56,10 @@ export interface QueueChanges {
 export interface QueueOperations {
   /** Stores a queue; one that is there already is changed as its `onConflict` says. */
   register(queue: Queue | string, options?: QueueOptions): Promise<QueueInfo>;
-  get(name: string): Promise<QueueInfo | undefined>;
-  list(): Promise<QueueInfo[]>;
+  /** With the number of workflows on it. Takes the longer the more of them there are: tens of milliseconds per 100,000. */
+  get(name: string): Promise<QueueStatus | undefined>;
+  /** All queues, in one statement, like `get`. */
+  list(): Promise<QueueStatus[]>;
   update(name: string, changes: QueueChanges): Promise<QueueInfo>;
   /** Nothing more is taken from the queue once this resolves; what runs goes on, and enqueueing too. */
   pause(name: string): Promise<QueueInfo>;
@@ -60,23 +72,24 @@ const changeNames = ['concurrency', 'workerConcurrency', 'rateLimit', 'partition
 
 export function queueOperations(engine: Engine): QueueOperations {
   const { storage } = engine;
-  const change = (name: string, edit: (queue: QueueRecord) => Pick<QueueRecord, 'settings' | 'paused'>) =>
+  const change = async (name: string, edit: (queue: QueueRecord) => Pick<QueueRecord, 'settings' | 'paused'>) =>
     changeQueue(engine, checkQueueName(name), edit);
   return {
     register: async (given, options) => {
       if (isQueue(given) && options !== undefined) {
-        throw invalidOption('register()', 'options', options, 'left out: what queue() returns has its own');
+        throw misplacedOption('register()', 'options', 'must be left out: what queue() returns has its own');
       }
       const queue = isQueue(given) ? given : defineQueue(given, options);
-      return toInfo(await register(engine, queue));
+      const [stored] = await register(engine, [queue]);
+      if (!stored) throw unknownQueue(queue.name, []);
+      return toInfo(stored);
     },
     get: async (name) => {
-      checkQueueName(name);
-      const found = (await storage.queues.list()).find((queue) => queue.name === name);
-      return found && toInfo(found);
+      const [found] = await storage.queues.counted(checkQueueName(name));
+      return found && toStatus(found);
     },
-    list: async () => (await storage.queues.list()).map(toInfo),
-    update: (name, changes) => {
+    list: async () => (await storage.queues.counted(null)).map(toStatus),
+    update: async (name, changes) => {
       const what = `update() of queue "${name}"`;
       checkKnownOptions(what, changes, changeNames);
       return change(name, ({ settings, paused }) => ({
@@ -86,7 +99,7 @@ export function queueOperations(engine: Engine): QueueOperations {
     },
     pause: (name) => change(name, ({ settings }) => ({ settings, paused: true })),
     resume: (name) => change(name, ({ settings }) => ({ settings, paused: false })),
-    delete: (name) => remove(engine, checkQueueName(name)),
+    delete: async (name) => remove(engine, checkQueueName(name)),
   };
 }
 
@@ -109,25 +122,32 @@ function checkOwner(engine: Engine, stored: QueueRecord | undefined): void {
 
 /** Stores the queues that an app is launched with. */
 export async function registerQueues(engine: Engine, queues: readonly Queue[]): Promise<void> {
-  for (const queue of queues) await register(engine, queue);
+  await register(engine, queues);
 }
 
-async function register(engine: Engine, { name, settings, onConflict }: Queue): Promise<QueueRecord> {
+/** In one statement for each policy, however many queues there are. */
+async function register(engine: Engine, queues: readonly Queue[]): Promise<QueueRecord[]> {
   const { storage, clock, version, writer } = engine;
   const appName = writer.appName === '' ? null : writer.appName;
-  const stored = await storage.queues.register({
-    name,
-    settings,
-    policy: onConflict,
-    appName,
-    version: version === '' ? null : version,
-    now: clock.now(),
-  });
-  if (!stored) throw unknownQueue(name, []);
-  checkOwner(engine, stored);
-  if (!sameSettings(stored.settings, settings)) noteOtherSettings(engine, name, onConflict);
-  changed(engine, stored);
-  return stored;
+  const all: QueueRecord[] = [];
+  for (const policy of new Set(queues.map((queue) => queue.onConflict))) {
+    const given = new Map(queues.filter((queue) => queue.onConflict === policy).map((queue) => [queue.name, queue]));
+    const stored = await storage.queues.register({
+      queues: [...given.values()],
+      policy,
+      appName,
+      version: version === '' ? null : version,
+      now: clock.now(),
+    });
+    for (const each of stored) {
+      checkOwner(engine, each);
+      const wanted = given.get(each.name);
+      if (wanted && !sameSettings(each.settings, wanted.settings)) noteOtherSettings(engine, each.name, policy);
+    }
+    all.push(...stored);
+  }
+  if (all.length > 0) changed(engine, all);
+  return all;
 }
 
 function noteOtherSettings(engine: Engine, name: string, policy: Queue['onConflict']): void {
@@ -156,7 +176,7 @@ async function changeQueue(
       );
     const stored = await storage.queues.change({ queue, ...edit(queue), now: clock.now() });
     if (!stored) continue;
-    changed(engine, stored);
+    changed(engine, [stored]);
     return toInfo(stored);
   }
 }
@@ -182,9 +202,13 @@ async function remove(engine: Engine, name: string): Promise<void> {
   news.tell('queues');
 }
 
-function changed(engine: Engine, queue: QueueRecord): void {
-  engine.directory.put(queue);
+function changed(engine: Engine, queues: readonly QueueRecord[]): void {
+  for (const queue of queues) engine.directory.put(queue);
   engine.news.tell('queues');
+}
+
+function toStatus({ waiting, running, delayed, ...queue }: QueueRecord & QueueCounts): QueueStatus {
+  return { ...toInfo(queue), waiting, running, delayed };
 }
 
 function toInfo({ name, appName, settings, paused, createdAt, updatedAt }: QueueRecord): QueueInfo {

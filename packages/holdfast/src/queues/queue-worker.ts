@@ -113,7 +113,7 @@ export class QueueWorker {
     const { directory, storage } = this.engine;
     // Without a key it belongs to no partition, and nobody would ever look for it.
     const partitioned = directory.known(this.name)?.settings.partition;
-    if (partitioned && (await storage.queues.giveKeys(this.name))) this.wake();
+    if (partitioned && (await storage.queues.giveKeys([this.name]))) this.wake();
     else await warnOfUnclaimable(this.engine, this.name);
   }
 
@@ -147,8 +147,8 @@ export class QueueWorker {
     this.full = n <= 0;
     if (this.full) return nothing;
     const terms = { turn: queue?.turn ?? null, exclusive: false };
-    const { claimed } = await this.claim(kind, terms, [{ partition: null, n }]);
-    return { claimed, more: claimed.length === n };
+    const { claimed, mixed } = await this.claim(kind, terms, [{ partition: null, n }]);
+    return { claimed, more: claimed.length === n || mixed };
   }
 
   private async takeWithinLimits(known: QueueRecord, kind: Kind): Promise<Page> {
@@ -198,11 +198,11 @@ export class QueueWorker {
     if (portions.length === 0) return this.waitForRate(blockedUntil);
     const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
     const terms = { turn: seen.queue.turn, exclusive };
-    const { claimed, held } = await this.claim(kind, terms, portions, rated);
+    const { claimed, held, mixed } = await this.claim(kind, terms, portions, rated);
     if (claimed.length > 0) {
       if (last !== undefined) this.cursor = last;
       // With a rate limit another look finds out when it lets the next one of each partition start.
-      return { claimed, more: claimed.length === slots || !exhausted || perPartition.rateLimit !== null };
+      return { claimed, more: claimed.length === slots || !exhausted || mixed || perPartition.rateLimit !== null };
     }
     return { claimed, more: !held };
   }
@@ -280,13 +280,13 @@ export class QueueWorker {
     const limit = portions.reduce((sum, { n }) => sum + n, 0);
     const byPartition = portions.some(({ partition }) => partition !== null);
     const common = { queueName: this.name, portions, turn, exclusive, byPartition, rateLimited };
-    let held = true;
+    let [held, mixed] = [true, false];
     const claimed = await claims.take(limit, async (claim) => {
       const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
-      held = dequeued.held;
+      ({ held, mixed } = dequeued);
       return dequeued.claimed;
     });
-    return { claimed, held };
+    return { claimed, held, mixed };
   }
 
   private waitForRate(at: number | undefined): Page {

@@ -1,5 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import { didYouMean } from '../model/suggest.js';
+import { describeKey, type WorkflowKey } from '../model/workflow-key.js';
 
 /**
  * Says why work waits on a queue that this process works on and has room for, and does not take: a workflow of that
@@ -9,13 +10,14 @@ export async function warnOfUnclaimable(engine: Engine, queueName: string): Prom
   const { storage, writer, version, registry } = engine;
   const runnable = registry.runnable();
   const waiting = await storage.queues.unclaimable({ writer, version, runnable, queueName });
-  const known = registry.all().map((definition) => definition.name);
-  for (const { name, version: wanted, workflowId } of waiting) {
+  const known = registry.all().map(describeKey);
+  for (const { version: wanted, workflowId, ...key } of waiting) {
+    const name = describeKey(key);
     const where = `Work waits on queue "${queueName}" that this process cannot do, for instance workflow "${workflowId}":`;
-    if (!registry.get(name)) {
+    if (!registry.get(key)) {
       engine.warnOnce(
         `unregistered ${queueName} ${name}`,
-        `${where} no workflow named "${name}" is registered.${didYouMean(name, known)} Give it to launch() or ` +
+        `${where} no workflow named "${name}" is registered.${didYouMean(name, known)} ${whatToGive(key)} to launch() or ` +
           'app.register(), unless another process of the app has it.',
       );
     } else if (wanted !== version) {
@@ -27,4 +29,9 @@ export async function warnOfUnclaimable(engine: Engine, queueName: string): Prom
       );
     }
   }
+}
+
+function whatToGive({ className, configName }: WorkflowKey): string {
+  if (configName !== null) return `Construct the instance "${configName}" of class "${className}", and give the class`;
+  return className === null ? 'Give it' : `Give the class "${className}"`;
 }

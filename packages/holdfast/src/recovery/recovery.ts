@@ -1,6 +1,7 @@
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { Loop } from '../engine/loop.js';
+import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
 
 /** How many workflows are claimed by one statement. */
 const pageSize = 500;
@@ -19,9 +20,9 @@ export type FindDead = (when: 'launch' | 'later') => Promise<string[]>;
  * whose process on this host is dead, on demand any that the caller knows to be dead. Only work of this application
  * version is touched.
  *
- * A workflow whose function is not registered is warned about and tried again each second; any other failure is
- * logged and the rest goes on. Recovery at launch is not over until it has succeeded: a database that fails in the
- * middle of it must not strand the rest.
+ * A workflow whose function is not registered, or whose instance is missing, is warned about and tried again each
+ * second; any other failure is logged and the rest goes on. Recovery at launch is not over until it has succeeded: a
+ * database that fails in the middle of it must not strand the rest.
  */
 export class Recovery {
   /** Executors with work that could not be taken over yet. */
@@ -102,17 +103,28 @@ export class Recovery {
     }
   }
 
+  private warnOfUnregistered(key: WorkflowKey, workflowId: string): void {
+    const { engine } = this;
+    const { className, configName } = key;
+    const what = `Workflow "${workflowId}" cannot be recovered: no workflow named "${describeKey(key)}" is registered.`;
+    if (className === null) {
+      engine.logger.warn(`${what} Give it to launch() or app.register(); it is tried again each second.`);
+      return;
+    }
+    const advice =
+      configName === null
+        ? `Give the class "${className}" to launch() or app.register()`
+        : `Construct the instance "${configName}" of class "${className}", and give the class to launch()`;
+    // Once for all of an instance's work: there may be much of it, and the instance may take its time.
+    engine.warnOnce(`recovery of ${keyText(key)}`, `${what} ${advice}; it is tried again each second.`);
+  }
+
   private async noteUnregistered(executorIds: readonly string[]): Promise<void> {
     const { engine } = this;
     const { version, writer } = engine;
-    const pending = await engine.storage.workflows.pendingNames({ executorIds, version, appName: writer.appName });
-    const unknown = pending.filter(({ name }) => engine.registry.get(name) === undefined);
-    for (const { name, workflowId } of unknown) {
-      engine.logger.warn(
-        `Workflow "${workflowId}" cannot be recovered: no workflow named "${name}" is registered. ` +
-          'Give it to launch() or app.register(); it is tried again each second.',
-      );
-    }
+    const pending = await engine.storage.workflows.pendingKeys({ executorIds, version, appName: writer.appName });
+    const unknown = pending.filter((key) => engine.registry.get(key) === undefined);
+    for (const { workflowId, ...key } of unknown) this.warnOfUnregistered(key, workflowId);
     for (const id of executorIds) {
       if (unknown.length > 0) this.waiting.add(id);
       else this.waiting.delete(id);

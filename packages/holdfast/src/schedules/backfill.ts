@@ -42,7 +42,7 @@ export function checkRange(name: string, range: BackfillRange): Range {
   }
   const from = instant(what, 'from', range.from);
   const to = instant(what, 'to', range.to);
-  if (from > to) throw invalidOption(what, 'to', range.to, 'not before "from"');
+  if (from > to) throw invalidOption(what, 'to', range.to, 'an instant that is not before "from"');
   return { from, to };
 }
 
@@ -97,7 +97,8 @@ function ticksIn(engine: Engine, schedule: ScheduleRecord, { from, to }: Range):
   const ticks = cronOf(schedule).between(from - 1, Math.min(to - 1, engine.clock.now()), mostTicks + 1);
   if (ticks.length <= mostTicks) return ticks;
   const what = `backfill() of schedule "${schedule.name}"`;
-  throw invalidOption(what, 'to', to, `earlier: the range has more than ${mostTicks} ticks. Go through it in parts`);
+  const most = `early enough for a range of at most ${mostTicks} ticks (go through a longer one in parts)`;
+  throw invalidOption(what, 'to', new Date(to), most);
 }
 
 const isoTime = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;

@@ -8,6 +8,8 @@ import { type CatchUp, defaultCatchUpLimit } from './schedule.js';
 export interface ScheduleInfo {
   readonly name: string;
   readonly workflowName: string;
+  /** Of a static method. */
+  readonly className: string | undefined;
   readonly cron: string;
   readonly timezone: string;
   readonly context: unknown;
@@ -27,6 +29,7 @@ export async function toScheduleInfo(engine: Engine, record: ScheduleRecord): Pr
   return {
     name: record.name,
     workflowName: record.workflowName,
+    className: record.className ?? undefined,
     cron: record.cron,
     timezone: record.timezone ?? 'UTC',
     context: await readable(record.context, (text) => engine.codecs.native.decode(text)),

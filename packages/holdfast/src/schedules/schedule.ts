@@ -1,7 +1,7 @@
 import { queueNameOf } from '../engine/start-options.js';
 import { workflowInternals } from '../engine/workflow.js';
 import { parseCron } from '../model/cron.js';
-import { checkOwnName } from '../model/ids.js';
+import { checkClassName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkQueueName, type Queue } from '../model/queues.js';
 
@@ -35,6 +35,8 @@ export interface Schedule {
   readonly name: string;
   readonly cron: string;
   readonly workflowName: string;
+  /** Of a static method. */
+  readonly className: string | undefined;
   readonly timezone: string;
   readonly context: unknown;
   readonly queueName: string | undefined;
@@ -71,7 +73,7 @@ export function schedule<Context>(
   return checkSchedule({
     name,
     cron,
-    workflowName: workflowNameOf(what, workflow),
+    ...targetOf(what, workflow),
     timezone,
     context,
     queueName: queue === undefined ? undefined : queueNameOf(what, queue),
@@ -86,14 +88,15 @@ const largestCatchUpLimit = 10_000;
 
 /** A schedule in which everything can be used, or a typed error: it may come from code that no compiler has seen. */
 export function checkSchedule(given: Schedule): Schedule {
-  const { name, cron, workflowName, timezone, context, queueName, catchUp, catchUpLimit } = given;
+  const { name, cron, workflowName, className, timezone, context, queueName, catchUp, catchUpLimit } = given;
   const what = whatOf(name);
   checkOwnName('A workflow name', workflowName);
+  if (className !== undefined) checkClassName('A class name', className);
   parseCron(cron, timezone);
   if (queueName !== undefined) checkQueueName(queueName);
   checkCatchUp(what, catchUp);
   checkCatchUpLimit(what, catchUpLimit);
-  return Object.freeze({ name, cron, workflowName, timezone, context, queueName, catchUp, catchUpLimit });
+  return Object.freeze({ name, cron, workflowName, className, timezone, context, queueName, catchUp, catchUpLimit });
 }
 
 export function isSchedule(value: unknown): value is Schedule {
@@ -114,11 +117,27 @@ export function checkCatchUpLimit(what: string, limit: unknown): number {
   throw invalidOption(what, 'catchUpLimit', limit, `a whole number from 1 to ${largestCatchUpLimit}`);
 }
 
-/** The name of a workflow that is given by value or name. */
-export function workflowNameOf(what: string, workflow: unknown): string {
+/** What a schedule runs. */
+export type ScheduleTarget = Pick<Schedule, 'workflowName' | 'className'>;
+
+export function keyOf({ workflowName, className }: { workflowName: string; className?: string | null | undefined }) {
+  return { name: workflowName, className: className ?? null, configName: null };
+}
+
+/** What to run, given by value or name. */
+export function targetOf(what: string, workflow: unknown): ScheduleTarget {
   const own = workflowInternals(workflow);
-  if (own) return own.definition.name;
-  if (typeof workflow === 'string') return checkOwnName('A workflow name', workflow);
+  if (own) {
+    const { name, className, configName } = own.definition;
+    // A schedule on record has no place for it, here as with DBOS.
+    if (configName !== null) {
+      throw invalidOption(what, 'workflow', `${className}/${configName}.${name}`, 'a function or a static method');
+    }
+    return { workflowName: name, className: className ?? undefined };
+  }
+  if (typeof workflow === 'string') {
+    return { workflowName: checkOwnName('A workflow name', workflow), className: undefined };
+  }
   throw invalidOption(what, 'workflow', workflow, 'what workflow() returns, or its name');
 }
 

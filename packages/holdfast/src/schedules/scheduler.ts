@@ -1,14 +1,16 @@
 import { outside } from '../engine/carrier.js';
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
+import type { Retried } from '../engine/outage-log.js';
 import type { Timer } from '../model/clock.js';
 import type { Cron } from '../model/cron.js';
 import { describeError } from '../model/errors.js';
+import { describeKey } from '../model/workflow-key.js';
 import type { ScheduledRun, ScheduleRecord } from '../storage/schedules.js';
 import { dueTicks } from './due.js';
 import { cronOf } from './info.js';
 import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';
-import { defaultCatchUpLimit } from './schedule.js';
+import { defaultCatchUpLimit, keyOf } from './schedule.js';
 import { appNameOf, checkQueue } from './settings.js';
 
 /** Schedules are read again at news of a change, and this often in any case, give or take a tenth. */
@@ -137,11 +139,12 @@ export class Scheduler {
     }
   }
 
-  private canRun({ name, workflowName }: ScheduleRecord): boolean {
-    if (this.engine.registry.get(workflowName)) return true;
+  private canRun(record: ScheduleRecord): boolean {
+    const [{ name }, key] = [record, keyOf(record)];
+    if (this.engine.registry.get(key)) return true;
     this.engine.warnOnce(
       `workflow of ${name}`,
-      `Schedule "${name}" runs the workflow "${workflowName}", which is not registered in this process: its ticks are ` +
+      `Schedule "${name}" runs the workflow "${describeKey(key)}", which is not registered in this process: its ticks are ` +
         'left to others. Give the workflow to launch() or app.register(), or delete the schedule.',
     );
     return false;
@@ -226,7 +229,8 @@ export class Scheduler {
       if (this.crashed) return true;
       const refused = storage.classify(error) === 'refused';
       const next = refused ? '' : ', next try soon';
-      logger.warn(`Schedule "${schedule.name}" could not be run${next}: ${describeError(error)}`);
+      const message = `Schedule "${schedule.name}" could not be run${next}: ${describeError(error)}`;
+      logger.warn(message, { retriedAfter: error } satisfies Retried);
       return refused;
     }
   }
@@ -253,6 +257,6 @@ function nextTick(cron: Cron, after: number): number {
 
 /** Whether a tick of one is a tick of the other, run alike. */
 function sameTerms(a: ScheduleRecord, b: ScheduleRecord): boolean {
-  const terms = ['cron', 'timezone', 'context', 'workflowName', 'activeSince'] as const;
+  const terms = ['cron', 'timezone', 'context', 'workflowName', 'className', 'activeSince'] as const;
   return terms.every((term) => a[term] === b[term]);
 }

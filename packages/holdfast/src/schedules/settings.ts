@@ -12,9 +12,11 @@ import {
   checkCatchUpLimit,
   checkSchedule,
   isSchedule,
+  keyOf,
   type Schedule,
   type ScheduledWorkflow,
-  workflowNameOf,
+  type ScheduleTarget,
+  targetOf,
 } from './schedule.js';
 
 /** What to change of a schedule: what is left out stays. */
@@ -51,11 +53,22 @@ export function checkSchedules(what: string, schedules: readonly Schedule[]): re
 export async function toSettings(engine: Engine, schedule: Schedule): Promise<ScheduleSettings> {
   const { name, cron, workflowName, timezone, context, queueName = null, catchUp, catchUpLimit } = schedule;
   const what = `Schedule "${name}"`;
-  checkRegistered(engine, workflowName);
+  checkRegistered(engine, schedule);
   const text = await encodeContext(engine, what, context);
-  await rehearse(engine, schedule, { workflowName, context });
+  const className = schedule.className ?? null;
+  await rehearse(engine, schedule, { workflowName, className, context });
   await checkQueue(engine, what, queueName);
-  return { name, workflowName, cron, timezone: toZone(timezone), context: text, queueName, catchUp, catchUpLimit };
+  return {
+    name,
+    workflowName,
+    className,
+    cron,
+    timezone: toZone(timezone),
+    context: text,
+    queueName,
+    catchUp,
+    catchUpLimit,
+  };
 }
 
 /** The changes as they are stored, checked together with what stays. */
@@ -68,11 +81,12 @@ export async function toChanges(
   checkKnownOptions(what, changes, changeNames);
   const { cron = record.cron, timezone = record.timezone ?? 'UTC', catchUp, catchUpLimit, queue, workflow } = changes;
   parseCron(cron, timezone);
-  const workflowName = workflow === undefined ? undefined : workflowNameOf(what, workflow);
-  if (workflowName !== undefined) checkRegistered(engine, workflowName);
-  if (workflowName !== undefined || 'context' in changes) {
+  const target = workflow === undefined ? undefined : targetOf(what, workflow);
+  if (target) checkRegistered(engine, target);
+  if (target || 'context' in changes) {
     const stored = 'context' in changes ? changes : await sourceOf(engine, record);
-    const source = { workflowName: workflowName ?? record.workflowName, context: stored.context };
+    const { workflowName, className } = target ?? record;
+    const source = { workflowName, className: className ?? null, context: stored.context };
     await rehearse(engine, { name: record.name, cron, timezone }, source);
   }
   const queueName = queue === undefined || queue === null ? queue : queueNameOf(what, queue);
@@ -84,7 +98,7 @@ export async function toChanges(
     ...(queueName !== undefined && { queueName }),
     ...(catchUp !== undefined && { catchUp: checkCatchUp(what, catchUp) }),
     ...(catchUpLimit !== undefined && { catchUpLimit: checkCatchUpLimit(what, catchUpLimit) }),
-    ...(workflowName !== undefined && { workflowName }),
+    ...(target && { workflowName: target.workflowName, className: target.className ?? null }),
   };
 }
 
@@ -98,8 +112,8 @@ async function encodeContext(engine: Engine, what: string, context: unknown): Pr
 }
 
 /** A client runs nothing and knows no workflow but by name. */
-function checkRegistered(engine: Engine, workflowName: string): void {
-  if (engine.version !== '') engine.registry.require(workflowName);
+function checkRegistered(engine: Engine, target: ScheduleTarget): void {
+  if (engine.version !== '') engine.registry.require(keyOf(target));
 }
 
 /** Makes the arguments of the next run: what the workflow would refuse then is better refused now. */

@@ -6,9 +6,13 @@ export interface Writer {
   readonly appName: string;
 }
 
-/** A workflow name that this process can run, and how often it may be tried. */
+/** A workflow that this process can run, and how often it may be tried. */
 export interface Runnable {
   readonly name: string;
+  /** Of a method; absent or null for a plain function. */
+  readonly className?: string | null;
+  /** Of an instance's method. */
+  readonly configName?: string | null;
   readonly maxRecoveryAttempts: number;
 }
 

@@ -18,8 +18,8 @@ export interface Database {
   now(): Promise<number>;
   /** A number that changes when another process commits, or null where the database cannot tell cheaply. */
   changeCounter(): number | null;
-  /** See Storage: signals to and from other processes. */
-  announce(topics: readonly string[]): Promise<void>;
+  /** See Storage: signals to and from other processes. Sent by the given `query`, with whatever that commits with. */
+  announce(topics: readonly string[], query?: Query): Promise<void>;
   hear(hearing: Hearing): Listening;
   close(): Promise<void>;
 }
@@ -38,6 +38,7 @@ export interface Listening {
 }
 
 export type Row = Record<string, unknown>;
+export type Query = (statement: Statement, params: readonly unknown[]) => Promise<Row[]>;
 
 /** `name` is unique: it names the prepared statement, and identifies it in counts and at crash points. */
 export interface Statement {
@@ -72,7 +73,7 @@ export interface BatchStatement<T extends object> extends Statement {
 }
 
 export type Columns<T extends object> = { readonly [K in keyof T]-?: ColumnType };
-export type ColumnType = 'text' | 'int' | 'bigint' | 'bool' | 'json';
+export type ColumnType = 'text' | 'int' | 'bigint' | 'double' | 'bool' | 'json';
 
 /**
  * - `lost`: the connection broke, so the statement may or may not have been applied. Read back, or repeat what is
@@ -129,14 +130,16 @@ export interface Dialect {
   /** A guard that is itself a change of one row, and reports whether it succeeded in a column `held`. */
   exclusively(change: string): Guard;
   /**
-   * The source `per_row`: for each row of a batch, whose parameters begin at `first`, the rows of a SELECT over its
-   * columns, at most as many as its column `n` says, locked, passing over those that others hold.
+   * The source `per_row`: for each row of a batch, whose parameters begin at `first`, the first rows of two stretches of
+   * an index taken together, at most as many as its column `n` says, locked, passing over those that others hold.
    */
   perRow<T extends { readonly n: number }>(
     columns: Columns<T>,
     first: number,
-    select: (column: (name: keyof T & string) => string) => string,
+    merge: (column: (name: keyof T & string) => string) => Merge,
   ): string;
+  /** For RETURNING of an update from `per_row`: whether rows were waiting in both stretches. */
+  mixed(perRow: string): string;
   /**
    * A join, as `alias`, to a SELECT for each row of a batch, over the row's columns: `each` keeps a row of the batch even
    * if the SELECT finds nothing for it.
@@ -158,6 +161,17 @@ export interface Dialect {
   notBeforeNow(instant: string): string;
   /** For RETURNING of an update of workflows `w`: whether it never ran before, given its start before the update. */
   neverRan(startedBefore: string): string;
+}
+
+/** Two stretches of one index, each a FROM with its conditions, that are worked off as if they were one. */
+export interface Merge {
+  readonly columns: string;
+  readonly stretches: readonly string[];
+  /** What a row must fulfil besides being of a stretch. */
+  readonly condition: string;
+  readonly order: string;
+  /** The same order in the words of the index. */
+  readonly orderOfStretch: string;
 }
 
 /**

@@ -1,7 +1,5 @@
 import { closedError, HoldfastError } from '../model/errors.js';
-import { checkName } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
-import { invalidOption } from '../model/options.js';
 import type { Database } from './database.js';
 import type { StatementProbe } from './probe.js';
 import { SqlEvents } from './sql/events.js';
@@ -13,6 +11,9 @@ import { SqlStreams } from './sql/streams.js';
 import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
 import type { Storage } from './storage.js';
+import { storageWithin } from './within.js';
+
+export { checkSchema } from './postgres/identifiers.js';
 
 export interface StorageOptions {
   readonly url: string;
@@ -43,16 +44,10 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
     announce: (topics) => database.announce(topics),
+    within: (tx) => storageWithin(database, tx),
     hear: (hearing) => database.hear(hearing),
     close: () => database.close(),
   };
-}
-
-/** The name of the schema on Postgres. */
-export function checkSchema(what: string, schema: string): void {
-  checkName('A schema name', schema);
-  // Postgres cuts longer identifiers off, silently.
-  if (Buffer.byteLength(schema) > 63) throw invalidOption(what, 'schema', schema, 'at most 63 bytes long');
 }
 
 /** The same database; after its end each call fails with a typed error, not with whatever the driver throws then. */
@@ -67,7 +62,7 @@ function untilClosed(database: Database): Database {
     classify: (error) => database.classify(error),
     now: () => ifOpen(() => database.now()),
     changeCounter: () => database.changeCounter(),
-    announce: (topics) => ifOpen(() => database.announce(topics)),
+    announce: (topics, by) => ifOpen(() => database.announce(topics, by)),
     hear: (hearing) => database.hear(hearing),
     close: () => {
       closed = true;

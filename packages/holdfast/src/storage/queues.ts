@@ -1,4 +1,5 @@
 import type { ConflictPolicy, QueueSettings } from '../model/queues.js';
+import type { WorkflowKey } from '../model/workflow-key.js';
 import type { Claim } from './claim.js';
 
 /** The contract of the table `queues`, and of what a dispatcher asks about waiting and running work. */
@@ -14,6 +15,15 @@ export interface QueueRecord {
   readonly turn: number;
   readonly createdAt: number;
   readonly updatedAt: number;
+}
+
+/** What is to be stored of a queue. */
+type QueueEntry = Pick<QueueRecord, 'name' | 'settings'>;
+
+export interface QueueCounts {
+  readonly waiting: number;
+  readonly running: number;
+  readonly delayed: number;
 }
 
 /** Everything that a dispatcher looks at from time to time, in one statement. */
@@ -52,16 +62,17 @@ export interface RateWindow {
 export interface Queues {
   overview(): Promise<QueueOverview>;
   list(): Promise<QueueRecord[]>;
-  /** Stores a queue, or changes it as the policy says. Returns it as it is now. */
+  /** Queues with what is on them, in the order of their names: this one, or all. */
+  counted(name: string | null): Promise<(QueueRecord & QueueCounts)[]>;
+  /** Stores queues, or changes them as the policy says. Returns them as they are now. */
   register(params: {
-    readonly name: string;
-    readonly settings: QueueSettings;
+    readonly queues: readonly QueueEntry[];
     readonly policy: ConflictPolicy;
     readonly appName: string | null;
     /** Null: a caller that has no version, whose settings count. */
     readonly version: string | null;
     readonly now: number;
-  }): Promise<QueueRecord | undefined>;
+  }): Promise<QueueRecord[]>;
   /** Changes settings, pause or both, if nobody else has since the queue was read. */
   change(params: {
     readonly queue: QueueRecord;
@@ -70,10 +81,10 @@ export interface Queues {
     readonly now: number;
   }): Promise<QueueRecord | undefined>;
   /**
-   * Gives a key to unfinished workflows on a queue with partitions that have none. Returns whether there were any. A
+   * Gives a key to unfinished workflows on queues with partitions that have none. Returns whether there were any. A
    * queue that gets partitions does so by itself; others may have enqueued without one at that moment, or in SQL.
    */
-  giveKeys(name: string): Promise<boolean>;
+  giveKeys(names: readonly string[]): Promise<boolean>;
   /** Removes a queue that no unfinished workflow is on. Returns whether it did. */
   remove(name: string): Promise<boolean>;
   /** How many unfinished workflows are on a queue. */
@@ -95,8 +106,8 @@ export interface Queues {
       readonly suspects: boolean;
     },
   ): Promise<PartitionStanding[]>;
-  /** What waits on a queue and cannot be taken by this process, by name and version: for a warning. */
+  /** What waits on a queue and cannot be taken by this process, by workflow and version: for a warning. */
   unclaimable(
     params: Pick<Claim, 'writer' | 'version' | 'runnable'> & { readonly queueName: string },
-  ): Promise<{ readonly name: string; readonly version: string | null; readonly workflowId: string }[]>;
+  ): Promise<(WorkflowKey & { readonly version: string | null; readonly workflowId: string })[]>;
 }

@@ -6,6 +6,8 @@ export interface ScheduleRecord {
   /** The app it belongs to; null: to every app of the database. */
   readonly appName: string | null;
   readonly workflowName: string;
+  /** Of a static method. */
+  readonly className: string | null;
   readonly cron: string;
   /** IANA; null: UTC. */
   readonly timezone: string | null;

@@ -1,4 +1,6 @@
 import type { WorkflowStatus } from '../model/status.js';
+import type { WorkflowKey } from '../model/workflow-key.js';
+import type { Borrowed } from './borrowed.js';
 import type { Claim, DequeueParams, Writer } from './claim.js';
 import type { Failure, Hearing, Listening } from './database.js';
 import type { Events, Messages, Streams } from './messaging.js';
@@ -34,16 +36,28 @@ export interface Storage {
   changeCounter(): number | null;
   /** Tells other processes of the same database about these topics. What is lost on the way, their polls find. */
   announce(topics: readonly string[]): Promise<void>;
+  /** The same statements inside a transaction of the caller's. */
+  within(tx: Borrowed): StorageWithin;
   /** Hears what others announce, until stopped. */
   hear(hearing: Hearing): Listening;
   close(): Promise<void>;
 }
 
+/**
+ * Storage within a transaction of the caller's: what it does is committed, and announced, with that or not at all. Nothing
+ * is retried in it, and what it reads is what the transaction sees.
+ */
+export interface StorageWithin extends Pick<Storage, 'workflows' | 'queues' | 'steps' | 'messages' | 'announce'> {
+  /** Whether the system tables are in the database of that transaction, and its role may write them. */
+  reaches(): Promise<boolean>;
+  /** Whether the workflow is seen there under this owner token. */
+  owns(workflowId: string, owner: string): Promise<boolean>;
+}
+
 /** A workflow as stored: values are still text. */
-export interface WorkflowRecord {
+export interface WorkflowRecord extends WorkflowKey {
   readonly workflowId: string;
   readonly status: WorkflowStatus;
-  readonly name: string;
   readonly inputs: string | null;
   readonly output: string | null;
   readonly error: string | null;
@@ -68,6 +82,7 @@ export interface WorkflowRecord {
   readonly scheduleName: string | null;
   readonly user: string | null;
   readonly roles: string | null;
+  readonly assumedRole: string | null;
   readonly attributes: string | null;
   readonly statusReason: string | null;
   /** Of what was just taken from a queue: that no execution of it can have left steps behind. */
@@ -75,9 +90,8 @@ export interface WorkflowRecord {
 }
 
 /** A workflow that starts at once in this process. */
-export interface NewWorkflow {
+export interface NewWorkflow extends WorkflowKey {
   readonly workflowId: string;
-  readonly name: string;
   readonly inputs: string;
   readonly serialization: string;
   readonly owner: string;
@@ -87,6 +101,8 @@ export interface NewWorkflow {
   readonly deadlineAt: number | null;
   readonly user: string | null;
   readonly roles: string | null;
+  /** Which of the roles it was started in. */
+  readonly assumedRole: string | null;
   readonly attributes: string | null;
 }
 
@@ -156,6 +172,8 @@ export type ClaimedRecord = Pick<
   | 'workflowId'
   | 'status'
   | 'name'
+  | 'className'
+  | 'configName'
   | 'owner'
   | 'inputs'
   | 'serialization'
@@ -167,6 +185,7 @@ export type ClaimedRecord = Pick<
   | 'partition'
   | 'user'
   | 'roles'
+  | 'assumedRole'
   | 'attributes'
   | 'neverRan'
 >;
@@ -175,6 +194,8 @@ export type ClaimedRecord = Pick<
 export interface Dequeued {
   readonly claimed: ClaimedRecord[];
   readonly held: boolean;
+  /** Work of this version and of none was waiting: then more may wait than was taken, if others were taking too. */
+  readonly mixed: boolean;
 }
 
 export interface WorkflowFilter {
@@ -204,7 +225,7 @@ export interface Workflows {
   /**
    * Takes PENDING workflows away from these executors: a fresh owner token, one attempt more. What has had its
    * attempts becomes MAX_RECOVERY_ATTEMPTS_EXCEEDED and is returned as such. Work of a queue goes back to it instead
-   * (returned as ENQUEUED). Names that this process cannot run are left alone,
+   * (returned as ENQUEUED). Workflows that this process cannot run are left alone,
    * and so is work under an owner token like `exceptOwners` (a LIKE pattern): what the caller itself is running.
    */
   claimPending(
@@ -215,11 +236,11 @@ export interface Workflows {
   /** Returns the IDs of the rows that were new. What is not: the ID or deduplication ID is taken, or no such queue. */
   enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
   /**
-   * All or none. Returns the IDs of the rows that were new; those that were there already, under the same name, count
-   * as done. A taken deduplication ID is refused by the database. Nothing is new if a queue or a name does not fit.
+   * All or none. Returns the IDs of the rows that were new; those that were there already, of the same workflow, count
+   * as done. A taken deduplication ID is refused by the database. Nothing is new if a queue or a workflow does not fit.
    */
   enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
-  /** Undefined: the key is held by something that is no debounced workflow of this name. */
+  /** Undefined: the key is held by something that is no debounced run of this workflow. */
   debounce(row: DebouncedWorkflow): Promise<{ readonly workflowId: string; readonly delayUntil: number } | undefined>;
   /** Who holds these deduplication IDs. */
   holders(
@@ -245,12 +266,12 @@ export interface Workflows {
     readonly executorId: string;
     readonly version: string;
   }): Promise<WorkflowRecord[]>;
-  /** PENDING workflows of these executors, by name: what a recovery would have to run. */
-  pendingNames(params: {
+  /** Which workflows these executors have PENDING, with one ID of each: what a recovery would have to run. */
+  pendingKeys(params: {
     readonly executorIds: readonly string[];
     readonly version: string;
     readonly appName: string;
-  }): Promise<{ readonly name: string; readonly workflowId: string }[]>;
+  }): Promise<(WorkflowKey & { readonly workflowId: string })[]>;
   /** The executors that have PENDING work of this version. */
   pendingExecutors(params: { readonly version: string; readonly appName: string }): Promise<string[]>;
   /** How much PENDING work belongs to each other version of the app: work that this version will not touch. */

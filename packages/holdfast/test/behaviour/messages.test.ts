@@ -1,13 +1,22 @@
 import { expect, it } from 'vitest';
-import { event, run, stream, topic, workflow } from '../../src/index.js';
+import { event, registerClass, run, stream, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
+import { failure, gate, tamper } from '../support/faults.js';
 
-describeBackends('messages, events and streams', (backend) => {
-  const approvals = topic<{ ok: boolean }>('approvals');
-  const progress = event<number>('progress');
-  const lines = stream<string>('lines');
+// Timeouts: messages-timeouts.test.ts. Owners, crashes and cancellation: messages-owners.test.ts. Senders, keys and
+// schemas: messages-sending.test.ts. Where time stands still nothing is found by polling.
+describeBackends('messages', (backend) => {
+  const numbers = topic<number>('numbers');
+  const collect = workflow('collect', async (count: number) => {
+    const got: (number | undefined)[] = [];
+    while (got.length < count) got.push(await numbers.receive());
+    return got;
+  });
 
-  it('pass between workflows and the outside', async () => {
+  it('pass between workflows and the outside, beside events and streams', async () => {
+    const approvals = topic<{ ok: boolean }>('approvals');
+    const progress = event<number>('progress');
+    const lines = stream<string>('lines');
     const order = workflow('order', async () => {
       await progress.set(10);
       const answer = await approvals.receive();
@@ -19,7 +28,7 @@ describeBackends('messages, events and streams', (backend) => {
       await lines.close();
       return answer;
     });
-    const { app } = await backend.testApp({ workflows: [order] });
+    await backend.testApp({ workflows: [order] });
     const handle = await order.start();
     expect(await progress.get(handle.id)).toBe(10);
     await approvals.send(handle.id, { ok: true });
@@ -27,48 +36,164 @@ describeBackends('messages, events and streams', (backend) => {
     const read: string[] = [];
     for await (const line of lines.read(handle.id)) read.push(line);
     expect(read).toEqual(['answered true', 'from a step']);
-    expect(await app.workflows.events(handle.id)).toEqual({ progress: 50 });
-    expect(await app.workflows.messages(handle.id)).toMatchObject([{ topic: 'approvals', consumed: true }]);
-    expect(await app.workflows.streams(handle.id)).toEqual({ lines: ['answered true', 'from a step'] });
+    expect(await progress.get(handle.id)).toBe(50);
   });
 
-  it('keeps the order of 100 messages, sent by a workflow and from outside', async () => {
-    const collect = workflow('collect', async (n: number) => {
+  it('wait for a receive that begins later', async () => {
+    const open = gate();
+    const late = workflow('late', async () => {
+      await run('hold', () => open.promise);
+      return [await numbers.receive(), await numbers.receive()];
+    });
+    const t = await backend.testApp({ workflows: [late] });
+    const handle = await late.start();
+    await numbers.send(handle.id, 1);
+    await numbers.send(handle.id, 2);
+    await t.clock.advance(0);
+    open.open();
+    expect(await handle.result()).toEqual([1, 2]);
+  });
+
+  it('wake a receive that waits, at once', async () => {
+    const t = await backend.testApp({ workflows: [collect] });
+    const handle = await collect.start(2);
+    await t.clock.advance(0);
+    await numbers.send(handle.id, 1);
+    await t.clock.advance(0);
+    await numbers.send(handle.id, 2);
+    expect(await handle.result()).toEqual([1, 2]);
+  });
+
+  it('are found by a receive that begins in the very moment in which they are sent', async () => {
+    await backend.testApp({ workflows: [collect] });
+    const handles = await Promise.all(Array.from({ length: 50 }, () => collect.start(1)));
+    await Promise.all(handles.map(({ id }, i) => numbers.send(id, i)));
+    expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(handles.map((_, i) => [i]));
+  });
+
+  it('keep the order of 100, sent by workflows, from outside and in batches, one after the other', async () => {
+    const sender = workflow('sender', async (to: string, first: number) => {
+      await Promise.all([0, 1, 2].map((i) => numbers.send(to, first + i)));
+      await numbers.sendAll([3, 4].map((i) => ({ to, value: first + i })));
+    });
+    const open = gate();
+    const late = workflow('late', async () => {
+      await run('hold', () => open.promise);
       const got: unknown[] = [];
-      for (let i = 0; i < n; i++) got.push(await topic<number>('n').receive());
+      while (got.length < 100) got.push(await numbers.receive());
       return got;
     });
-    const sender = workflow('sender', async (to: string) => {
-      await Promise.all(Array.from({ length: 50 }, (_, i) => topic<number>('n').send(to, i)));
-    });
-    await backend.testApp({ workflows: [collect, sender] });
-    const handle = await collect.start(100);
-    await sender(handle.id);
-    await Promise.all(Array.from({ length: 50 }, (_, i) => topic<number>('n').send(handle.id, 50 + i)));
-    expect(await handle.result()).toEqual(Array.from({ length: 100 }, (_, i) => i));
+    await backend.testApp({ workflows: [collect, sender, late] });
+    const handles = [await collect.with({ id: 'early' }).start(100), await late.with({ id: 'late' }).start()];
+    for (let n = 0; n < 100; n += 10) {
+      for (const { id: to } of handles) {
+        await sender(to, n);
+        await numbers.send(to, n + 5);
+        await Promise.all([6, 7].map((i) => numbers.send(to, n + i)));
+        await numbers.sendAll([8, 9].map((i) => ({ to, value: n + i })));
+      }
+    }
+    open.open();
+    const all = Array.from({ length: 100 }, (_, i) => i);
+    for (const handle of handles) expect(await handle.result()).toEqual(all);
   });
 
-  it('says that a recipient does not exist', async () => {
-    const sender = workflow('sender', async () => topic('n').send('nobody', 1));
-    await backend.testApp({ workflows: [sender] });
-    await expect(topic('n').send('nobody', 1)).rejects.toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
-    await expect(sender()).rejects.toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
-    await expect(
-      topic('n').sendAll([
-        { to: 'nobody', value: 1 },
-        { to: 'x', value: 2 },
-      ]),
-    ).rejects.toMatchObject({
-      code: 'WORKFLOW_NOT_FOUND',
-    });
+  it('go to parallel receives in the order of their calls, one to each', async () => {
+    const parallel = workflow('parallel', () => Promise.all(Array.from({ length: 10 }, () => numbers.receive())));
+    const t = await backend.testApp({ workflows: [parallel] });
+    const [before, during] = [await parallel.with({ id: 'before' }).start(), await parallel.start()];
+    await numbers.sendAll(Array.from({ length: 10 }, (_, i) => ({ to: before.id, value: i })));
+    await t.clock.advance(0);
+    for (let i = 0; i < 10; i++) {
+      await numbers.send(during.id, i);
+      if (i % 3 === 0) await t.clock.advance(0);
+    }
+    const all = Array.from({ length: 10 }, (_, i) => i);
+    expect(await before.result()).toEqual(all);
+    expect(await during.result()).toEqual(all);
+    const rows = await t.app.workflows.messages(during.id);
+    expect(rows.every((row) => row.consumed)).toBe(true);
   });
 
-  it('gives undefined when nothing comes in time', async () => {
-    const waits = workflow('waits', async () => [
-      await approvals.receive({ timeout: 20 }),
-      await progress.get('x', { timeout: 20 }),
-    ]);
-    await backend.testApp({ workflows: [waits], clock: 'real' });
-    expect(await waits()).toEqual([undefined, undefined]);
+  it('of different topics, and without one, do not mix', async () => {
+    const [a, b, none] = [topic<string>('a'), topic<string>('b'), topic<string>()];
+    const mixed = workflow('mixed', async () => [await b.receive(), await none.receive(), await a.receive()]);
+    await backend.testApp({ workflows: [mixed] });
+    const handle = await mixed.start();
+    await a.send(handle.id, 'for a');
+    await none.send(handle.id, 'for none');
+    await b.send(handle.id, 'for b');
+    expect(await handle.result()).toEqual(['for b', 'for none', 'for a']);
+  });
+
+  it('do not mix either where ID and topic of two workflows read alike', async () => {
+    const first = topic<string>('c');
+    const second = topic<string>('b::c');
+    const one = workflow('one', async () => first.receive());
+    const two = workflow('two', async () => second.receive());
+    const t = await backend.testApp({ workflows: [one, two] });
+    const handles = [await one.with({ id: 'a::b' }).start(), await two.with({ id: 'a' }).start()] as const;
+    await t.clock.advance(0);
+    await second.send('a', 'to a');
+    expect(await handles[1].result()).toBe('to a');
+    await first.send('a::b', 'to a::b');
+    expect(await handles[0].result()).toBe('to a::b');
+  });
+
+  it('carry every value that can be stored', async () => {
+    class Money {
+      constructor(readonly cents: number) {}
+    }
+    registerClass(Money, { name: `Money ${backend.name}` });
+    const values = [undefined, null, 0, '', new Date(7), new Map([['k', new Set([1])]]), [1n], { a: { b: [null] } }];
+    const anything = topic<unknown>('anything');
+    const all = workflow('all', async () => {
+      const got: unknown[] = [];
+      for (let i = 0; i <= values.length; i++) got.push(await anything.receive());
+      return got.map((value) => (value instanceof Money ? `${value.cents} cents` : value));
+    });
+    await backend.testApp({ workflows: [all] });
+    const handle = await all.start();
+    for (const value of [...values, new Money(3)]) await anything.send(handle.id, value);
+    expect(await handle.result()).toEqual([...values, '3 cents']);
+  });
+
+  it('that cannot be read fail the receive, are consumed, and do not stand in the way of the next', async () => {
+    const reads = workflow('reads', async () => {
+      const problem = await numbers.receive().catch((error) => error.code);
+      return [problem, await numbers.receive()];
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [reads], database });
+    const handle = await reads.with({ id: 'r' }).start();
+    await t.clock.advance(0);
+    const columns = 'message_uuid, destination_uuid, topic, message, serialization';
+    await tamper(
+      database,
+      `insert into notifications (${columns}) values ('m', 'r', 'numbers', 'not JSON', 'js_superjson')`,
+    );
+    await numbers.send('r', 2);
+    expect(await handle.result()).toEqual(['UNREADABLE_VALUE', 2]);
+    expect((await t.app.workflows.messages('r')).map((row) => row.consumed)).toEqual([true, true]);
+  });
+
+  it('cannot be received outside a workflow or in a step', async () => {
+    const inStep = workflow('in-step', () => run('step', () => numbers.receive()));
+    await backend.testApp({ workflows: [inStep] });
+    await expect(async () => numbers.receive()).rejects.toMatchObject({ code: 'NOT_IN_WORKFLOW' });
+    expect(await failure(inStep())).toMatchObject({ code: 'UNSUPPORTED_CALL' });
+  });
+
+  it('stay in the table when they were received, marked as consumed', async () => {
+    const database = await backend.newDatabase();
+    await backend.testApp({ workflows: [collect], database });
+    const handle = await collect.start(2);
+    for (const n of [1, 2, 3]) await numbers.send(handle.id, n);
+    await handle.result();
+    const rows = await tamper(
+      database,
+      'select consumed from notifications order by created_at_epoch_ms, consumed desc',
+    );
+    expect(rows.map((row) => Boolean(row.consumed))).toEqual([true, true, false]);
   });
 });

@@ -19,7 +19,7 @@ describeBackends('P8 bad input', (backend) => {
       thrown(() => step('x', () => 1, { retries: { max: 1, maxdelay: 3 } } as never)),
       thrown(() => wf.with({ idd: 'x' } as never)),
       await failure(t.app.workflows.list({ stats: 'ERROR' } as never)),
-      thrown(() => t.app.workflows.handle('x').result({ timout: 1 } as never)),
+      await failure(t.app.workflows.handle('x').result({ timout: 1 } as never)),
       thrown(() => t.app.shutdown({ drian: 1 } as never)),
     ];
     const meant = ['database', 'timeout', 'retries', 'maxDelay', 'id', 'status', 'timeout', 'drain'];
@@ -163,7 +163,7 @@ describeBackends('P8 bad input', (backend) => {
     const errors = [
       thrown(() => workflow('x', async () => 1, { timeout: bad })),
       thrown(() => step('x', () => 1, { timeout: bad })),
-      thrown(() => t.app.workflows.handle('x').result({ timeout: bad })),
+      await failure(t.app.workflows.handle('x').result({ timeout: bad })),
       await failure(sleepy()),
       await failure(limited()),
     ];

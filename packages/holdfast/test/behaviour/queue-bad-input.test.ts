@@ -138,7 +138,7 @@ describeBackends('bad input for queues', (backend) => {
           () => queues.get(anything(name)),
         ];
         for (const call of calls) {
-          expect(await failure((async () => call())()), `${call} ${name}`).toMatchObject({ code: 'INVALID_NAME' });
+          expect(await failure(call()), `${call} ${name}`).toMatchObject({ code: 'INVALID_NAME' });
         }
       }
       for (const options of badSettings) {
@@ -146,7 +146,7 @@ describeBackends('bad input for queues', (backend) => {
           () => queues.register('new', anything(options)),
           () => queues.update('q', anything(options)),
         ]) {
-          expect(await failure((async () => call())()), JSON.stringify(options)).toMatchObject(typed);
+          expect(await failure(call()), JSON.stringify(options)).toMatchObject(typed);
         }
       }
       const others = [
@@ -158,7 +158,7 @@ describeBackends('bad input for queues', (backend) => {
         () => queues.register('new', anything(null)),
       ];
       for (const call of others) {
-        expect(await failure((async () => call())()), `${call}`).toMatchObject({ code: 'INVALID_OPTION' });
+        expect(await failure(call()), `${call}`).toMatchObject({ code: 'INVALID_OPTION' });
       }
     }
     await client.close();

@@ -65,6 +65,25 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.peak()).toBe(2);
   });
 
+  it.each([{ workerConcurrency: 1 }, { partition: { workerConcurrency: 1 } }])(
+    'workerConcurrency counts those that are cancelled, or pass their deadline, as ended: %j',
+    async (limits) => {
+      const stage = new Stage();
+      const q = queue('q', limits);
+      const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
+      const start = stage.wf.with({ queue: q, ...('partition' in limits && { partition: 'p' }), timeout: '1m' });
+      const handles = await start.startAll([['cancelled'], ['late'], ['last']]);
+      await t.clock.advance(0);
+      expect(stage.begun).toEqual(['cancelled']);
+      await handles[0]?.cancel();
+      await t.clock.advance(0);
+      expect(stage.begun).toEqual(['cancelled', 'late']);
+      await t.clock.advance('1m');
+      await t.clock.advance(0);
+      expect(stage.begun).toEqual(['cancelled', 'late', 'last']);
+    },
+  );
+
   it('rateLimit is how many start in any stretch of its period, to the millisecond', async () => {
     const starts: number[] = [];
     const q = queue('q', { rateLimit: { max: 3, per: '1m' } });

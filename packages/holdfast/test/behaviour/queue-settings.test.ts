@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { connect, queue, workflow } from '../../src/index.js';
+import { connect, type QueueStatus, queue, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
@@ -29,16 +29,41 @@ describeBackends('the settings of a queue', (backend) => {
       rateLimit: { max: 10, per: 60_000 },
       partition: { ...none, concurrency: 1, rateLimit: { max: 3, per: 1500 } },
     });
-    expect(await t.app.queues.get('full')).toEqual(registered);
+    const empty = { waiting: 0, running: 0, delayed: 0 };
+    expect(await t.app.queues.get('full')).toEqual({ ...registered, ...empty });
     expect(await t.app.queues.get('plain')).toEqual({
       ...common,
       ...none,
+      ...empty,
       name: 'plain',
       partition: undefined,
       priority: true,
     });
     expect((await t.app.queues.list()).map(({ name }) => name)).toEqual(['full', 'plain']);
     expect(await t.app.queues.get('none')).toBeUndefined();
+  });
+
+  it('are shown with how many workflows wait, run and are delayed, by an app and a client', async () => {
+    const stage = new Stage();
+    const database = await backend.newDatabase();
+    const queues = [queue('busy', { concurrency: 2 }), queue('idle')];
+    const t = await backend.testApp({ database, workflows: [stage.wf], queues });
+    const start = stage.wf.with({ queue: 'busy' });
+    const handles = await start.startAll([['a'], ['b'], ['c'], ['d'], ['e']]);
+    await stage.wf.with({ queue: 'busy', delay: '1h' }).start('later');
+    await t.clock.advance(0);
+    const client = await connect({ database, logger: silent });
+    const counts = ({ name, waiting, running, delayed }: QueueStatus) => [name, waiting, running, delayed];
+    const idle = ['idle', 0, 0, 0];
+    for (const { queues: seen } of [t.app, client]) {
+      expect((await seen.list()).map(counts)).toEqual([['busy', 3, 2, 1], idle]);
+      expect(await seen.get('busy')).toMatchObject({ waiting: 3, running: 2, delayed: 1, concurrency: 2 });
+    }
+    await handles[4]?.cancel();
+    stage.end(1);
+    await t.clock.advance(0);
+    expect((await client.queues.list()).map(counts)).toEqual([['busy', 1, 2, 1], idle]);
+    await client.close();
   });
 
   it('of a launch count if it is the latest version, so that an old one that relaunches changes nothing', async () => {
@@ -112,7 +137,7 @@ describeBackends('the settings of a queue', (backend) => {
     const t = await backend.testApp({ queues: [queue('q', given)] });
     const before = await t.app.queues.get('q');
     const changed = await t.app.queues.update('q', { partition: { concurrency: null }, priority: false });
-    expect(changed).toEqual({
+    expect({ ...changed, waiting: 0, running: 0, delayed: 0 }).toEqual({
       ...before,
       partition: { concurrency: undefined, workerConcurrency: 1, rateLimit: undefined },
       priority: false,

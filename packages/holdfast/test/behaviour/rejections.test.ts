@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { sleep, workflow } from '../../src/index.js';
+import { debouncer, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 
@@ -53,6 +53,34 @@ describeBackends('a rejection that the code takes up later, or never,', (backend
     const handle = await parent.start();
     expect(await t.clock.runUntil(handle.result())).toBe('UNSERIALIZABLE');
     expect(unhandled).toEqual([]);
+  });
+
+  it('is not unhandled when arguments of a call are refused: the call rejects, and does not throw', async () => {
+    const unhandled = watchUnhandled();
+    const child = workflow('child', async () => {});
+    const save = debouncer(child);
+    const anything = (value: unknown) => value as never;
+    const parent = workflow('parent', async () => {
+      const handle = await child.start();
+      const refused = [
+        save.debounce('', '1s'),
+        save.debounce('k', 'soon'),
+        handle.result({ timeout: 'soon' }),
+        handle.result(anything({ timout: 1 })),
+      ];
+      await sleep('1h');
+      return Promise.all(refused.map(async (call) => (await failure(call)).code));
+    });
+    const t = await backend.testApp({ workflows: [child, parent] });
+    const handle = await parent.start();
+    const codes = ['INVALID_NAME', 'INVALID_DURATION', 'INVALID_DURATION', 'INVALID_OPTION'];
+    expect(await t.clock.runUntil(handle.result())).toEqual(codes);
+    expect(unhandled).toEqual([]);
+    // Outside of workflows too.
+    const outside = [save.debounce('', '1s'), save.debounce('k', 'soon')];
+    outside.push(...['soon', -1].map((timeout) => handle.result({ timeout }) as never));
+    const refused = await Promise.all(outside.map(async (call) => (await failure(call)).code));
+    expect(refused).toEqual(['INVALID_NAME', 'INVALID_DURATION', 'INVALID_DURATION', 'INVALID_DURATION']);
   });
 });
 

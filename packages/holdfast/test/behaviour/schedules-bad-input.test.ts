@@ -172,7 +172,8 @@ describeBackends('bad schedules', (backend) => {
       await refused(backfill(each, '2030-01-01'), 'INVALID_OPTION', '"from" must be');
       await refused(backfill('2029-01-01', each), 'INVALID_OPTION', '"to" must be');
     }
-    await refused(backfill('2029-02-01', '2029-01-01'), 'INVALID_OPTION', 'not before "from"');
+    const reversed = '"to" must be an instant that is not before "from", but it is "2029-01-01".';
+    await refused(backfill('2029-02-01', '2029-01-01'), 'INVALID_OPTION', reversed);
     await refused(() => t.app.schedules.backfill('there', {} as never), 'INVALID_OPTION');
     await refused(
       () => t.app.schedules.backfill('there', { from: 0, to: 1, dryRun: true } as never),
@@ -180,6 +181,9 @@ describeBackends('bad schedules', (backend) => {
       'no option "dryRun"',
     );
     await t.app.schedules.update('there', { cron: '* * * * *' });
-    await refused(backfill('2029-01-01', '2029-12-31'), 'INVALID_OPTION', 'more than 10000 ticks');
+    const tooLong =
+      '"to" must be early enough for a range of at most 10000 ticks (go through a longer one in parts), but it is ' +
+      '2029-12-31T00:00:00.000Z.';
+    await refused(backfill('2029-01-01', '2029-12-31'), 'INVALID_OPTION', tooLong);
   });
 });

@@ -9,7 +9,10 @@ it('The program of docs/messages.md prints what its comments say', async () => {
   const { code, output } = await runNode(folder, [await compile(folder, 'messages', program)]);
   expect(promisedOutput(program).length).toBeGreaterThan(8);
   // The retry that the program provokes is logged, with an ID and a delay that vary.
-  const lines = output.trimEnd().split('\n').filter((line) => !line.startsWith('holdfast: Step "flaky"'));
+  const lines = output
+    .trimEnd()
+    .split('\n')
+    .filter((line) => !line.startsWith('holdfast: Step "flaky"'));
   expect(lines).toEqual(promisedOutput(program));
   expect(code).toBe(0);
 });

@@ -62,13 +62,13 @@ export class Fleet {
   }
 }
 
-/** One process of fixtures/queue-fleet-worker.mjs. */
+/** One process of a fixture that says when it is ready, and ends when it is told to. */
 export class Worker {
   private complaints = '';
   readonly ended: Promise<void>;
 
-  static async start(options: object): Promise<Worker> {
-    const child = fork(fixturePath('queue-fleet-worker.mjs'), [JSON.stringify(options)], {
+  static async start(options: object, fixture = 'queue-fleet-worker.mjs'): Promise<Worker> {
+    const child = fork(fixturePath(fixture), [JSON.stringify(options)], {
       execArgv: [],
       stdio: 'pipe',
     });

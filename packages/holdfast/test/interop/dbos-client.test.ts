@@ -26,11 +26,7 @@ describeBackends(
     const spread = workflow('spread', async (...args: unknown[]) => args);
 
     const plain = topic<number>();
-    const collect = workflow('collect', async () => [
-      await plain.receive(),
-      await plain.receive(),
-      (await plain.receive({ timeout: '1s' })) ?? 'nothing',
-    ]);
+    const collect = workflow('collect', async () => [await plain.receive(), await plain.receive()]);
 
     async function sides() {
       const database = await backend.newDatabase();
@@ -46,23 +42,26 @@ describeBackends(
     it.each([
       { format: 'native', seen: richValue },
       { format: 'portable', seen: portableValue },
-    ] as const)('exchange values in the $format format: arguments, events, streams, messages, results', async (each) => {
-      const { client, app } = await sides();
-      const { format, seen } = each;
-      const options = { queueName: 'ours', workflowName: 'show', workflowID: 'w' };
-      const handle =
-        format === 'portable'
-          ? await client.enqueuePortable(options, [richValue])
-          : await client.enqueue(options, richValue);
-      expect(await client.getEvent('w', 'shown', { timeoutSeconds: 60, ...often })).toStrictEqual(seen);
-      const read: unknown[] = [];
-      for await (const value of client.readStream('w', 'shown', often)) read.push(value);
-      expect(read).toStrictEqual([seen, 'last']);
-      await client.send('w', richValue, 'mail', undefined, { serializationType: format });
-      expect(await handle.getResult(often)).toStrictEqual({ value: seen, mail: seen });
-      const { input, status } = (await app.workflows.get('w')) ?? {};
-      expect([status, input]).toStrictEqual(['SUCCESS', [seen]]);
-    });
+    ] as const)(
+      'exchange values in the $format format: arguments, events, streams, messages, results',
+      async (each) => {
+        const { client, app } = await sides();
+        const { format, seen } = each;
+        const options = { queueName: 'ours', workflowName: 'show', workflowID: 'w' };
+        const handle =
+          format === 'portable'
+            ? await client.enqueuePortable(options, [richValue])
+            : await client.enqueue(options, richValue);
+        expect(await client.getEvent('w', 'shown', { timeoutSeconds: 60, ...often })).toStrictEqual(seen);
+        const read: unknown[] = [];
+        for await (const value of client.readStream('w', 'shown', often)) read.push(value);
+        expect(read).toStrictEqual([seen, 'last']);
+        await client.send('w', richValue, 'mail', undefined, { serializationType: format });
+        expect(await handle.getResult(often)).toStrictEqual({ value: seen, mail: seen });
+        const { input, status } = (await app.workflows.get('w')) ?? {};
+        expect([status, input]).toStrictEqual(['SUCCESS', [seen]]);
+      },
+    );
 
     it('pass named arguments as one object behind the positional ones', async () => {
       const { client } = await sides();
@@ -102,7 +101,27 @@ describeBackends(
       ] as const) {
         await client.send('c', value, undefined, key);
       }
-      expect(await handle.getResult(often)).toEqual([1, 2, 'nothing']);
+      expect(await handle.getResult(often)).toEqual([1, 2]);
+    });
+
+    it('keep one order, of work on a queue and of messages, whoever enqueues and sends', async () => {
+      const { client, app } = await sides();
+      await app.queues.register('serial', { concurrency: 1 });
+      await app.queues.pause('serial');
+      const begun: number[] = [];
+      const note = workflow('note', async (n: number) => void begun.push(n));
+      app.register(note);
+      const collector = await collect.with({ id: 'c' }).start();
+      for (let n = 0; n < 6; n += 2) {
+        await client.enqueue({ queueName: 'serial', workflowName: 'note', workflowID: `${n}` }, n);
+        await note.with({ queue: 'serial', id: `${n + 1}` }).start(n + 1);
+      }
+      await client.send('c', 1);
+      await plain.send('c', 2);
+      await app.queues.resume('serial');
+      for (let n = 0; n < 6; n++) await app.workflows.handle(`${n}`).result();
+      expect(begun).toEqual([0, 1, 2, 3, 4, 5]);
+      expect(await collector.result()).toEqual([1, 2]);
     });
 
     it('commit or roll back with the transaction of the caller', async () => {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { plainKey } from '../../src/model/workflow-key.js';
 import type { Storage, WorkflowRecord } from '../../src/storage/storage.js';
 import {
   dequeue,
@@ -69,7 +70,7 @@ describeStorage('claims of work that an executor left PENDING', (store) => {
     expect(await store.storage.workflows.get(['a'])).toMatchObject([{ attempts: 1 }]);
   });
 
-  it('leaves alone other versions, other apps and other languages’ classes', async () => {
+  it('leaves alone other versions, other apps and classes that it does not know', async () => {
     await store.storage.workflows.insertMany(writer, [newWorkflow('a', { version: 'v0' }), newWorkflow('class')]);
     await store.storage.workflows.insertMany({ ...writer, appName: 'other' }, [newWorkflow('b')]);
     await start(store, 'of no app');
@@ -177,14 +178,14 @@ describeStorage('claims of work that an executor left PENDING', (store) => {
     await start(store, 'ended');
     await workflows.finishMany([finished('ended')]);
     const common = { version: 'v1', appName: 'app' };
-    const names = await workflows.pendingNames({ ...common, executorIds: ['here', 'there', 'else'] });
+    const names = await workflows.pendingKeys({ ...common, executorIds: ['here', 'there', 'else'] });
     expect(new Set(names)).toEqual(
       new Set([
-        { name: 'greet', workflowId: 'a' },
-        { name: 'charge', workflowId: 'c' },
+        { ...plainKey('greet'), workflowId: 'a' },
+        { ...plainKey('charge'), workflowId: 'c' },
       ]),
     );
-    expect(await workflows.pendingNames({ ...common, executorIds: [] })).toEqual([]);
+    expect(await workflows.pendingKeys({ ...common, executorIds: [] })).toEqual([]);
     expect(await workflows.pendingExecutors(common)).toEqual(['here']);
     expect(await workflows.pendingExecutors({ ...common, version: 'v2' })).toEqual(['there']);
   });

@@ -93,7 +93,7 @@ describeStorage('taking work from a queue', (store) => {
     expect(await idsOf(take(store.storage, 1))).toEqual(['a']);
   });
 
-  it('leaves alone other apps, other versions, unknown names and other languages’ classes, and takes what is behind', async () => {
+  it('leaves alone other apps, other versions, unknown names and unknown classes, and takes what is behind', async () => {
     await enqueue(enqueued('class'), enqueued('version', { version: 'v2' }), enqueued('app', { appName: 'other' }));
     await enqueue(enqueued('name', { name: 'unknown' }), enqueued('nameless'), enqueued('fine', { priority: 9 }));
     await store.sql(`update ${table} set class_name = 'Greeter' where workflow_uuid = 'class'`);

@@ -156,7 +156,55 @@ describeStorage('a queue as stored', (store) => {
     await store.sql(`update ${store.table('workflow_status')} set queue_partition_key = null`);
     await change(await queueNamed(store.storage), { paused: true });
     expect((await store.storage.workflows.list({})).map((row) => row.partition)).toEqual(['(none)', '(none)']);
-    expect(await store.storage.queues.giveKeys('q')).toBe(false);
+    expect(await store.storage.queues.giveKeys(['q'])).toBe(false);
+  });
+
+  it('is stored together with others, each as it would be by itself', async () => {
+    await register(store.storage, 'theirs', settings({ concurrency: 1 }), { appName: 'thief' });
+    const queues = ['new', 'q', 'theirs', 'parted'].map((name) => ({
+      name,
+      settings: settings({ concurrency: 7 }, name === 'parted' ? { concurrency: 1 } : undefined),
+    }));
+    await store.storage.workflows.enqueueMany([enqueued('keyless', { queueName: 'q' })]);
+    const common = { policy: 'always' as const, appName: 'app', version: 'v1', now: 4000 };
+    const stored = await store.storage.queues.register({ ...common, queues });
+    expect(stored.map(({ name, appName, settings: { limits } }) => [name, appName, limits.concurrency])).toEqual([
+      ['new', 'app', 7],
+      ['parted', 'app', 7],
+      ['q', 'app', 7],
+      ['theirs', 'thief', 1],
+    ]);
+    expect(await store.storage.queues.register({ ...common, queues, now: 5000 })).toEqual(stored);
+    expect(await store.storage.queues.register({ ...common, queues: [] })).toEqual([]);
+  });
+
+  it('is counted: what waits, runs and is delayed, of this queue only', async () => {
+    const { queues, workflows } = store.storage;
+    await register(store.storage, 'empty');
+    await register(store.storage, 'parted', settings({}, {}));
+    await workflows.enqueueMany(['a', 'b', 'c', 'ended'].map((id) => enqueued(id)));
+    await take(store.storage, 1, { owner: 'runs' });
+    await workflows.enqueueMany([
+      enqueued('other version', { version: 'v0' }),
+      enqueued('later', { delayUntil: 9000 }),
+    ]);
+    await workflows.cancel({ workflowIds: ['ended'], reason: null, now: 1 });
+    await workflows.enqueueMany(
+      ['x', 'y'].map((id) =>
+        enqueued(id, { queueName: 'parted', partition: id, delayUntil: id === 'y' ? 9000 : null }),
+      ),
+    );
+    await start(store, 'on no queue');
+    const counts = { q: [3, 1, 1], empty: [0, 0, 0], parted: [1, 0, 1] };
+    const all = await queues.counted(null);
+    expect(Object.fromEntries(all.map((each) => [each.name, [each.waiting, each.running, each.delayed]]))).toEqual(
+      counts,
+    );
+    expect(all.map(({ name }) => name)).toEqual(['empty', 'parted', 'q']);
+    expect(await queues.counted('q')).toEqual([
+      { ...(await queueNamed(store.storage)), waiting: 3, running: 1, delayed: 1 },
+    ]);
+    expect(await queues.counted('nowhere')).toEqual([]);
   });
 
   it('says in one overview which have waiting work, and when the next delayed one is due', async () => {

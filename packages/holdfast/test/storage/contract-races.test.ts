@@ -33,7 +33,7 @@ function suite(store: Store): void {
     const owner = await transaction(store);
     await owner.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
     const claimed = claim();
-    await waiting(store, 'with picked');
+    await waiting(store, 'with known');
     await owner.query(
       `insert into ${store.table('operation_outputs')} (workflow_uuid, function_id, function_name) values ('a', 0, 'x')`,
     );
@@ -64,7 +64,7 @@ function suite(store: Store): void {
       executorIds: ['here'],
       exceptOwners: 'nobody.%',
     });
-    await waiting(store, 'with picked');
+    await waiting(store, 'with known');
     await other.query('commit');
     expect(await idsOf(claimed)).toEqual(['left']);
     expect(await statuses(store)).toMatchObject({ ended: 'SUCCESS', cancelled: 'CANCELLED' });

@@ -15,9 +15,9 @@ function suite(store: Store): void {
 
   beforeEach(async () => {
     await store.sql(`delete from ${table}`);
-    const settings = { name: 's', workflowName: 'w', cron: '* * * * *', timezone: null, context: '1', queueName: null };
+    const settings = { name: 's', workflowName: 'w', className: null, cron: '* * * * *', timezone: null };
     const created = await store.storage.schedules.create({
-      settings: { ...settings, catchUp: 'skip', catchUpLimit: 100 },
+      settings: { ...settings, context: '1', queueName: null, catchUp: 'skip', catchUpLimit: 100 },
       appName: 'app',
       now: 1000,
     });

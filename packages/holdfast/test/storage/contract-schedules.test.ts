@@ -5,6 +5,7 @@ import { describeStorage } from './contract-support.js';
 const settings = (name: string, more: Partial<ScheduleSettings> = {}): ScheduleSettings => ({
   name,
   workflowName: 'report',
+  className: null,
   cron: '0 * * * *',
   timezone: null,
   context: '{"json":null}',
@@ -306,7 +307,7 @@ describeStorage('schedules', (store) => {
     expect(fired.flatMap((each) => [...each]).sort()).toEqual(ids);
   });
 
-  it('knows the schedules of DBOS by what they have in common, except those of a class’s method', async () => {
+  it('knows the schedules of DBOS by what they have in common, also those of a class’s method', async () => {
     const insert = (name: string, more: string, values: string) =>
       store.sql(
         `insert into ${store.table('workflow_schedules')} (schedule_id, schedule_name, workflow_name, schedule, context${more})
@@ -315,7 +316,8 @@ describeStorage('schedules', (store) => {
     await insert('plain', '', '');
     await insert('filling up', ', automatic_backfill, last_fired_at', `, true, '2026-01-01T00:00:00+00:00'`);
     await insert('of a class', ', workflow_class_name', `, 'Reports'`);
-    const [backfilled, plain] = await store.storage.schedules.list('app');
+    const [backfilled, ofClass, plain] = await store.storage.schedules.list('app');
+    expect(ofClass).toMatchObject({ name: 'of a class', workflowName: 'report', className: 'Reports' });
     expect(plain).toMatchObject({
       name: 'plain',
       appName: null,
@@ -324,7 +326,7 @@ describeStorage('schedules', (store) => {
       activeSince: null,
     });
     expect(backfilled).toMatchObject({ name: 'filling up', catchUp: 'all', lastFiredAt: Date.UTC(2026, 0, 1) });
-    expect(await names(null)).toEqual(['filling up', 'plain']);
-    expect(await store.storage.schedules.remove({ name: 'of a class', appName: null })).toBe(false);
+    expect(await names(null)).toEqual(['filling up', 'of a class', 'plain']);
+    expect(await store.storage.schedules.remove({ name: 'of a class', appName: null })).toBe(true);
   });
 });

@@ -114,6 +114,8 @@ export function newWorkflow(workflowId: string, more: Partial<NewWorkflow> = {})
   return {
     workflowId,
     name: 'greet',
+    className: null,
+    configName: null,
     inputs: '[]',
     serialization: 'js_superjson',
     owner: `owner of ${workflowId}`,
@@ -123,6 +125,7 @@ export function newWorkflow(workflowId: string, more: Partial<NewWorkflow> = {})
     deadlineAt: null,
     user: null,
     roles: null,
+    assumedRole: null,
     attributes: null,
     ...more,
   };

@@ -7,8 +7,7 @@ describeStorage('workflows: start, finish, read', (store) => {
       inputs: '[1]',
       timeoutMs: 500,
       deadlineAt: 1500,
-      user: 'ada',
-      roles: '["admin"]',
+      ...{ className: 'Shop', configName: 'eu', user: 'ada', roles: '["admin"]', assumedRole: 'admin' },
       attributes: '{"order": 7}',
     });
     expect(await store.storage.workflows.insertMany(writer, [row])).toEqual(new Set(['owner of a']));
@@ -17,6 +16,8 @@ describeStorage('workflows: start, finish, read', (store) => {
       workflowId: 'a',
       status: 'PENDING',
       name: 'greet',
+      className: 'Shop',
+      configName: 'eu',
       inputs: '[1]',
       output: null,
       error: null,
@@ -41,6 +42,7 @@ describeStorage('workflows: start, finish, read', (store) => {
       scheduleName: null,
       user: 'ada',
       roles: '["admin"]',
+      assumedRole: 'admin',
       attributes: { order: 7 },
       statusReason: null,
       neverRan: false,

@@ -32,10 +32,10 @@ const ownAdditions = [
   'column workflow_status.status_reason text default -',
   'constraint dbos.holdfast_migrations PRIMARY KEY (version)',
   "index CREATE INDEX idx_holdfast_cancelled ON dbos.workflow_status USING btree (completed_at) WHERE (status = 'CANCELLED'::text)",
-  "index CREATE INDEX idx_holdfast_partition ON dbos.workflow_status USING btree (queue_name, queue_partition_key, priority, enqueue_seq NULLS FIRST, created_at) WHERE ((status = 'ENQUEUED'::text) AND (queue_partition_key IS NOT NULL))",
   'index CREATE INDEX idx_holdfast_partition_rate ON dbos.workflow_status USING btree (queue_name, queue_partition_key, started_at_epoch_ms) WHERE ((rate_limited = true) AND (queue_partition_key IS NOT NULL))',
+  "index CREATE INDEX idx_holdfast_partition_version ON dbos.workflow_status USING btree (queue_name, application_version, queue_partition_key, priority, enqueue_seq NULLS FIRST, created_at) WHERE ((status = 'ENQUEUED'::text) AND (queue_partition_key IS NOT NULL))",
   "index CREATE INDEX idx_holdfast_pending_executor ON dbos.workflow_status USING btree (application_version, executor_id) WHERE (status = 'PENDING'::text)",
-  "index CREATE INDEX idx_holdfast_queue ON dbos.workflow_status USING btree (queue_name, priority, enqueue_seq NULLS FIRST, created_at) WHERE (status = 'ENQUEUED'::text)",
+  "index CREATE INDEX idx_holdfast_queue_version ON dbos.workflow_status USING btree (queue_name, application_version, priority, enqueue_seq NULLS FIRST, created_at) WHERE (status = 'ENQUEUED'::text)",
   'index CREATE INDEX idx_holdfast_unread ON dbos.notifications USING btree (destination_uuid, topic, send_seq NULLS FIRST, created_at_epoch_ms) WHERE (consumed = false)',
   'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
 ];

@@ -111,9 +111,10 @@ describe('migrating SQLite', () => {
         'idx_workflow_status_deadline',
       "status = 'PENDING' and application_version = 'v' and executor_id = 'e'": 'idx_holdfast_pending_executor',
       "status = 'CANCELLED' and completed_at >= 5": 'idx_holdfast_cancelled',
-      "status = 'ENQUEUED' and queue_name = 'q' order by priority, enqueue_seq, created_at": 'idx_holdfast_queue',
-      "status = 'ENQUEUED' and queue_name = 'q' and queue_partition_key = 'p' order by priority, enqueue_seq, created_at":
-        'idx_holdfast_partition',
+      "status = 'ENQUEUED' and queue_name = 'q' and application_version = 'v' order by priority, enqueue_seq, created_at":
+        'idx_holdfast_queue_version',
+      "status = 'ENQUEUED' and queue_name = 'q' and application_version is null and queue_partition_key = 'p' order by priority, enqueue_seq, created_at":
+        'idx_holdfast_partition_version',
       "status = 'PENDING' and queue_name = 'q' and queue_partition_key = 'p'": 'idx_holdfast_running',
       "status = 'DELAYED' and delay_until_epoch_ms <= 5": 'idx_workflow_status_delayed',
     };

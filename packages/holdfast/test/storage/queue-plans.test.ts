@@ -32,7 +32,19 @@ const parted = {
   byPartition: true,
 };
 
+/** Reading past the 20,000 would take some 700. */
+const mostPagesBehind = 400;
+
 type Calls = Pick<Storage, 'workflows' | 'queues'>;
+
+/** Two queues on which what this process can take is behind 20,000 workflows of another version, in as many partitions. */
+const behind = { ...whole, queueName: 'behind', rateLimited: false };
+const behindParted = {
+  ...parted,
+  queueName: 'behindParted',
+  portions: [{ partition: 'q5', n: 2 }],
+  rateLimited: false,
+};
 
 /** Each statement of the queues, and how many rows of the workflows it may look at, at most. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
@@ -62,9 +74,22 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
   // Ten of each of 20 partitions count as waiting, and what runs and has started in each.
   'queues.partitions': [1000, (on) => on.queues.partitions(look)],
   'queues.standing': [600, (on) => on.queues.standing({ name: 'plain', executorId: 'claimer', rate })],
+  'workflows.dequeue-free behind another version': [
+    60,
+    (on) => on.workflows.dequeue({ ...behind, turn: null, exclusive: false }),
+  ],
+  'workflows.dequeue-partitions-exclusive behind another version': [
+    60,
+    (on) => on.workflows.dequeue({ ...behindParted, turn: 0, exclusive: true }),
+  ],
+  'queues.partitions behind another version': [
+    400,
+    (on) => on.queues.partitions({ ...look, queueName: 'behindParted', after: '' }),
+  ],
   'queues.overview': [20, (on) => on.queues.overview()],
-  'queues.giveKeys': [2.5 * backlog, (on) => on.queues.giveKeys('parted')],
+  'queues.giveKeys': [2.5 * backlog, (on) => on.queues.giveKeys(['parted'])],
   'queues.unfinished': [1.1 * backlog, (on) => on.queues.unfinished('plain')],
+  'queues.counted': [2.2 * backlog + 60_000, (on) => on.queues.counted(null)],
   'queues.remove': [20, (on) => on.queues.remove('plain')],
 };
 
@@ -92,6 +117,23 @@ const kinds: [number, Record<string, string>][] = [
     {
       ...{ id: "'rp' || i", status: "'PENDING'", started_at_epoch_ms: 'i', rate_limited: 'true' },
       ...{ queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` },
+    },
+  ],
+  [20_000, { id: "'ov' || i", queue_name: "'behind'", application_version: "'v0'" }],
+  [10, { id: "'own' || i", queue_name: "'behind'", enqueue_seq: '20000 + 2 * i' }],
+  [10, { id: "'none' || i", queue_name: "'behind'", enqueue_seq: '20001 + 2 * i', application_version: 'null' }],
+  [
+    20_000,
+    {
+      ...{ id: "'op' || i", queue_name: "'behindParted'", application_version: "'v0'" },
+      queue_partition_key: "'p' || i",
+    },
+  ],
+  [
+    20,
+    {
+      ...{ id: "'ownp' || i", queue_name: "'behindParted'", queue_partition_key: "'q' || i % 10" },
+      application_version: "case when i < 10 then 'v1' end",
     },
   ],
   // Asleep, and on no queue.
@@ -122,8 +164,16 @@ function suite(backend: Backend): void {
       applicationName: 'plans',
     });
     const common = { policy: 'always' as const, appName: 'app', version: null, now: 0 };
-    await storage.queues.register({ ...common, name: 'plain', settings: settings({ concurrency: 500 }) });
-    await storage.queues.register({ ...common, name: 'parted', settings: settings({}, { concurrency: 10 }) });
+    await storage.queues.register({ ...common, queues: [{ name: 'plain', settings: settings({ concurrency: 500 }) }] });
+    await storage.queues.register({
+      ...common,
+      queues: [{ name: 'parted', settings: settings({}, { concurrency: 10 }) }],
+    });
+    await storage.queues.register({ ...common, queues: [{ name: 'behind', settings: settings() }] });
+    await storage.queues.register({
+      ...common,
+      queues: [{ name: 'behindParted', settings: settings({}, { concurrency: 10 }) }],
+    });
     await storage.versions.register({ name: 'v1', appName: 'app', now: 1 });
     await storage.close();
     return url;
@@ -140,19 +190,25 @@ function suite(backend: Backend): void {
     it.each(Object.keys(calls))('%s', (name) => checkSqlitePlan(database, name));
     return;
   }
+  // One after the other on the same rows: what a check changes, it takes back.
   describe.each(['never analysed', 'analysed'])('(%s)', (state) => {
     beforeAll(async () => {
-      database = await filled();
+      const isFilled = database !== '';
+      if (!isFilled) database = await filled();
       const client = new pg.Client(database);
       await client.connect();
-      await client.query('alter table dbos.workflow_status set (autovacuum_enabled = false)');
-      const series = (count: number) => `generate_series(0, ${count - 1}) i`;
-      for (const insert of fill('dbos.workflow_status', series)) await client.query(insert);
+      if (!isFilled) await fillPostgres(client);
       if (state === 'analysed') await client.query('analyze');
       await client.end();
     });
     it.each(Object.keys(calls))('%s', (name) => checkPostgresPlan(database, name));
   });
+}
+
+async function fillPostgres(client: pg.Client): Promise<void> {
+  await client.query('alter table dbos.workflow_status set (autovacuum_enabled = false)');
+  const series = (count: number) => `generate_series(0, ${count - 1}) i`;
+  for (const insert of fill('dbos.workflow_status', series)) await client.query(insert);
 }
 
 interface Captured {
@@ -177,7 +233,7 @@ async function capture(dialect: Dialect, name: string): Promise<Captured> {
   };
   const recorder = { dialect, query, batch } as unknown as Database;
   await calls[name]?.[1]({ workflows: new SqlWorkflows(recorder), queues: new SqlQueues(recorder) });
-  return found.find(({ statement }) => statement.name === name) as Captured;
+  return found.find(({ statement }) => statement.name === name.split(' ')[0]) as Captured;
 }
 
 async function checkPostgresPlan(database: string, name: string): Promise<void> {
@@ -187,9 +243,16 @@ async function checkPostgresPlan(database: string, name: string): Promise<void> 
   onTestFinished(() => client.end());
   if (batched || statement.pinned) await client.query(await writerSettings(database));
   await client.query('begin');
-  const { rows: found } = await client.query(`explain (analyze, format json) ${statement.text}`, [...values]);
+  // As a prepared statement, whose plan is made without the values, as that of the code is.
+  await client.query(`prepare planned as ${statement.text}`);
+  const given = values.length > 0 ? `(${values.map((value) => literal(client, value)).join(', ')})` : '';
+  const { rows: found } = await client.query(`explain (analyze, buffers, format json) execute planned${given}`);
   await client.query('rollback');
-  const nodes = flatten(found[0]['QUERY PLAN'][0].Plan as Node);
+  const plan = found[0]['QUERY PLAN'][0].Plan as Node;
+  if (name.endsWith('behind another version')) {
+    expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'], 'pages').toBeLessThan(mostPagesBehind);
+  }
+  const nodes = flatten(plan);
   const scans = nodes.filter(
     (node) => node['Relation Name'] === 'workflow_status' && node['Node Type'].includes('Scan'),
   );
@@ -198,6 +261,13 @@ async function checkPostgresPlan(database: string, name: string): Promise<void> 
   ).toEqual([]);
   const read = scans.reduce((sum, node) => sum + rowsRead(node), 0);
   expect(read, JSON.stringify(scans.map(summary))).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
+}
+
+function literal(client: pg.Client, value: unknown): string {
+  if (value === null || value === undefined) return 'null';
+  if (!Array.isArray(value)) return client.escapeLiteral(String(value));
+  const items = value.map((item) => (item === null || item === undefined ? 'NULL' : JSON.stringify(String(item))));
+  return client.escapeLiteral(`{${items.join(',')}}`);
 }
 
 /** What a connection for batches and pinned statements is set to, read off the wire. */
@@ -215,6 +285,8 @@ interface Node {
   readonly 'Relation Name'?: string;
   readonly 'Index Name'?: string;
   readonly 'Actual Rows': number;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
   readonly 'Actual Loops': number;
   readonly 'Rows Removed by Filter'?: number;
   readonly 'Rows Removed by Index Recheck'?: number;

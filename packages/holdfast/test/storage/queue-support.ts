@@ -16,6 +16,8 @@ export function enqueued(workflowId: string, more: Partial<EnqueuedWorkflow> = {
   return {
     workflowId,
     name: 'greet',
+    className: null,
+    configName: null,
     inputs: '[]',
     serialization: 'js_superjson',
     version: 'v1',
@@ -25,6 +27,7 @@ export function enqueued(workflowId: string, more: Partial<EnqueuedWorkflow> = {
     deadlineAt: null,
     user: null,
     roles: null,
+    assumedRole: null,
     attributes: null,
     queueName: 'q',
     priority: 0,
@@ -58,11 +61,10 @@ export async function register(
   storage: Storage,
   name: string,
   given: QueueSettings = settings(),
-  more: Partial<Parameters<Storage['queues']['register']>[0]> = {},
+  more: Partial<Omit<Parameters<Storage['queues']['register']>[0], 'queues'>> = {},
 ): Promise<QueueRecord> {
-  const stored = await storage.queues.register({
-    name,
-    settings: given,
+  const [stored] = await storage.queues.register({
+    queues: [{ name, settings: given }],
     policy: 'always',
     appName: 'app',
     version: 'v1',

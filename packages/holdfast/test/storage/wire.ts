@@ -9,7 +9,7 @@ import { onTestFinished } from 'vitest';
  * client has no type byte. The frames that matter here:
  *
  *   from the client: Parse 'P' (name, text), Bind 'B' (portal, statement), Execute 'E', simple Query 'Q' (text)
- *   from the server: ErrorResponse 'E', ReadyForQuery 'Z', whose status 'I' says that no transaction is open
+ *   from the server: NotificationResponse 'A', ErrorResponse 'E', ReadyForQuery 'Z', whose status 'I' says that no transaction is open
  *
  * Outside a transaction block a statement commits just before its ReadyForQuery.
  */
@@ -24,6 +24,10 @@ export interface Wire {
   reset(): void;
   /** Arms one fault. Resolves when it has happened. */
   inject(fault: Fault): Promise<void>;
+  /** From now on notifications do not arrive, as behind a pooler that lends LISTEN another session than it notifies. */
+  swallowNotifications(swallow: boolean): void;
+  /** Whatever connection listens now seems to live, and nothing arrives by it any more. Returns how many there are. */
+  deafen(): number;
 }
 
 /**
@@ -49,6 +53,7 @@ interface Armed extends Fault {
 /** Puts a wire before the server of this URL, until the end of the test. */
 export async function openWire(target: string): Promise<Wire> {
   const counts = new Counts();
+  const ears = new Set<{ deaf: boolean }>();
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
   const server = createServer((client) => {
@@ -59,7 +64,7 @@ export async function openWire(target: string): Promise<Wire> {
       // Either end may break at any time; the other one learns of it by the close below.
       socket.on('error', () => {}).on('close', () => sockets.delete(socket));
     }
-    relay(client, upstream, counts);
+    relay(client, upstream, counts, ears);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
@@ -76,12 +81,20 @@ export async function openWire(target: string): Promise<Wire> {
     },
     reset: () => counts.reset(),
     inject: (fault) => counts.arm(fault),
+    swallowNotifications: (swallow) => {
+      counts.swallows = swallow;
+    },
+    deafen: () => {
+      for (const each of ears) each.deaf = true;
+      return ears.size;
+    },
   };
 }
 
 class Counts {
   readonly statements: string[] = [];
   commits = 0;
+  swallows = false;
   private armed: Armed | undefined;
 
   reset(): void {
@@ -105,8 +118,9 @@ class Counts {
 }
 
 /** Carries one connection both ways. */
-function relay(client: Socket, upstream: Socket, counts: Counts): void {
+function relay(client: Socket, upstream: Socket, counts: Counts, ears: Set<{ deaf: boolean }>): void {
   const session = new Session(counts);
+  const ear = { deaf: false };
   const cut = async (fault: Armed): Promise<void> => {
     await fault.meanwhile?.();
     client.destroy();
@@ -117,17 +131,26 @@ function relay(client: Socket, upstream: Socket, counts: Counts): void {
   eachFrame(client, 'untyped start', (frame) => {
     const struck = fault !== undefined;
     fault ??= session.fromClient(frame);
+    if (session.listens) ears.add(ear);
     if (fault?.kind !== 'cut-before') upstream.write(frame);
     else if (!struck) void cut(fault);
   });
   eachFrame(upstream, 'typed', (frame) => {
     const answered = session.fromServer(frame);
+    if (ear.deaf || (counts.swallows && isNotification(frame))) return;
     if (!fault) client.write(frame);
     else if (answered && fault.kind === 'cut-after') void cut(fault);
     else if (answered) fault.happened();
   });
-  client.on('close', () => upstream.destroy());
+  client.on('close', () => {
+    ears.delete(ear);
+    upstream.destroy();
+  });
   upstream.on('close', () => client.destroy());
+}
+
+function isNotification(frame: Buffer): boolean {
+  return frame[0] === 'A'.charCodeAt(0);
 }
 
 /** What one connection is doing, as far as its frames tell. */
@@ -136,6 +159,8 @@ class Session {
   private bound = '';
   private working = false;
   private failed = false;
+  /** Whether it has sent a LISTEN. */
+  listens = false;
 
   constructor(private readonly counts: Counts) {}
 
@@ -152,6 +177,7 @@ class Session {
     }
     if (type !== 'E' && type !== 'Q') return undefined;
     const statement = type === 'E' ? this.bound : (texts(frame, 1)[0] ?? '');
+    if (/^listen /i.test(statement)) this.listens = true;
     const fault = this.counts.faultAt(statement);
     if (fault?.kind === 'cut-before') return fault;
     this.counts.statements.push(statement);

@@ -108,6 +108,29 @@ const messageIndexes: readonly Index[] = [
 ];
 
 /**
+ * As those of {@link queueIndexes}, but by version first: what waits for a version that nobody runs is not in the way of
+ * the others.
+ */
+const versionIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
+  const order = `priority, enqueue_seq ${only === 'postgres' ? 'nulls first' : ''}, created_at`;
+  const common = { table: 'workflow_status', only };
+  return [
+    {
+      ...common,
+      name: 'idx_holdfast_queue_version',
+      on: `queue_name, application_version, ${order}`,
+      where: "status = 'ENQUEUED'",
+    },
+    {
+      ...common,
+      name: 'idx_holdfast_partition_version',
+      on: `queue_name, application_version, queue_partition_key, ${order}`,
+      where: "status = 'ENQUEUED' and queue_partition_key is not null",
+    },
+  ];
+});
+
+/**
  * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
  * them changes what one of its own means. All indexes are partial: a write pays only for the rows they hold.
  */
@@ -138,6 +161,12 @@ export const holdfastMigrations: readonly Migration[] = [
   { version: 4, name: 'indexes for queues', indexes: queueIndexes, dropsIndexes: ['idx_holdfast_enqueued'] },
   { version: 5, name: 'order of messages', change: messageOrder },
   { version: 6, name: 'index for messages', indexes: messageIndexes },
+  {
+    version: 7,
+    name: 'indexes for queues by version',
+    indexes: versionIndexes,
+    dropsIndexes: ['idx_holdfast_queue', 'idx_holdfast_partition'],
+  },
 ];
 
 /**

@@ -1,8 +1,19 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import type { BatchStatement, Database, Dialect, Failure, Hearing, Listening, Row, Statement } from '../database.js';
+import type {
+  BatchStatement,
+  Database,
+  Dialect,
+  Failure,
+  Hearing,
+  Listening,
+  Query,
+  Row,
+  Statement,
+} from '../database.js';
 import type { StatementProbe } from '../probe.js';
+import { columnLiteral } from './array-literal.js';
 import { connect, type PostgresOptions } from './connect.js';
 import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
@@ -95,7 +106,7 @@ class PostgresDatabase implements Database {
   ): Promise<Row[]> {
     if (rows.length === 0) return [];
     const columns = Object.keys(statement.columns) as (keyof T)[];
-    const arrays = columns.map((column) => arrayLiteral(rows, column));
+    const arrays = columns.map((column) => columnLiteral(rows, column));
     return this.execute(this.writers, statement, [...shared, ...arrays]);
   }
 
@@ -115,8 +126,8 @@ class PostgresDatabase implements Database {
     return null;
   }
 
-  async announce(topics: readonly string[]): Promise<void> {
-    await this.signals.announce(topics);
+  async announce(topics: readonly string[], query?: Query): Promise<void> {
+    await this.signals.announce(topics, query);
   }
 
   hear(hearing: Hearing): Listening {
@@ -166,23 +177,6 @@ class PostgresDatabase implements Database {
       unwatch?.();
     }
   }
-}
-
-/** One column of a batch as the text of an array. The driver could write it too, at several times the cost. */
-function arrayLiteral<T extends object>(rows: readonly T[], column: keyof T): string {
-  let text = '';
-  for (const row of rows) {
-    const value: unknown = row[column];
-    if (value === null || value === undefined) text += ',NULL';
-    else text += typeof value === 'string' ? `,"${special.test(value) ? escaped(value) : value}"` : `,${value}`;
-  }
-  return `{${text.slice(1)}}`;
-}
-
-const special = /["\\]/;
-
-function escaped(text: string): string {
-  return text.replace(/["\\]/g, '\\$&');
 }
 
 function createPool(driver: typeof pg, options: PostgresOptions, max: number, settings?: string): pg.Pool {

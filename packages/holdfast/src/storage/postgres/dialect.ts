@@ -1,10 +1,11 @@
-import { type ColumnType, type Dialect, type EffectList, enqueueBlock } from '../database.js';
+import { type ColumnType, type Dialect, type EffectList, enqueueBlock, type Merge } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
 
 const columnTypes: Record<ColumnType, string> = {
   text: 'text',
   int: 'int',
   bigint: 'bigint',
+  double: 'double precision',
   bool: 'bool',
   json: 'jsonb',
 };
@@ -49,7 +50,34 @@ function effects<T extends object>({
   );
 }
 
-type Composing = Pick<Dialect, 'exclusively' | 'perRow' | 'joined' | 'together' | 'effects'>;
+/**
+ * A query that locks rows cannot merge two. So it is found out first, without locks, how many come from which stretch,
+ * and then that many are locked in each: without others at work, exactly the first. It is only looked into where rows
+ * wait in both; usually it takes one probe for each.
+ */
+function mergeOf({ columns, stretches, condition, order, orderOfStretch }: Merge) {
+  const [first = '', second = ''] = stretches;
+  // In the order of the index, which the planner may otherwise pass over for one that leads to the whole queue.
+  const any = (stretch: string): string =>
+    `(select count(*) from (select 1 ${stretch} order by ${orderOfStretch} limit 1) t) > 0`;
+  const head = (stretch: string, own: boolean): string =>
+    `select * from (select ${own} as own, priority, enqueue_seq, created_at ${stretch} and ${condition} ` +
+    `order by ${orderOfStretch} limit r.n) t`;
+  const heads = `${head(first, true)} union all ${head(second, false)}`;
+  const ownOfHeads = `(select count(*) filter (where own) from (select own from (${heads}) t order by ${order} limit r.n) t)`;
+  const locked = (stretch: string, most: string): string =>
+    `select * from (select ${columns} ${stretch} and ${condition} order by ${orderOfStretch} ` +
+    `limit ${most} for no key update skip locked) t`;
+  const taken = `${locked(first, 'share.own')} union all ${locked(second, 'r.n - share.own')}`;
+  return {
+    share:
+      `select case when not s.second then r.n when not s.first then 0 else ${ownOfHeads} end as own, ` +
+      `s.first and s.second as mixed from (select ${any(first)} as first, ${any(second)} as second offset 0) s offset 0`,
+    taken: `select t.*, share.mixed from (${taken}) t`,
+  };
+}
+
+type Composing = Pick<Dialect, 'exclusively' | 'perRow' | 'mixed' | 'joined' | 'together' | 'effects'>;
 
 /** How statements are put together from parts. */
 const composing: Composing = {
@@ -59,9 +87,11 @@ const composing: Composing = {
       `${before}, changed as (${main}) select changed.*, held.held ` +
       'from (select count(*) > 0 as held from guard) held left join changed on true',
   }),
-  perRow: (columns, first, select) =>
-    `${rows('r', columns, first)} cross join lateral ` +
-    `(${select((name) => `r.${quoteIdentifier(name)}`)} limit r.n for update skip locked) per_row`,
+  perRow: (columns, first, merge) => {
+    const { share, taken } = mergeOf(merge((name) => `r.${quoteIdentifier(name)}`));
+    return `${rows('r', columns, first)} cross join lateral (${share}) share cross join lateral (${taken}) per_row`;
+  },
+  mixed: (perRow) => `${perRow}.mixed`,
   joined: ({ alias, each }, select) =>
     `${each ? 'left' : 'inner'} join lateral (${select((name) => `r.${quoteIdentifier(name)}`)}) ${alias} on true`,
   together: (main, also) => ({
@@ -80,7 +110,8 @@ export function postgresDialect(schema: string): Dialect {
     anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,
     jsonRows: (alias, columns, parameter) => {
       const fields = Object.entries(columns).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
-      return `json_to_recordset(${parameter}::json) as ${alias}(${fields.join(', ')})`;
+      // By way of a text, because a driver that sees a parameter of JSON makes JSON of what is JSON already.
+      return `json_to_recordset(${parameter}::text::json) as ${alias}(${fields.join(', ')})`;
     },
     list: (values) => values,
     // A probe per row through the primary key. As a plain join over the array it is planned as a hash join over the
@@ -102,8 +133,10 @@ export function postgresDialect(schema: string): Dialect {
       return `${equal.map((pair) => pair.join(' = ')).join(' and ')} and (${columns}) > (${values})`;
     },
     lockOrder: (workflowId) => `${workflowId} collate "C"`,
-    forUpdate: 'for update',
-    forUpdateSkipLocked: 'for update skip locked',
+    // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
+    // and be waited for. No statement changes what a foreign key refers to.
+    forUpdate: 'for no key update',
+    forUpdateSkipLocked: 'for no key update skip locked',
     forShare: 'for share',
     forKeyShare: 'for key share',
     locksRows: true,

@@ -2,6 +2,8 @@ import type pg from 'pg';
 import type { Hearing } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
 
+/** How long the server may take to answer LISTEN. */
+const listenPatienceMs = 10_000;
 /** How long a notification to oneself may take to arrive. */
 const testPatienceMs = 3_000;
 /** How often that is tried: a connection can die without a sign. */
@@ -69,9 +71,13 @@ export class Ears {
       });
       client.on('notification', ({ channel, payload }) => this.options.receive(channel, payload));
       const listening = client.query(channels.map((channel) => `listen ${quoteIdentifier(channel)}`).join('; '));
-      // An answer that does not come must not hold up a shutdown.
-      await Promise.race([listening, ended]);
-      if (this.stopped) return 'failed';
+      // An answer that does not come must hold up neither a launch nor a shutdown.
+      const tooLate = new Promise<'failed'>((resolve) => {
+        timer = setTimeout(() => resolve('failed'), listenPatienceMs).unref();
+      });
+      const answer = await Promise.race([listening, ended, tooLate]);
+      clearTimeout(timer);
+      if (this.stopped || answer === 'failed') return 'failed';
       const hears = await Promise.race([this.hears(), ended.then(() => 'failed' as const)]);
       if (hears !== true) {
         if (hears === false) onDeaf(true);
@@ -85,7 +91,7 @@ export class Ears {
       await ended;
       return 'heard';
     } finally {
-      clearInterval(timer);
+      clearTimeout(timer);
       hearing.state(false);
       // Not waited for: the server may be gone, and nothing depends on its answer.
       void client.end().catch(() => {});
@@ -109,12 +115,15 @@ export class Ears {
   private async hears(): Promise<boolean | 'failed'> {
     let timer: NodeJS.Timeout | undefined;
     const heard = new Promise<boolean>((resolve) => {
-      timer = setTimeout(() => resolve(false), testPatienceMs).unref();
       this.heardTest = () => resolve(true);
     });
     try {
       await this.options.test(() => this.heardTest());
-      return await heard;
+      // Counted from here: that a busy database took its time to send it says nothing about hearing.
+      const tooLate = new Promise<boolean>((resolve) => {
+        timer = setTimeout(() => resolve(false), testPatienceMs).unref();
+      });
+      return await Promise.race([heard, tooLate]);
     } catch {
       return 'failed';
     } finally {

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { Logger } from '../../model/logger.js';
 import { sqlState } from './failures.js';
 
-/** The number that DBOS migrates under too, so that its processes and ours keep out of each other's way. */
+/** The number that DBOS for Python migrates under too, so that its processes and ours keep out of each other's way. */
 const lockId = 1234567890;
 const pollMs = 1000;
 const logEveryMs = 10_000;

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type pg from 'pg';
-import type { Hearing, Listening, Statement } from '../database.js';
+import type { Hearing, Listening, Query, Statement } from '../database.js';
 import { Ears } from './ears.js';
 
 /**
@@ -21,7 +21,7 @@ export class PostgresSignals {
       /** Opens a connection of its own: LISTEN belongs to a session. */
       connect(): Promise<pg.Client>;
       /** Runs a statement on any connection. */
-      query(statement: Statement, params: readonly unknown[]): Promise<unknown>;
+      readonly query: Query;
       /** Called when notifications do not arrive although the session listens, and when they do again. */
       onDeaf(isDeaf: boolean): void;
     },
@@ -30,12 +30,15 @@ export class PostgresSignals {
     this.channel = `holdfast_${long ? createHash('sha256').update(schema).digest('hex').slice(0, 32) : schema}`;
   }
 
-  async announce(topics: readonly string[]): Promise<void> {
+  async announce(topics: readonly string[], query?: Query): Promise<void> {
     const own = topics.filter((topic) => !sharedOf(topic));
     const signals = topics.flatMap((topic) => sharedOf(topic) ?? []);
     if (own.length > 0) signals.unshift({ channel: this.channel, payload: this.payload({ topics: own }) });
     // Postgres takes up to 8000 bytes; what has a longer name is found by polling.
-    await this.notify(signals.filter(({ payload }) => Buffer.byteLength(payload) < 8000));
+    await this.notify(
+      signals.filter(({ payload }) => Buffer.byteLength(payload) < 8000),
+      query,
+    );
   }
 
   hear(hearing: Hearing): Listening {
@@ -54,8 +57,8 @@ export class PostgresSignals {
     return { ready: ears.ready, stop: () => ears.stop() };
   }
 
-  private notify(signals: readonly Signal[]): Promise<unknown> {
-    return this.options.query(announce, [signals.map(({ channel }) => channel), signals.map(({ payload }) => payload)]);
+  private notify(signals: readonly Signal[], query: Query = this.options.query): Promise<unknown> {
+    return query(announce, [signals.map(({ channel }) => channel), signals.map(({ payload }) => payload)]);
   }
 
   /** More topics than fit are as good as all. */

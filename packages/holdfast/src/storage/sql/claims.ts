@@ -1,4 +1,5 @@
 import type { Dialect } from '../database.js';
+import { classOf, configOf, isKnownAs, knownWorkflows } from './known.js';
 import { workflowColumns } from './rows.js';
 
 /**
@@ -15,7 +16,6 @@ import { workflowColumns } from './rows.js';
  */
 export function claimStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
-  const runnable = d.jsonRows('r', { runnable: 'text', most: 'int' }, '$6');
   const ofThisApp = '(application_name is null or application_name = $3)';
   return {
     // Waits for a row that is locked instead of skipping it: the lock may be the dying owner's last checkpoint, and
@@ -23,19 +23,21 @@ export function claimStatements(d: Dialect) {
     pending: {
       name: 'workflows.claimPending',
       text: [
-        `with picked as materialized (select workflow_uuid from ${workflows}`,
+        `with ${knownWorkflows(d, '$6')},`,
+        `picked as materialized (select workflow_uuid from ${workflows}`,
         `where status = 'PENDING' and ${d.anyOf('executor_id', '$8')}`,
-        `and application_version = $4 and ${ofThisApp} and class_name is null`,
-        `and (owner_xid is null or owner_xid not like $9) and name in (select runnable from ${runnable})`,
+        `and application_version = $4 and ${ofThisApp}`,
+        `and (owner_xid is null or owner_xid not like $9)`,
+        `and (name, ${classOf('')}, ${configOf('')}) in (select runnable, class, config from known)`,
         `order by created_at limit $7 ${d.forUpdate})`,
         `update ${workflows} as w set updated_at = cast($5 as bigint),`,
         `owner_xid = case when queue_name is null then $1 end,`,
         `executor_id = case when queue_name is null then $2 end,`,
         'recovery_attempts = case when queue_name is null then recovery_attempts + 1 else recovery_attempts end,',
         `status = case when queue_name is not null then 'ENQUEUED'`,
-        `when recovery_attempts > r.most then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
-        'completed_at = case when queue_name is null and recovery_attempts > r.most then cast($5 as bigint) end',
-        `from ${runnable} where w.name = r.runnable and workflow_uuid in (select workflow_uuid from picked)`,
+        `when recovery_attempts > k.most then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
+        'completed_at = case when queue_name is null and recovery_attempts > k.most then cast($5 as bigint) end',
+        `from known k where ${isKnownAs('k', 'w.')} and workflow_uuid in (select workflow_uuid from picked)`,
         `returning ${workflowColumns}`,
       ].join(' '),
     },
@@ -54,12 +56,12 @@ function standingStatements(d: Dialect) {
         `select ${workflowColumns} from ${workflows} where status = 'PENDING' and executor_id = $2 ` +
         'and application_version = $3 and owner_xid = $1',
     },
-    pendingNames: {
-      name: 'workflows.pendingNames',
+    pendingKeys: {
+      name: 'workflows.pendingKeys',
       text:
-        `select name, min(workflow_uuid) as workflow_uuid from ${workflows} where status = 'PENDING' ` +
+        `select name, class_name, config_name, min(workflow_uuid) as workflow_uuid from ${workflows} where status = 'PENDING' ` +
         `and ${d.anyOf('executor_id', '$1')} and application_version = $2 ` +
-        'and (application_name is null or application_name = $3) group by name',
+        'and (application_name is null or application_name = $3) group by name, class_name, config_name',
     },
     pendingOfOtherVersions: {
       name: 'workflows.pendingOfOtherVersions',

@@ -1,5 +1,6 @@
 import type { BatchStatement, Columns, Database, Dialect, Guard } from '../database.js';
-import type { Dequeued, DequeueParams, Portion, Runnable } from '../storage.js';
+import type { Dequeued, DequeueParams, Portion } from '../storage.js';
+import { isKnownAs, knownWorkflows, runnableJson } from './known.js';
 import { claimedColumns, toClaimed } from './rows.js';
 
 /**
@@ -27,7 +28,8 @@ export class Dequeue {
     const statement = this.statements[byPartition ? 'byPartition' : 'whole'][hold];
     const rows = await this.database.batch(statement, sharedParams(params), params.portions);
     const claimed = rows.filter((row) => typeof row.workflow_uuid === 'string').map((row) => toClaimed(row, params));
-    return { claimed, held: hold !== 'exclusive' || rows.some((row) => row.held) };
+    const held = hold !== 'exclusive' || rows.some((row) => row.held);
+    return { claimed, held, mixed: rows.some((row) => row.mixed) };
   }
 }
 
@@ -38,39 +40,41 @@ function sharedParams(params: DequeueParams): unknown[] {
   return [owner, executorId, appName, version, now, names, queueName, rateLimited, suspects, turn];
 }
 
-const largestInt = 2 ** 31 - 1;
-
-/** What this process can run, as `jsonRows` reads it. */
-export function runnableJson(runnable: readonly Runnable[]): string {
-  const most = (each: Runnable): number => Math.min(each.maxRecoveryAttempts, largestInt);
-  return JSON.stringify(runnable.map((each) => ({ runnable: each.name, most: most(each) })));
-}
-
-/** The query `known` over {@link runnableJson}. Materialized: read once, and probed by each row that is looked at. */
-export function knownNames(d: Dialect, parameter: string): string {
-  return `known as materialized (select * from ${d.jsonRows('k', { runnable: 'text', most: 'int' }, parameter)})`;
+interface Taker {
+  readonly app: string;
+  readonly version: string;
+  readonly suspects: string;
 }
 
 /**
- * Which ENQUEUED rows a process may take: of its application; of its version, or of none if its version is the latest;
- * of a name that it knows. The names are a scalar subquery, not a join or EXISTS: those the planner would turn around,
- * reading all of a queue for each name.
+ * Of which version an ENQUEUED row is that a process may take: of its own, or of none if its own is the latest. Each is
+ * a stretch of the index, so that what waits for other versions is not read, however much it is.
  */
-export function claimable(d: Dialect, params: { app: string; version: string; suspects: string }): string {
+export function stretches(d: Dialect, { app, version }: Pick<Taker, 'app' | 'version'>): readonly [string, string] {
   const latest =
     `(select version_name from ${d.table('application_versions')} where application_name is null ` +
-    `or application_name = ${params.app} order by version_timestamp desc, created_at desc limit 1)`;
+    `or application_name = ${app} order by version_timestamp desc, created_at desc limit 1)`;
+  return [`application_version = ${version}`, `application_version is null and ${version} = ${latest}`];
+}
+
+/**
+ * What else must be true of it: that it is of the application, and of a workflow that the process knows. What is known is a
+ * scalar subquery, not a join or EXISTS: those the planner would turn around, reading all of a queue for each of them.
+ */
+export function fitting({ app, suspects }: Pick<Taker, 'app' | 'suspects'>): string {
   return [
-    `(application_version = ${params.version} or (application_version is null and ${params.version} = ${latest}))`,
-    `and (application_name is null or application_name = ${params.app}) and class_name is null`,
+    `(application_name is null or application_name = ${app})`,
     'and (select coalesce(recovery_attempts, 0) > 0 and recovery_attempts * 2 >= k.most',
-    `from known k where k.runnable = name) = cast(${params.suspects} as boolean)`,
+    `from known k where ${isKnownAs('k', '')}) = cast(${suspects} as boolean)`,
   ].join(' ');
 }
 
 /** Rows from before there was an order number come first. */
 export const queueOrder = (d: Dialect): string =>
   `priority, enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
+
+/** The same within one stretch. Postgres does not see that an index is in this order where the version is null. */
+export const stretchOrder = (d: Dialect): string => `application_version, ${queueOrder(d)}`;
 
 const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
 
@@ -101,24 +105,26 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
   // A whole queue has no use for the parameter, but a database wants to know the type of each.
   const scope = (partition: string) =>
     byPartition ? `queue_partition_key = ${partition}` : `cast(${partition} as text) is null`;
-  const candidates = d.perRow(portionColumns, 11, (column) =>
-    [
-      'select workflow_uuid as id, started_at_epoch_ms as started,',
-      '(select k.most from known k where k.runnable = name) as most',
-      `from ${workflows} where status = 'ENQUEUED' and queue_name = $7 and ${scope(column('partition'))}`,
-      `and ${claimable(d, { app: '$3', version: '$4', suspects: '$9' })}`,
-      // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
-      `and (select count(*) from guard) > 0 order by ${queueOrder(d)}`,
-    ].join(' '),
-  );
+  const taker = { app: '$3', version: '$4', suspects: '$9' };
+  const candidates = d.perRow(portionColumns, 11, (column) => ({
+    columns: `workflow_uuid as id, started_at_epoch_ms as started, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
+    stretches: stretches(d, taker).map(
+      (stretch) =>
+        `from ${workflows} where status = 'ENQUEUED' and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
+    ),
+    // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
+    condition: `${fitting(taker)} and (select count(*) from guard) > 0`,
+    order: queueOrder(d),
+    orderOfStretch: stretchOrder(d),
+  }));
   const dead = 'recovery_attempts > p.most';
   return {
     name: `workflows.dequeue-${byPartition ? 'partitions-' : ''}${hold}`,
     columns: portionColumns,
     ...(guard.guard && { guard: guard.guard }),
     text: guard.wrap(
-      `with ${knownNames(d, '$6')}, ${guard.before}, ` +
-        `picked as materialized (select per_row.id, per_row.started, per_row.most from ${candidates})`,
+      `with ${knownWorkflows(d, '$6')}, ${guard.before}, ` +
+        `picked as materialized (select per_row.* from ${candidates})`,
       [
         `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
         'application_version = coalesce(application_version, $4), application_name = coalesce(application_name, $3),',
@@ -133,7 +139,7 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
         `deduplication_id = case when ${dead} then null else deduplication_id end,`,
         `completed_at = case when ${dead} then cast($5 as bigint) end`,
         `from picked p where w.workflow_uuid = p.id`,
-        `returning ${claimedColumns}, ${d.neverRan('p.started')} as never_ran`,
+        `returning ${claimedColumns}, ${d.neverRan('p.started')} as never_ran, ${d.mixed('p')} as mixed`,
       ].join(' '),
     ),
   };

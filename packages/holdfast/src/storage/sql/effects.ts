@@ -85,8 +85,8 @@ function effectsStatement(d: Dialect): BatchStatement<Row> {
     'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", $1',
     `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where true`,
     'on conflict (workflow_uuid, function_id) do nothing',
-    // No step that failed by itself has effects: an error is the absence of a recipient.
-    'returning workflow_uuid, function_id, error is null as landed',
+    // An error is the absence of a recipient, but for a receive: what cannot be read is consumed all the same.
+    "returning workflow_uuid, function_id, (error is null or function_name = 'DBOS.recv') as landed",
   ].join(' ');
   const effects = d.effects<Row>({
     rows: rowColumns,

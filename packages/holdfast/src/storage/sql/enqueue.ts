@@ -80,6 +80,8 @@ const byParent = (row: Positioned): string => row.parentWorkflowId ?? '';
 const columns: Columns<Positioned> = {
   workflowId: 'text',
   name: 'text',
+  className: 'text',
+  configName: 'text',
   inputs: 'text',
   serialization: 'text',
   version: 'text',
@@ -89,6 +91,7 @@ const columns: Columns<Positioned> = {
   deadlineAt: 'bigint',
   user: 'text',
   roles: 'text',
+  assumedRole: 'text',
   attributes: 'json',
   queueName: 'text',
   priority: 'int',
@@ -106,17 +109,19 @@ const { parentOwner: _, position: __, ...debouncedBase } = columns;
 const debouncedColumns: Columns<DebouncedWorkflow> = { ...debouncedBase, debounceTimeoutMs: 'bigint' };
 
 const targets = [
-  'workflow_uuid, status, name, inputs, serialization, application_version, application_name, recovery_attempts,',
-  'created_at, updated_at, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user, authenticated_roles,',
-  'attributes, queue_name, priority, deduplication_id, queue_partition_key, delay_until_epoch_ms, schedule_name,',
+  'workflow_uuid, status, name, class_name, config_name, inputs, serialization, application_version, application_name,',
+  'recovery_attempts, created_at, updated_at, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user,',
+  'authenticated_roles, assumed_role, attributes,',
+  'queue_name, priority, deduplication_id, queue_partition_key, delay_until_epoch_ms, schedule_name,',
   'parent_workflow_id, detached, enqueue_seq',
 ].join(' ');
 
 const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
   [
-    `r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end, r.name, r.inputs,`,
+    `r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end, r.name, r."className",`,
+    'r."configName", r.inputs,',
     'r.serialization, r.version, r."appName", 0, r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user",',
-    'r.roles, r.attributes, r."queueName", r.priority, r."dedupId",',
+    'r.roles, r."assumedRole", r.attributes, r."queueName", r.priority, r."dedupId",',
     `${partitionKey(d, 'r.partition', 'r."queueName"')}, ${delayUntil}, r."scheduleName", r."parentWorkflowId", r.detached`,
   ].join(' ');
 
@@ -156,7 +161,7 @@ function enqueueAll(d: Dialect, before: string): Statement {
   const workflows = d.table('workflow_status');
   const taken =
     `exists (select 1 from ${workflows} w join given r on w.workflow_uuid = r."workflowId" ` +
-    "where coalesce(w.name, '') <> r.name)";
+    `where ${sameWorkflow('w', 'r."className"', 'r."configName"', 'r.name')} is not true)`;
   return {
     name: 'workflows.enqueueAll',
     pinned: true,
@@ -170,6 +175,11 @@ function enqueueAll(d: Dialect, before: string): Statement {
   };
 }
 
+/** Whether the row is of this workflow. An empty class is none. */
+const sameWorkflow = (row: string, className: string, configName: string, name: string): string =>
+  `(${row}.name = ${name} and coalesce(${row}.class_name, '') = coalesce(${className}, '') ` +
+  `and coalesce(${row}.config_name, '') = coalesce(${configName}, ''))`;
+
 const lastCallDecides = [
   'inputs',
   'serialization',
@@ -180,6 +190,7 @@ const lastCallDecides = [
   'workflow_deadline_epoch_ms',
   'authenticated_user',
   'authenticated_roles',
+  'assumed_role',
   'attributes',
   'priority',
   'queue_partition_key',
@@ -219,7 +230,8 @@ function debounce(d: Dialect, before: string): Statement {
       `${lastCallDecides.map((column) => `${column} = excluded.${column}`).join(', ')},`,
       `debounce_deadline_epoch_ms = ${deadline},`,
       `delay_until_epoch_ms = ${sooner('excluded.delay_until_epoch_ms', `(${deadline})`)}`,
-      `where w.status = 'DELAYED' and w.is_debounced and w.name = excluded.name`,
+      `where w.status = 'DELAYED' and w.is_debounced`,
+      `and ${sameWorkflow('w', 'excluded.class_name', 'excluded.config_name', 'excluded.name')}`,
       'returning workflow_uuid, delay_until_epoch_ms',
     ].join(' '),
   };

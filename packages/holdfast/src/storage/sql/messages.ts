@@ -83,6 +83,7 @@ function messageStatements(d: Dialect) {
     },
     sendAll: {
       name: 'messages.sendAll',
+      pinned: true as const,
       text: [
         `insert into ${messages} (message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms)`,
         'select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
@@ -94,6 +95,7 @@ function messageStatements(d: Dialect) {
     },
     known: {
       name: 'messages.known',
+      pinned: true as const,
       text: `select message_uuid from ${messages} where ${d.anyOf('message_uuid', '$1')}`,
     },
     waiting: {

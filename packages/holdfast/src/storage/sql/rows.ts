@@ -1,4 +1,5 @@
 import type { WorkflowStatus } from '../../model/status.js';
+import type { WorkflowKey } from '../../model/workflow-key.js';
 import type { Row } from '../database.js';
 import type { CancelledWorkflow, ClaimedRecord, Ending, StepRecord, WorkflowRecord } from '../storage.js';
 
@@ -7,6 +8,8 @@ export const workflowColumns = [
   'workflow_uuid',
   'status',
   'name',
+  'class_name',
+  'config_name',
   'inputs',
   'output',
   'error',
@@ -31,15 +34,25 @@ export const workflowColumns = [
   'schedule_name',
   'authenticated_user',
   'authenticated_roles',
+  'assumed_role',
   'attributes',
   'status_reason',
 ].join(', ');
+
+/** An empty text is what some clients of DBOS write for a class that there is none of. */
+export function toKey(row: Row): WorkflowKey {
+  return {
+    name: (row.name as string | null) ?? '',
+    className: (row.class_name as string | null) || null,
+    configName: (row.config_name as string | null) || null,
+  };
+}
 
 export function toWorkflow(row: Row): WorkflowRecord {
   return {
     workflowId: row.workflow_uuid as string,
     status: row.status as WorkflowStatus,
-    name: (row.name as string | null) ?? '',
+    ...toKey(row),
     inputs: row.inputs as string | null,
     output: row.output as string | null,
     error: row.error as string | null,
@@ -64,6 +77,7 @@ export function toWorkflow(row: Row): WorkflowRecord {
     scheduleName: row.schedule_name as string | null,
     user: row.authenticated_user as string | null,
     roles: row.authenticated_roles as string | null,
+    assumedRole: row.assumed_role as string | null,
     attributes: jsonText(row.attributes),
     statusReason: row.status_reason as string | null,
     neverRan: false,
@@ -75,6 +89,8 @@ export const claimedColumns = [
   'workflow_uuid',
   'status',
   'name',
+  'class_name',
+  'config_name',
   'inputs',
   'serialization',
   'recovery_attempts',
@@ -84,6 +100,7 @@ export const claimedColumns = [
   'queue_partition_key',
   'authenticated_user',
   'authenticated_roles',
+  'assumed_role',
   'attributes',
 ].join(', ');
 
@@ -91,7 +108,7 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
   return {
     workflowId: row.workflow_uuid as string,
     status: row.status as WorkflowStatus,
-    name: (row.name as string | null) ?? '',
+    ...toKey(row),
     owner,
     inputs: row.inputs as string | null,
     serialization: row.serialization as string | null,
@@ -103,6 +120,7 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
     partition: row.queue_partition_key as string | null,
     user: row.authenticated_user as string | null,
     roles: row.authenticated_roles as string | null,
+    assumedRole: row.assumed_role as string | null,
     attributes: jsonText(row.attributes),
     neverRan: Boolean(row.never_ran),
   };

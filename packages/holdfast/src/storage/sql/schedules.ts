@@ -48,9 +48,9 @@ export class SqlSchedules implements Schedules {
 
   async fire(params: Parameters<Schedules['fire']>[0]): Promise<Set<string>> {
     const { schedule, runs, evenIfPaused, now } = params;
-    const { name, workflowName, cron, timezone, context } = schedule;
+    const { name, workflowName, className, cron, timezone, context } = schedule;
     const given = JSON.stringify(runs.map((run, position) => ({ ...run, position })));
-    const values = [given, name, workflowName, cron, timezone, context, evenIfPaused, now];
+    const values = [given, name, workflowName, cron, timezone, context, evenIfPaused, now, className ?? ''];
     return idsOf(await this.database.query(this.sql.fire, values));
   }
 
@@ -81,6 +81,7 @@ const rowColumns: Columns<ScheduleRow> = {
   scheduleId: 'text',
   name: 'text',
   workflowName: 'text',
+  className: 'text',
   cron: 'text',
   timezone: 'text',
   context: 'text',
@@ -101,6 +102,7 @@ const runColumns: Columns<ScheduledRun & { position: number }> = {
 /** What a person sets, and the column that it is in. */
 const settable: Readonly<Record<keyof Omit<ScheduleSettings, 'name'>, string>> = {
   workflowName: 'workflow_name',
+  className: 'workflow_class_name',
   cron: 'schedule',
   timezone: 'cron_timezone',
   context: 'context',
@@ -110,7 +112,8 @@ const settable: Readonly<Record<keyof Omit<ScheduleSettings, 'name'>, string>> =
 };
 
 const columns = [
-  'schedule_name, application_name, workflow_name, schedule, cron_timezone, context, status, queue_name, catch_up,',
+  'schedule_name, application_name, workflow_name, workflow_class_name,',
+  'schedule, cron_timezone, context, status, queue_name, catch_up,',
   'catch_up_limit, automatic_backfill, last_fired_at, active_since',
 ].join(' ');
 
@@ -121,6 +124,7 @@ function toSchedule(row: Row): ScheduleRecord {
     name: row.schedule_name as string,
     appName: row.application_name as string | null,
     workflowName: row.workflow_name as string,
+    className: (row.workflow_class_name as string | null) || null,
     cron: row.schedule as string,
     timezone: row.cron_timezone as string | null,
     context: row.context as string,
@@ -134,10 +138,9 @@ function toSchedule(row: Row): ScheduleRecord {
   };
 }
 
-/** Which schedules there are for an app. One of a class's method is DBOS's to run: nothing here could. */
+/** Which schedules there are for an app. */
 const ours = (app: string): string =>
-  `(cast(${app} as text) is null or application_name is null or application_name = ${app}) ` +
-  'and workflow_class_name is null';
+  `(cast(${app} as text) is null or application_name is null or application_name = ${app})`;
 
 function scheduleStatements(d: Dialect) {
   const schedules = d.table('workflow_schedules');
@@ -181,9 +184,11 @@ function scheduleStatements(d: Dialect) {
 /** Parameters: $1 app, $2 now; the rows' begin at `first`. */
 function insertText(d: Dialect, first: number): string {
   return [
-    `insert into ${d.table('workflow_schedules')} as s (schedule_id, schedule_name, workflow_name, schedule,`,
+    `insert into ${d.table('workflow_schedules')} as s (schedule_id, schedule_name, workflow_name,`,
+    'workflow_class_name, schedule,',
     'cron_timezone, context, queue_name, catch_up, catch_up_limit, automatic_backfill, status, application_name,',
-    'active_since) select r."scheduleId", r.name, r."workflowName", r.cron, r.timezone, r.context, r."queueName",',
+    'active_since) select r."scheduleId", r.name, r."workflowName", r."className",',
+    'r.cron, r.timezone, r.context, r."queueName",',
     `r."catchUp", r."catchUpLimit", r.backfill, 'ACTIVE', $1, cast($2 as bigint)`,
     `from ${d.rows('r', rowColumns, first)} where true`,
   ].join(' ');
@@ -234,7 +239,7 @@ function changeStatement(d: Dialect, changes: Partial<Omit<ScheduleSettings, 'na
  * Holds the schedule while it inserts: a change or deletion waits for it, and one that came first leaves nothing to
  * fire. No other process can fire a tick twice, because its time is in the ID.
  *
- * Parameters: $1 runs, $2 name, $3 workflow, $4 cron, $5 zone, $6 context, $7 even if paused, $8 now.
+ * Parameters: $1 runs, $2 name, $3 workflow, $4 cron, $5 zone, $6 context, $7 even if paused, $8 now, $9 class.
  */
 function fireStatement(d: Dialect): Statement {
   const before = d.enqueueSeq.before === '' ? '' : `${d.enqueueSeq.before}, `;
@@ -242,16 +247,17 @@ function fireStatement(d: Dialect): Statement {
     name: 'schedules.fire',
     text: [
       `with ${before}held as materialized (select * from ${d.table('workflow_schedules')} where schedule_name = $2`,
-      'and workflow_name = $3 and workflow_class_name is null and schedule = $4',
+      `and workflow_name = $3 and coalesce(workflow_class_name, '') = $9 and schedule = $4`,
       'and cron_timezone is not distinct from cast($5 as text) and context = $6',
       `and (status = 'ACTIVE' or cast($7 as boolean)) ${d.forShare}),`,
       // Held as by whoever enqueues: a queue that is being deleted is gone, or stays.
       `place as materialized (select q.name from ${d.table('queues')} q`,
       `where q.name in (select queue_name from held) ${d.forKeyShare})`,
-      `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, inputs, serialization,`,
+      `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, class_name, inputs, serialization,`,
       'application_name, recovery_attempts, created_at, updated_at, queue_name, priority, schedule_name,',
       'workflow_timeout_ms, enqueue_seq)',
-      `select r."workflowId", 'ENQUEUED', h.workflow_name, r.inputs, r.serialization, h.application_name, 0,`,
+      `select r."workflowId", 'ENQUEUED', h.workflow_name, nullif(h.workflow_class_name, ''), r.inputs, r.serialization,`,
+      'h.application_name, 0,',
       `cast($8 as bigint), cast($8 as bigint), coalesce(h.queue_name, '${internalQueue}'), 0, h.schedule_name,`,
       `r."timeoutMs", ${d.enqueueSeq.value('r.position')}`,
       `from held h cross join ${d.jsonRows('r', runColumns, '$1')}`,

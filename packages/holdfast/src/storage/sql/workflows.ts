@@ -17,11 +17,12 @@ import type {
   Writer,
 } from '../storage.js';
 import { claimStatements } from './claims.js';
-import { Dequeue, runnableJson } from './dequeue.js';
+import { Dequeue } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
+import { runnableJson } from './known.js';
 import { inLockOrder } from './lock-order.js';
 import { partitionKey } from './queues.js';
-import { toCancelled, toEnding, toWorkflow, workflowColumns } from './rows.js';
+import { toCancelled, toEnding, toKey, toWorkflow, workflowColumns } from './rows.js';
 
 /** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
 export class SqlWorkflows implements Workflows {
@@ -115,10 +116,10 @@ export class SqlWorkflows implements Workflows {
     return (await this.database.query(this.claims.claimedUnder, [owner, executorId, version])).map(toWorkflow);
   }
 
-  async pendingNames(params: { executorIds: readonly string[]; version: string; appName: string }) {
+  async pendingKeys(params: { executorIds: readonly string[]; version: string; appName: string }) {
     const executors = this.database.dialect.list(params.executorIds);
-    const rows = await this.database.query(this.claims.pendingNames, [executors, params.version, params.appName]);
-    return rows.map((row) => ({ name: row.name as string, workflowId: row.workflow_uuid as string }));
+    const rows = await this.database.query(this.claims.pendingKeys, [executors, params.version, params.appName]);
+    return rows.map((row) => ({ ...toKey(row), workflowId: row.workflow_uuid as string }));
   }
 
   async pendingExecutors(params: { version: string; appName: string }): Promise<string[]> {
@@ -197,6 +198,8 @@ function claimParams(claim: Claim): unknown[] {
 const newWorkflowColumns: Columns<NewWorkflow> = {
   workflowId: 'text',
   name: 'text',
+  className: 'text',
+  configName: 'text',
   inputs: 'text',
   serialization: 'text',
   owner: 'text',
@@ -206,6 +209,7 @@ const newWorkflowColumns: Columns<NewWorkflow> = {
   deadlineAt: 'bigint',
   user: 'text',
   roles: 'text',
+  assumedRole: 'text',
   attributes: 'json',
 };
 
@@ -298,12 +302,13 @@ function insertStatement<T extends NewWorkflow>(
   child: { parent: string; detached: string; join: string },
 ): BatchStatement<T> {
   return batch(name, columns, [
-    `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, inputs, serialization, executor_id,`,
-    'owner_xid, application_version, application_name, recovery_attempts, created_at, updated_at,',
+    `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, class_name, config_name, inputs,`,
+    'serialization, executor_id, owner_xid, application_version, application_name, recovery_attempts, created_at, updated_at,',
     'started_at_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user, authenticated_roles,',
-    'attributes, parent_workflow_id, detached, enqueue_seq)',
-    `select r."workflowId", 'PENDING', r.name, r.inputs, r.serialization, $1, r.owner, r.version, $2, 1, r."createdAt",`,
-    'r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user", r.roles, r.attributes,',
+    'assumed_role, attributes, parent_workflow_id, detached, enqueue_seq)',
+    `select r."workflowId", 'PENDING', r.name, r."className", r."configName", r.inputs, r.serialization, $1, r.owner,`,
+    'r.version, $2, 1, r."createdAt", r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user", r.roles,',
+    'r."assumedRole", r.attributes,',
     `${child.parent}, ${child.detached}, null from ${d.rows('r', columns, 3)} ${child.join} where true`,
     'on conflict (workflow_uuid) do nothing returning owner_xid',
   ]);

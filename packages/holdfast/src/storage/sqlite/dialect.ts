@@ -45,10 +45,16 @@ export const sqliteDialect: Dialect = {
     wrap: (before, main) => `${before} ${main}`,
   }),
   // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.
-  perRow: (columns, first, select) => {
+  // Both stretches are read side by side, in their order: a query of this form needs no sorting.
+  perRow: (columns, first, merge) => {
     const parameter = parameterOf(columns, first);
-    return `(${select(parameter)} limit ${parameter('n')}) per_row`;
+    const { columns: selected, stretches, condition, order } = merge(parameter);
+    const parts = stretches.map(
+      (stretch) => `select ${selected}, priority, enqueue_seq, created_at ${stretch} and ${condition}`,
+    );
+    return `(${parts.join(' union all ')} order by ${order} limit ${parameter('n')}) per_row`;
   },
+  mixed: () => 'false',
   joined: ({ alias, each, columns, first }, select) =>
     `${each ? 'left' : 'inner'} join (${select(parameterOf(columns, first))}) ${alias} on true`,
   together: (text, also) => ({ text, also }),

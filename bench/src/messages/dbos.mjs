@@ -1,0 +1,59 @@
+/** DBOS's side of an exchange of messages. Both processes are launched apps: its client has no notifications. */
+import { randomUUID } from 'node:crypto';
+
+const peerId = 'peer';
+
+/**
+ * @param {{ pollingIntervalMs?: number }} tuning how often a wait looks by itself
+ * @returns {Omit<import('./exchange.mjs').MessagesAdapter, 'settings'>}
+ */
+export function dbosMessages({ pollingIntervalMs }) {
+  const waits = { timeoutSeconds: 60, pollingIntervalMs };
+  return {
+    async openCaller({ url }) {
+      const { DBOS } = await configured(url);
+      await DBOS.launch();
+      return {
+        send: (exchange) => DBOS.send(peerId, exchange, 'questions'),
+        answer: async (exchange) => /** @type {number} */ (await DBOS.getEvent(peerId, `answer ${exchange}`, waits)),
+        close: () => DBOS.shutdown(),
+      };
+    },
+
+    async openPeer({ url, exchanges, received, answering }) {
+      const { DBOS } = await configured(url);
+      const answerAll = DBOS.registerWorkflow(
+        async () => {
+          for (let exchange = 0; exchange < exchanges; exchange++) {
+            const question = await DBOS.recv('questions', waits);
+            received(exchange);
+            answering(exchange);
+            await DBOS.setEvent(`answer ${exchange}`, question);
+          }
+        },
+        { name: 'answerAll' },
+      );
+      await DBOS.launch();
+      const handle = await DBOS.startWorkflow(answerAll, { workflowID: peerId })();
+      return {
+        async close() {
+          await handle.getResult();
+          await DBOS.shutdown();
+        },
+      };
+    },
+  };
+}
+
+/** @param {string} url */
+async function configured(url) {
+  const sdk = await import('@dbos-inc/dbos-sdk');
+  sdk.DBOS.setConfig({
+    name: 'bench',
+    systemDatabaseUrl: url,
+    logLevel: 'error',
+    applicationVersion: 'bench',
+    executorID: randomUUID(),
+  });
+  return sdk;
+}

@@ -1,0 +1,27 @@
+/** W8: how long workflows of two processes take to hear from each other. */
+import { measureExchanges } from '../messages/exchange.mjs';
+
+const what = 'W8 two processes';
+
+/** @type {import('../catalogue.mjs').Aim[]} */
+const aims = [{ than: 'dbos', atMost: 0.5 }];
+
+/** @type {import('../catalogue.mjs').WorkloadDefinition} */
+export default {
+  title: 'a message to a workflow in another process, and its answer by an event, one exchange at a time',
+  uses: 'messages',
+  cases: [
+    {
+      label: what,
+      rows: [
+        { key: 'sendP50', label: `${what}, send to receive: p50 ms`, aims },
+        { key: 'sendP99', label: `${what}, send to receive: p99 ms` },
+        { key: 'setP50', label: `${what}, set to get: p50 ms`, aims },
+        { key: 'setP99', label: `${what}, set to get: p99 ms` },
+        { key: 'bothP50', label: `${what}, there and back: p50 ms`, aims },
+        { key: 'bothP99', label: `${what}, there and back: p99 ms` },
+      ],
+      measure: (system, { quick }) => measureExchanges(system, quick ? 30 : 400),
+    },
+  ],
+};

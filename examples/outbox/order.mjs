@@ -1,0 +1,30 @@
+/** The shop: an order and the workflow that ships it are committed together. Every third customer changes their mind. */
+import { connect } from 'holdfast';
+import { openShop } from './warehouse.mjs';
+
+const db = openShop();
+const client = await connect({ name: 'shop', database: `sqlite:${process.env.SHOP_FILE}` });
+
+async function order(id, article, changesMind) {
+  db.exec('begin immediate');
+  try {
+    db.prepare('insert into orders values (?, ?, ?)').run(id, article, 'new');
+    const shipping = await client.startIn(db, 'ship', { id: `ship ${id}` }, id);
+    if (changesMind) throw new Error('changed their mind');
+    db.exec('commit');
+    return shipping;
+  } catch {
+    db.exec('rollback'); // neither an order nor a workflow
+  }
+}
+
+const shippings = [];
+for (let i = 1; i <= 30; i++) shippings.push(await order(`order-${i}`, 'lamp', i % 3 === 0));
+await Promise.all(shippings.map((shipping) => shipping?.result()));
+
+const { orders } = db.prepare("select count(*) as orders from orders where state = 'reserved'").get();
+const { pieces } = db.prepare("select pieces from stock where article = 'lamp'").get();
+const started = await client.workflows.list({ name: 'ship' });
+console.log(`${orders} orders, ${started.length} workflows, ${pieces} of 100 pieces left`);
+await client.close();
+db.close();

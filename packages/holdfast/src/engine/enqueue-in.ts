@@ -1,0 +1,53 @@
+import { HoldfastError } from '../model/errors.js';
+import { misplacedOption } from '../model/options.js';
+import { borrow } from '../storage/borrowed.js';
+import type { StorageWithin } from '../storage/storage.js';
+import { currentExecution } from './context.js';
+import type { Engine } from './engine.js';
+import { enqueuedRow, idOf, newsOf } from './enqueue.js';
+import { explainEnqueued } from './enqueues.js';
+import type { Startable } from './new-row.js';
+import type { StartOptions } from './start-options.js';
+
+/**
+ * Storage inside a transaction of the caller's own, or a typed error before anything is done in it. No statement of ours
+ * fails in it then, unless the database does: the caller can catch what is refused and go on.
+ */
+export async function storageIn(engine: Engine, what: string, tx: unknown): Promise<StorageWithin> {
+  if (currentExecution()) {
+    throw new HoldfastError(
+      'UNSUPPORTED_CALL',
+      `${what} cannot be called in a workflow function, which is run again. Call it in a transaction() or a step.`,
+    );
+  }
+  const within = engine.storage.within(borrow(what, tx));
+  if (await within.reaches()) return within;
+  throw misplacedOption(
+    what,
+    'tx',
+    'is a transaction of another database, or of a role without rights on the tables of Holdfast. Both must be in one ' +
+      'database to commit together',
+  );
+}
+
+/** Puts a workflow on a queue in a transaction of the caller's. Resolves with its ID, or that of the one it duplicates. */
+export async function enqueueIn(
+  engine: Engine,
+  tx: unknown,
+  workflow: Startable,
+  options: StartOptions,
+  args: readonly unknown[],
+): Promise<string> {
+  const what = `startIn() of "${workflow.name}"`;
+  const row = await enqueuedRow(engine, workflow, options, args, null);
+  const within = await storageIn(engine, what, tx);
+  for (;;) {
+    const created = await within.workflows.enqueueMany([row]);
+    const [enqueued] = await explainEnqueued(within, [row], created);
+    // Undefined: the deduplication ID was held, and is free again.
+    if (!enqueued) continue;
+    const id = idOf(engine, row, options, enqueued);
+    if (created.size > 0) await within.announce([newsOf(row)]);
+    return id;
+  }
+}

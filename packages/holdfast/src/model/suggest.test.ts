@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import { didYouMean } from './suggest.js';
+
+it.each([
+  ['emial', ['emails', 'email', 'orders'], 'email'],
+  ['Q', ['q', 'r'], 'q'],
+  ['wff', ['wf'], 'wf'],
+  ['ab', ['ac'], 'ac'],
+])('names what was probably meant by %j', (given, known, meant) => {
+  expect(didYouMean(given, known)).toBe(` Did you mean "${meant}"?`);
+});
+
+it.each([
+  ['q', ['a', 'b', 'ab']],
+  ['ab', ['cd', 'xyz']],
+  ['abc', ['xyc']],
+  ['', ['a']],
+  ['orders', ['emails']],
+])('does not guess at names that have little in common with %j', (given, known) => {
+  expect(didYouMean(given, known)).toBe('');
+});

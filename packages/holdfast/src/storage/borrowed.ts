@@ -1,0 +1,206 @@
+import { misplacedOption } from '../model/options.js';
+import type { Row } from './database.js';
+import { arrayLiteral } from './postgres/array-literal.js';
+
+/**
+ * A transaction that belongs to the caller, and in which statements of ours run. Its library is told by the shape of what
+ * the caller has in hand, so that none has to be installed, or imported, by those who use another.
+ */
+export interface Borrowed {
+  readonly dialect: 'postgres' | 'sqlite';
+  /** One statement, with `$1`, `$2` and so on for parameters. Resolves with the rows. */
+  query(text: string, params: readonly unknown[]): Promise<Row[]>;
+}
+
+type Query = Borrowed['query'];
+
+/** What the functions below ask of each library. */
+export interface PgClient {
+  query(config: { text: string; values: unknown[] }): Promise<unknown>;
+}
+export interface PostgresJs {
+  unsafe(text: string, params: never[]): PromiseLike<unknown>;
+  typed(value: string, type: number): unknown;
+}
+export interface KnexLike {
+  raw(text: string, bindings: never[]): PromiseLike<unknown>;
+  readonly client: { readonly dialect?: unknown };
+}
+export interface KyselyLike {
+  getExecutor(): {
+    readonly adapter: { readonly supportsTransactionalDdl: boolean; readonly supportsReturning: boolean };
+  };
+  withoutPlugins(): { executeQuery(query: never): Promise<unknown> };
+}
+export interface DrizzlePg {
+  execute(query: never): PromiseLike<unknown>;
+}
+export interface SqliteLike {
+  prepare(text: string): {
+    readonly reader: boolean;
+    all(...params: unknown[]): unknown;
+    run(...params: unknown[]): unknown;
+  };
+  readonly inTransaction: boolean;
+}
+
+export function pgQuery(client: PgClient): Query {
+  return async (text, params) => rowsOf(await client.query({ text, values: forPostgres(params) }));
+}
+
+const textOid = 25;
+
+/** Texts are sent as texts: the library would make JSON of one that is cast to JSON, for a second time. */
+export function postgresJsQuery(sql: PostgresJs): Query {
+  return async (text, params) => {
+    const values = forPostgres(params).map((value) => (typeof value === 'string' ? sql.typed(value, textOid) : value));
+    return rowsOf(await sql.unsafe(text, values as never[]));
+  };
+}
+
+export function knexQuery(trx: KnexLike, dialect: Borrowed['dialect']): Query {
+  return async (text, params) => {
+    const bound = dialect === 'postgres' ? forPostgres(params) : forSqlite(params);
+    const { text: positional, values } = withQuestionMarks(text, bound, '\\?');
+    return rowsOf(await trx.raw(positional, values as never[]));
+  };
+}
+
+/** Without the plugins, which may give columns other names. */
+export function kyselyQuery(trx: KyselyLike, dialect: Borrowed['dialect']): Query {
+  const plain = trx.withoutPlugins();
+  return async (text, params) => {
+    const { text: sql, values: parameters } =
+      dialect === 'postgres' ? { text, values: forPostgres(params) } : withQuestionMarks(text, forSqlite(params), '?');
+    const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] };
+    const compiled = { sql, parameters, query, queryId: { queryId: `holdfast-${compiledCount++}` } };
+    return rowsOf(await plain.executeQuery(compiled as never));
+  };
+}
+
+let compiledCount = 0;
+
+/** What the library asks of a query is that it can be turned into text and parameters: ours is that already. */
+export function drizzleQuery(tx: DrizzlePg): Query {
+  return async (text, params) => {
+    const query = { getSQL: () => query, toQuery: () => ({ sql: text, params: forPostgres(params) }) };
+    return rowsOf(await tx.execute(query as never));
+  };
+}
+
+export function sqliteQuery(db: SqliteLike): Query {
+  return async (text, params) => {
+    const statement = db.prepare(text);
+    const named = Object.fromEntries(forSqlite(params).map((value, i) => [i + 1, value]));
+    const args = params.length === 0 ? [] : [named];
+    if (statement.reader) return statement.all(...args) as Row[];
+    statement.run(...args);
+    return [];
+  };
+}
+
+/** Undefined: a database of no kind that statements of ours run on. */
+export function knexDialect(knex: KnexLike): Borrowed['dialect'] | undefined {
+  const { dialect } = knex.client;
+  return dialect === 'postgresql' ? 'postgres' : dialect === 'sqlite3' ? 'sqlite' : undefined;
+}
+
+/** Told by what each database can do, which is what the library's adapters say of it. */
+export function kyselyDialect(db: KyselyLike): Borrowed['dialect'] | undefined {
+  const { supportsReturning, supportsTransactionalDdl } = db.getExecutor().adapter;
+  if (!supportsReturning) return undefined;
+  return supportsTransactionalDdl ? 'postgres' : 'sqlite';
+}
+
+/** The kinds that an object of drizzle says it is, its own first. */
+export function drizzleKinds(given: object): string[] {
+  const kinds: string[] = [];
+  for (let type = given.constructor; typeof type === 'function'; type = Object.getPrototypeOf(type)) {
+    const kind: unknown = Object.getOwnPropertyDescriptor(type, Symbol.for('drizzle:entityKind'))?.value;
+    if (typeof kind === 'string') kinds.push(kind);
+  }
+  return kinds;
+}
+
+/** The transaction that a caller has open, or a typed error that lists what is understood. */
+export function borrow(what: string, tx: unknown): Borrowed {
+  const found = isThing(tx) ? recognise(tx) : undefined;
+  if (found) return found;
+  // Not shown: it may hold the password of its connection.
+  throw misplacedOption(
+    what,
+    'tx',
+    'must be an open transaction: a client of pg, the sql that begin() of postgres.js gives, a transaction of knex, kysely ' +
+      'or drizzle, or (on SQLite) a Database of better-sqlite3 in which one has begun, or drizzle over it',
+  );
+}
+
+type Thing = object & Record<string, unknown>;
+
+function isThing(tx: unknown): tx is Thing {
+  return (typeof tx === 'object' && tx !== null) || typeof tx === 'function';
+}
+
+function recognise(tx: Thing): Borrowed | undefined {
+  const has = (...names: string[]): boolean => names.every((name) => typeof tx[name] === 'function');
+  if (drizzleKinds(tx).includes('PgTransaction')) {
+    return { dialect: 'postgres', query: drizzleQuery(tx as unknown as DrizzlePg) };
+  }
+  const file = sqliteOf(tx);
+  if (file) return file.inTransaction ? { dialect: 'sqlite', query: sqliteQuery(file) } : undefined;
+  if (has('getExecutor', 'withoutPlugins')) return tx.isTransaction ? ofKysely(tx as unknown as KyselyLike) : undefined;
+  if (has('raw') && isThing(tx.client)) return tx.isTransaction ? ofKnex(tx as unknown as KnexLike) : undefined;
+  if (has('unsafe', 'typed')) {
+    return has('savepoint') ? { dialect: 'postgres', query: postgresJsQuery(tx as unknown as PostgresJs) } : undefined;
+  }
+  // A pool would run each statement on another connection.
+  if (has('query') && !('totalCount' in tx)) return { dialect: 'postgres', query: pgQuery(tx as unknown as PgClient) };
+  return undefined;
+}
+
+/** A Database of better-sqlite3, also as drizzle carries it. */
+export function sqliteOf(given: unknown): SqliteLike | undefined {
+  const db = isThing(given) && isThing(given.$client) ? given.$client : given;
+  const isDatabase = isThing(db) && typeof db.prepare === 'function' && typeof db.pragma === 'function';
+  return isDatabase ? (db as unknown as SqliteLike) : undefined;
+}
+
+function ofKnex(trx: KnexLike): Borrowed | undefined {
+  const dialect = knexDialect(trx);
+  return dialect && { dialect, query: knexQuery(trx, dialect) };
+}
+
+function ofKysely(trx: KyselyLike): Borrowed | undefined {
+  const dialect = kyselyDialect(trx);
+  return dialect && { dialect, query: kyselyQuery(trx, dialect) };
+}
+
+function forPostgres(params: readonly unknown[]): unknown[] {
+  return params.map((value) => (Array.isArray(value) ? arrayLiteral(value) : (value ?? null)));
+}
+
+function forSqlite(params: readonly unknown[]): unknown[] {
+  return params.map((value) => (typeof value === 'boolean' ? Number(value) : (value ?? null)));
+}
+
+/** For libraries that know parameters by their place only: a value is given as often as it is used. */
+function withQuestionMarks(
+  text: string,
+  params: readonly unknown[],
+  literal: string,
+): { text: string; values: unknown[] } {
+  const values: unknown[] = [];
+  // Quoted names and texts stay as they are, but for what a question mark means in them to the library.
+  const positional = text.replace(/("[^"]*"|'[^']*')|\$(\d+)/g, (_, quoted: string | undefined, number: string) => {
+    if (quoted !== undefined) return quoted.replaceAll('?', literal);
+    values.push(params[Number(number) - 1]);
+    return '?';
+  });
+  return { text: positional, values };
+}
+
+function rowsOf(result: unknown): Row[] {
+  if (Array.isArray(result)) return result as Row[];
+  const rows = (result as { rows?: unknown } | undefined)?.rows;
+  return Array.isArray(rows) ? (rows as Row[]) : [];
+}

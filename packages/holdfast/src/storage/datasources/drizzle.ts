@@ -1,0 +1,48 @@
+import type { Database } from 'better-sqlite3';
+import { misplacedOption } from '../../model/options.js';
+import { type DrizzlePg, drizzleKinds, drizzleQuery, sqliteOf } from '../borrowed.js';
+import { checkDatasource, type Datasource, type DatasourceOptions, type Isolation } from '../datasource.js';
+import { sqliteTransactions } from './sqlite-transactions.js';
+
+/** What `drizzle()` returns for any driver of Postgres, as far as it is used here. */
+interface DrizzleOnPostgres<Tx> {
+  transaction<R>(
+    work: (tx: Tx) => Promise<R>,
+    config?: { isolationLevel?: Isolation; accessMode?: 'read only' },
+  ): Promise<R>;
+  readonly execute: (query: never) => unknown;
+}
+
+/** The same for better-sqlite3. */
+interface DrizzleOnSqlite {
+  readonly $client: Database;
+}
+
+/**
+ * A datasource over drizzle. On Postgres the function of a transaction gets drizzle's transaction; on better-sqlite3,
+ * where those cannot wait for anything, the database itself, in which a transaction has begun.
+ */
+export function drizzleDatasource<Tx>(db: DrizzleOnPostgres<Tx>, options?: DatasourceOptions): Datasource<Tx>;
+export function drizzleDatasource<Db extends DrizzleOnSqlite>(db: Db): Datasource<Db>;
+export function drizzleDatasource(
+  db: DrizzleOnPostgres<unknown> | DrizzleOnSqlite,
+  options: DatasourceOptions = {},
+): Datasource<unknown> {
+  const what = 'drizzleDatasource()';
+  const file = sqliteOf(db);
+  if (file) return { ...checkDatasource(what, 'sqlite', options), ...sqliteTransactions(file as Database, db) };
+  if (typeof db !== 'object' || db === null || !drizzleKinds(db).includes('PgDatabase')) {
+    throw misplacedOption(what, 'db', 'must be what drizzle() returned for Postgres or better-sqlite3');
+  }
+  const onPostgres = db as DrizzleOnPostgres<unknown>;
+  return {
+    ...checkDatasource(what, 'postgres', options),
+    transact: ({ isolation, readOnly }, work) => {
+      const accessMode = readOnly ? ('read only' as const) : undefined;
+      const config = { ...(isolation && { isolationLevel: isolation }), ...(accessMode && { accessMode }) };
+      // An empty configuration is not nothing to the library: it would end the statement in the middle.
+      return onPostgres.transaction(work, ...(Object.keys(config).length > 0 ? [config] : []));
+    },
+    query: (tx, text, params) => drizzleQuery(tx as DrizzlePg)(text, params),
+  };
+}

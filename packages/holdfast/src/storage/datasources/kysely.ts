@@ -1,0 +1,22 @@
+import type { Kysely, Transaction } from 'kysely';
+import { misplacedOption } from '../../model/options.js';
+import { kyselyDialect, kyselyQuery } from '../borrowed.js';
+import { checkDatasource, type Datasource, type DatasourceOptions } from '../datasource.js';
+
+/** A datasource over kysely, on Postgres or SQLite. The function of a transaction gets kysely's transaction. */
+export function kyselyDatasource<DB>(db: Kysely<DB>, options: DatasourceOptions = {}): Datasource<Transaction<DB>> {
+  if (typeof db?.transaction !== 'function' || typeof db.getExecutor !== 'function') {
+    throw misplacedOption('kyselyDatasource()', 'db', 'must be a Kysely instance');
+  }
+  const place = checkDatasource('kyselyDatasource()', kyselyDialect(db as never), options);
+  return {
+    ...place,
+    transact: ({ isolation, readOnly }, work) => {
+      let builder = db.transaction();
+      if (isolation && place.dialect === 'postgres') builder = builder.setIsolationLevel(isolation);
+      if (readOnly && place.dialect === 'postgres') builder = builder.setAccessMode('read only');
+      return builder.execute(work);
+    },
+    query: (trx, text, params) => kyselyQuery(trx as never, place.dialect)(text, params),
+  };
+}

@@ -1,0 +1,53 @@
+import type { Pool, PoolClient } from 'pg';
+import { misplacedOption } from '../../model/options.js';
+import { pgQuery } from '../borrowed.js';
+import { checkDatasource, type Datasource, type DatasourceOptions, type TransactionMode } from '../datasource.js';
+
+/** A datasource over a pool of pg. The function of a transaction gets the client that it runs on. */
+export function pgDatasource(pool: Pool, options: DatasourceOptions = {}): Datasource<PoolClient> {
+  const place = checkDatasource('pgDatasource()', 'postgres', options);
+  if (typeof pool?.connect !== 'function' || typeof pool.query !== 'function') {
+    throw misplacedOption('pgDatasource()', 'pool', 'must be a Pool of pg');
+  }
+  return {
+    ...place,
+    transact: (mode, work) => transact(pool, mode, work),
+    query: (client, text, params) => pgQuery(client)(text, params),
+  };
+}
+
+async function transact<R>(pool: Pool, mode: TransactionMode, work: (client: PoolClient) => Promise<R>): Promise<R> {
+  const client = await pool.connect();
+  let lost = false;
+  // While a client is out of its pool nobody listens, and an error event that nobody listens to ends the process.
+  const onError = (): void => {
+    lost = true;
+  };
+  client.on('error', onError);
+  let broken = true;
+  try {
+    await client.query(begin(mode));
+    const result = await work(client);
+    await client.query('commit');
+    broken = false;
+    return result;
+  } catch (error) {
+    broken = await client.query('rollback').then(
+      () => false,
+      () => true,
+    );
+    // The driver has no code for a connection that ended under a statement.
+    throw lost
+      ? Object.assign(new Error('The connection to Postgres was lost.', { cause: error }), connectionFailure)
+      : error;
+  } finally {
+    client.off('error', onError);
+    client.release(broken);
+  }
+}
+
+const connectionFailure = { code: '08006' };
+
+function begin({ isolation, readOnly }: TransactionMode): string {
+  return ['begin', isolation && `isolation level ${isolation}`, readOnly && 'read only'].filter(Boolean).join(' ');
+}

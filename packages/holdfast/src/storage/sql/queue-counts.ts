@@ -1,0 +1,140 @@
+import { internalQueue } from '../../model/queues.js';
+import type { Dialect } from '../database.js';
+import { fitting, queueOrder, stretches, stretchOrder } from './dequeue.js';
+import { knownWorkflows } from './known.js';
+import { queueColumns } from './queue-rows.js';
+
+/** What waits on queues, runs and is delayed: the counts that limits are measured by, and those that people look at. */
+
+/** The unfinished workflows on a queue, in two parts: there is an index for each, and none for both. */
+export function unfinishedOn(d: Dialect, isOnIt = 'queue_name = $1'): string[] {
+  const statuses = ["in ('ENQUEUED', 'PENDING')", "= 'DELAYED'"];
+  return statuses.map((each) => `from ${d.table('workflow_status')} where ${isOnIt} and status ${each}`);
+}
+
+export function countStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  // One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere.
+  const hasWaiting = (queue: string): string =>
+    `(select count(*) from (select 1 from ${workflows} where status = 'ENQUEUED' and queue_name = ${queue} limit 1) as t) > 0`;
+  return {
+    overview: {
+      name: 'queues.overview',
+      pinned: true as const,
+      text: [
+        `select ${queueColumns}, ${hasWaiting('q.name')} as waiting, cast(null as bigint) as next_due_at`,
+        `from ${d.table('queues')} q union all`,
+        `select '${internalQueue}', ${'null, '.repeat(queueColumns.split(',').length - 1)}`,
+        `${hasWaiting(`'${internalQueue}'`)},`,
+        `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
+      ].join(' '),
+    },
+    // What is delayed is counted for all queues at once: there is no index on it by queue.
+    counted: {
+      name: 'queues.counted',
+      pinned: true as const,
+      text: [
+        `with delays as materialized (select queue_name, count(*) as n from ${workflows} where status = 'DELAYED'`,
+        'and (cast($1 as text) is null or queue_name = $1) group by queue_name)',
+        `select ${queueColumns},`,
+        `(select count(*) from ${workflows} where status = 'ENQUEUED' and queue_name = q.name) as waiting,`,
+        `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = q.name) as running,`,
+        'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
+        `from ${d.table('queues')} q where cast($1 as text) is null or name = $1 order by name`,
+      ].join(' '),
+    },
+    unfinished: {
+      name: 'queues.unfinished',
+      pinned: true as const,
+      text: `select ${unfinishedOn(d)
+        .map((each) => `(select count(*) ${each})`)
+        .join(' + ')} as count`,
+    },
+    standing: {
+      name: 'queues.standing',
+      pinned: true as const,
+      text:
+        `select ${queueColumns}, ${hasWaiting('$1')} as waiting, ${standingColumns(d, '$1', '')}, ` +
+        `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = $1 ` +
+        `and s.executor_id is distinct from cast($4 as text)) as elsewhere from ${d.table('queues')} q where name = $1`,
+    },
+    partitions: partitionsStatement(d),
+    unclaimable: unclaimableStatement(d),
+  };
+}
+
+function unclaimableStatement(d: Dialect) {
+  const taker = { app: '$2', version: '$3' };
+  const fits = ['false', 'true'].map((suspects) => `(${fitting({ ...taker, suspects })})`).join(' or ');
+  const versions = stretches(d, taker).map((each) => `(${each})`);
+  return {
+    name: 'queues.unclaimable',
+    pinned: true as const,
+    text: [
+      `with ${knownWorkflows(d, '$4')}, first_ones as (select name, class_name, config_name, application_version,`,
+      `workflow_uuid from ${d.table('workflow_status')} where status = 'ENQUEUED' and queue_name = $1`,
+      `and not coalesce((${versions.join(' or ')}) and (${fits}), false) limit 1000)`,
+      'select name, class_name, config_name, application_version, min(workflow_uuid) as workflow_uuid from first_ones',
+      'group by name, class_name, config_name, application_version',
+      'order by name, class_name, config_name, application_version limit 20',
+    ].join(' '),
+  };
+}
+
+/** $2: start of the rate limit's period, $3: how many starts it allows, less one. */
+function standingColumns(d: Dialect, queue: string, partition: string): string {
+  const workflows = d.table('workflow_status');
+  const place: [string, string][] = [['s.queue_name', queue]];
+  if (partition) place.push(['s.queue_partition_key', partition]);
+  const starts =
+    `from ${workflows} s where s.rate_limited = true and ` +
+    d.equalAndAfter(place, ['s.started_at_epoch_ms', 'cast($2 as bigint)']);
+  return [
+    `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = ${queue}`,
+    `${partition && `and s.queue_partition_key = ${partition}`}) as running,`,
+    `(select count(*) ${starts}) as recent_starts,`,
+    `(select s.started_at_epoch_ms ${starts} order by s.started_at_epoch_ms desc limit 1 offset cast($3 as int))`,
+    'as oldest_that_counts',
+  ].join(' ');
+}
+
+/**
+ * The keys are found one after the other, each by a probe of the index: what this costs grows with the partitions that
+ * are looked at, not with what waits in them.
+ *
+ * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after, $8 how many, $9 waiting up to,
+ * $10 suspects.
+ */
+function partitionsStatement(d: Dialect) {
+  const taker = { app: '$4', version: '$5', suspects: '$10' };
+  const found = stretches(d, taker).map(
+    (each) => `from ${d.table('workflow_status')} where status = 'ENQUEUED' and queue_name = $1 and ${each}`,
+  );
+  const together = (parts: readonly string[]): string =>
+    parts.map((part) => `select * from (${part}) part`).join(' union all ');
+  const firstAfter = (key: string): string => {
+    const parts = found.map(
+      (stretch) =>
+        `select queue_partition_key as first_key ${stretch} and queue_partition_key > ${key} ` +
+        // All of the index's order, or the planner may take another one, which leads to the keys of every version.
+        `order by application_version, queue_partition_key, ${queueOrder(d)} limit 1`,
+    );
+    return `(select min(first_key) from (${together(parts)}) as t)`;
+  };
+  // In the order of the index for partitions: without it the planner may read the whole queue for each of them.
+  const takeable = found.map(
+    (stretch) =>
+      `select 1 as one ${stretch} and queue_partition_key = k and ${fitting(taker)} ` +
+      `order by ${stretchOrder(d)} limit cast($9 as int)`,
+  );
+  return {
+    name: 'queues.partitions',
+    pinned: true as const,
+    text: [
+      `with recursive ${knownWorkflows(d, '$6')}, keys(k) as (select ${firstAfter('$7')} union all`,
+      `select ${firstAfter('keys.k')} from keys where keys.k is not null)`,
+      `select k as partition, (select count(*) from (${together(takeable)} limit cast($9 as int)) as t) as waiting,`,
+      `${standingColumns(d, '$1', 'k')} from keys where k is not null limit cast($8 as int)`,
+    ].join(' '),
+  };
+}

@@ -1,0 +1,82 @@
+import type { LimitSettings, QueueSettings } from '../../model/queues.js';
+import type { Row } from '../database.js';
+import type { QueueRecord } from '../queues.js';
+
+/** A row of the table `queues`, and what it stands for. */
+
+const limitColumns = {
+  concurrency: 'int',
+  worker_concurrency: 'int',
+  rate_limit_max: 'int',
+  rate_limit_period_sec: 'double',
+  partition_concurrency: 'int',
+  partition_worker_concurrency: 'int',
+  partition_rate_limit_max: 'int',
+  partition_rate_limit_period_sec: 'double',
+} as const;
+
+export const settingTypes = {
+  ...limitColumns,
+  partitioned: 'bool',
+  priority_enabled: 'bool',
+  partition_queue: 'bool',
+} as const;
+export const settingColumns = Object.keys(settingTypes);
+
+type SettingsRow = { readonly [K in keyof typeof settingTypes]: unknown };
+
+export function toRow({ limits, partition, priority }: QueueSettings): SettingsRow {
+  return {
+    concurrency: limits.concurrency,
+    worker_concurrency: limits.workerConcurrency,
+    rate_limit_max: limits.rateLimit?.max ?? null,
+    rate_limit_period_sec: limits.rateLimit ? limits.rateLimit.perMs / 1000 : null,
+    partition_concurrency: partition?.concurrency ?? null,
+    partition_worker_concurrency: partition?.workerConcurrency ?? null,
+    partition_rate_limit_max: partition?.rateLimit?.max ?? null,
+    partition_rate_limit_period_sec: partition?.rateLimit ? partition.rateLimit.perMs / 1000 : null,
+    partitioned: partition !== null,
+    priority_enabled: priority,
+    partition_queue: false,
+  };
+}
+
+export function toQueue(row: Row): QueueRecord {
+  return {
+    name: row.name as string,
+    appName: (row.application_name as string | null) ?? null,
+    settings: toSettings(row),
+    paused: Boolean(row.paused),
+    turn: Number(row.turn),
+    createdAt: Number(row.created_at),
+    updatedAt: Number(row.updated_at),
+  };
+}
+
+/** DBOS's own flag for partitions makes every limit one per partition; a limit per partition makes partitions. */
+function toSettings(row: Row): QueueSettings {
+  const limits = toLimits(row, '');
+  const perPartition = toLimits(row, 'partition_');
+  // DBOS stores whether priorities are used; ours orders by them in any case and only refuses them on request.
+  const priority = Boolean(row.priority_enabled);
+  if (row.partition_queue) return { limits: noLimits, partition: limits, priority };
+  const partitioned = Boolean(row.partitioned) || Object.values(perPartition).some((limit) => limit !== null);
+  return { limits, partition: partitioned ? perPartition : null, priority };
+}
+
+const noLimits: LimitSettings = { concurrency: null, workerConcurrency: null, rateLimit: null };
+
+function toLimits(row: Row, prefix: '' | 'partition_'): LimitSettings {
+  const [max, perSec] = [row[`${prefix}rate_limit_max`], row[`${prefix}rate_limit_period_sec`]];
+  return {
+    concurrency: instant(row[`${prefix}concurrency`]),
+    workerConcurrency: instant(row[`${prefix}worker_concurrency`]),
+    rateLimit: max === null || perSec === null ? null : { max: Number(max), perMs: Math.round(Number(perSec) * 1000) },
+  };
+}
+
+export const queueColumns = `name, application_name, ${settingColumns.join(', ')}, paused, turn, created_at, updated_at`;
+
+export function instant(value: unknown): number | null {
+  return value === null || value === undefined ? null : Number(value);
+}

@@ -1,0 +1,229 @@
+import { Backoff } from '../engine/backoff.js';
+import { enter, type Scope, type StepScope } from '../engine/context.js';
+import type { Execution } from '../engine/execution.js';
+import type { Outcome, Result } from '../engine/once.js';
+import { encodeValue } from '../engine/run-step.js';
+import { type Datasource, type TransactionMode, withoutWrites } from '../storage/datasource.js';
+import type { Completion, Completions } from '../storage/sql/completions.js';
+import { stepKey } from '../storage/storage.js';
+import { isConflict, isOutage, isUnanswered, isUnreachable } from './failures.js';
+import { borrowed, type Home, homeOf } from './homes.js';
+
+export interface TransactionCall<Tx> {
+  readonly datasource: Datasource<Tx>;
+  readonly name: string;
+  readonly stepNumber: number;
+  readonly mode: TransactionMode;
+  readonly fn: (tx: Tx) => unknown;
+}
+
+/** `recording`: the function has returned; what is under way is ours. */
+type Phase = 'opening' | 'running' | 'recording' | 'committing';
+
+/**
+ * One transaction step of one execution: the user's function, and the record of what it came to, in one transaction.
+ *
+ * 1. The record is looked for before the function runs, and again before the function's error counts: an execution that
+ *    is gone may have had its commit under way when this one looked. The function then fails over what is already there.
+ * 2. Two executions that get as far as the record meet in its primary key. The later one rolls back and takes what the
+ *    earlier one recorded.
+ * 3. An execution that has lost its workflow does not commit. With a checkpoint for a record that is certain, by its
+ *    fence; with a record in another database it is as soon as the loss is known here, and then (2) keeps it single.
+ */
+export class TransactionRun<Tx> {
+  private phase: Phase = 'opening';
+  private home: Home | undefined;
+  /** Its place among the results, from the first time it went on record: it stays its own if that was rolled back. */
+  private seq: number | undefined;
+
+  constructor(
+    private readonly execution: Execution,
+    private readonly call: TransactionCall<Tx>,
+  ) {}
+
+  /** One attempt of the step: repeated as long as the database, and not the function, is what it fails by. */
+  async attempt(scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
+    const { execution, call } = this;
+    const { logger } = execution.engine;
+    const backoff = new Backoff(`Transaction "${call.name}" of workflow "${execution.workflowId}"`, logger);
+    for (;;) {
+      this.phase = 'opening';
+      try {
+        return await this.commit(scope, startedAt);
+      } catch (error) {
+        if (error instanceof Unstorable) return error.outcome;
+        if (!execution.running) throw error;
+        const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
+        if (settled) return settled;
+        if (!this.isDatabaseFault(error) || !execution.running) throw error;
+        await backoff.pause(error);
+        if (!execution.running) throw error;
+      }
+    }
+  }
+
+  /** The outcome, with the place that it took in vain when it went on record the first time. */
+  placed(outcome: Outcome): Outcome {
+    return this.seq === undefined ? outcome : { ...outcome, seq: this.seq };
+  }
+
+  private async commit(scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
+    const { datasource, mode } = this.call;
+    const work = await this.workOf(scope, startedAt);
+    return datasource.transact(mode, async (tx) => {
+      const outcome = await work(tx);
+      this.phase = 'committing';
+      return outcome;
+    });
+  }
+
+  private async workOf(scope: Scope & { step: StepScope }, startedAt: number): Promise<(tx: Tx) => Promise<Outcome>> {
+    const { datasource, mode } = this.call;
+    const body = (tx: Tx): Promise<Outcome> => this.body(tx, scope, startedAt);
+    if (mode.readOnly) return (tx) => withoutWrites(datasource, tx, () => body(tx));
+    this.home = await homeOf(this.execution, datasource);
+    const { home } = this;
+    if (!home) return this.lost(null);
+    if (home.kind === 'record') return (tx) => this.withRecord(tx, home.completions, startedAt, body);
+    // A first run knows that there is nothing of an earlier one.
+    const earlier = this.execution.history && home.earlier;
+    return async (tx) => (await this.recorded(tx, earlier, startedAt)) ?? this.withCheckpoint(tx, await body(tx));
+  }
+
+  private async body(tx: Tx, scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
+    this.phase = 'running';
+    const value = await enter(scope, () => this.call.fn(tx));
+    this.phase = 'recording';
+    const outcome = await encodeValue(this.execution, this.call.name, startedAt, value);
+    if (!outcome.result.ok) throw new Unstorable(outcome);
+    if (!this.execution.running) throw new Over();
+    return outcome;
+  }
+
+  private async withRecord(
+    tx: Tx,
+    completions: Completions,
+    startedAt: number,
+    body: (tx: Tx) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const recorded = await this.recorded(tx, completions, startedAt);
+    if (recorded) return recorded;
+    const outcome = await body(tx);
+    const row = { ...this.key, output: outcome.output, createdAt: this.execution.engine.clock.now() };
+    if (!(await completions.insert(this.call.datasource, tx, row))) throw new Beaten();
+    return outcome;
+  }
+
+  /** The step's checkpoint, in the user's transaction and fenced like any other. */
+  private async withCheckpoint(tx: Tx, outcome: Outcome): Promise<Outcome> {
+    const { engine, facts, deliveries } = this.execution;
+    const { stepNumber, name, datasource } = this.call;
+    // Taken at the last moment: from here on results that come after it wait for it.
+    this.seq ??= deliveries.takeSeq();
+    const completedAt = engine.clock.now();
+    const { output, error, serialization, childWorkflowId, startedAt } = outcome;
+    const { workflowId, owner } = facts;
+    const written = { output, error, serialization, childWorkflowId, startedAt, completedAt, completionSeq: this.seq };
+    const row = { workflowId, owner, stepNumber, name, ...written };
+    const { steps } = engine.storage.within(borrowed(datasource, tx));
+    if (!(await steps.recordMany(engine.writer.appName, [row])).has(stepKey(row))) throw new Beaten();
+    return { ...outcome, seq: this.seq, writtenAt: completedAt };
+  }
+
+  private get key() {
+    const { workflowId, createdAt } = this.execution.facts;
+    return { workflowId, stepNumber: this.call.stepNumber, startedAt: createdAt };
+  }
+
+  private async recorded(tx: Tx, completions: Completions | undefined, startedAt: number) {
+    const found = await completions?.find(this.call.datasource, tx, this.key);
+    return found && this.toOutcome(found, startedAt);
+  }
+
+  private async toOutcome({ output, error }: Completion, startedAt: number): Promise<Outcome> {
+    const { native } = this.execution.engine.codecs;
+    const common = { output, error, serialization: native.name, childWorkflowId: null, startedAt, begun: false };
+    const result: Result =
+      error !== null
+        ? { ok: false, error: await native.decodeError(error) }
+        : { ok: true, value: output === null ? undefined : await native.decode(output) };
+    return { ...common, result };
+  }
+
+  /** Whether an outcome may be on record although this failed: its own, or that of another execution. */
+  private mayBeSettled(error: unknown): boolean {
+    if (this.call.mode.readOnly || this.phase === 'opening') return false;
+    return (
+      error instanceof Beaten || !this.isDatabaseFault(error) || (this.phase === 'committing' && isUnanswered(error))
+    );
+  }
+
+  private isDatabaseFault(error: unknown): boolean {
+    if (error instanceof Beaten || isConflict(error)) return true;
+    if (this.phase === 'opening') return isUnreachable(error);
+    if (this.phase === 'running') return isOutage(error);
+    return isUnanswered(error);
+  }
+
+  /** What is on record by now, if anything. Asked until there is an answer: without one nobody knows. */
+  private async settled(startedAt: number, backoff: Backoff): Promise<Outcome | undefined> {
+    while (this.execution.running) {
+      try {
+        if (this.home?.kind === 'checkpoint') return await this.checkpointed();
+        const { completions } = this.home as Home & { kind: 'record' };
+        return await this.call.datasource.transact({}, (tx) => this.recorded(tx, completions, startedAt));
+      } catch (error) {
+        if (error instanceof Over) throw error;
+        await backoff.pause(error);
+      }
+    }
+    throw new Over();
+  }
+
+  private async checkpointed(): Promise<Outcome | undefined> {
+    const { storage } = this.execution.engine;
+    const { workflowId, owner } = this.execution.facts;
+    const { stepNumber } = this.call;
+    const [now] = await storage.steps.standing([{ workflowId, stepNumber }]);
+    if (now?.owner !== owner || now.status !== 'PENDING') return this.lost(now ?? null);
+    if (!now.recorded) return undefined;
+    const step = (await storage.steps.history([workflowId])).find((each) => each.stepNumber === stepNumber);
+    if (!step) return undefined;
+    const outcome = await this.toOutcome(step, step.startedAt ?? 0);
+    return {
+      ...outcome,
+      ...(step.completionSeq !== null && { seq: step.completionSeq }),
+      writtenAt: step.completedAt ?? 0,
+    };
+  }
+
+  /** The workflow is no longer this execution's. */
+  private lost(now: { readonly owner: string | null; readonly status: Superseding } | null): never {
+    const { engine, facts, workflowId } = this.execution;
+    engine.superseded(workflowId, facts.owner, { owner: now?.owner ?? null, status: now?.status });
+    throw new Over();
+  }
+}
+
+type Superseding = Parameters<Execution['engine']['superseded']>[2]['status'];
+
+/** Another execution has recorded an outcome of this step. */
+class Beaten extends Error {
+  constructor() {
+    super('Another execution of the workflow came first.');
+  }
+}
+
+/** The execution is over: the transaction is rolled back, and nobody waits for what it would have come to. */
+class Over extends Error {
+  constructor() {
+    super('The execution is over.');
+  }
+}
+
+/** Rolls a transaction back whose result cannot be stored. */
+class Unstorable extends Error {
+  constructor(readonly outcome: Outcome) {
+    super('The result cannot be stored.');
+  }
+}

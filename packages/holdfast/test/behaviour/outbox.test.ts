@@ -1,0 +1,166 @@
+import Sqlite from 'better-sqlite3';
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { type Client, connect, queue, run, topic, transaction, workflow } from '../../src/index.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { libraries, plainest } from '../support/datasources.js';
+import { failure, tamper } from '../support/faults.js';
+import { counter, openUserDataIn } from '../support/user-data.js';
+
+const parcels = queue('parcels');
+const ship = workflow('ship', async (parcel: string) => run('ship', () => `${parcel} shipped`));
+const approval = topic<string>('approval');
+const wait = workflow('wait', async () => approval.receive({ timeout: '1d' }));
+const refund = new Error('changed my mind');
+
+describeBackends('the outbox', (backend) => {
+  for (const library of libraries.filter(({ dialect }) => dialect === backend.name)) {
+    it(`starts a workflow and sends a message with the caller's own commit or not at all, through ${library.name}`, async () => {
+      const { client, database, app } = await open(backend);
+      const data = await openUserDataIn(database, library);
+      await app.clock.advance(0);
+      await wait.with({ id: 'waiting' }).start();
+      const order = async (id: string, fail: boolean) =>
+        data.datasource.transact({}, async (tx) => {
+          await data.add(tx, 'orders', 1);
+          const handle = await client.startIn<string>(tx, 'ship', { id, queue: parcels, attributes: { a: 'b"c' } }, id);
+          await approval.sendIn(tx, 'waiting', `of ${id}`, { app: client, idempotencyKey: id });
+          if (fail) throw refund;
+          return handle;
+        });
+      expect(await failure(order('first', true))).toBe(refund);
+      expect(await tamper(database, "select 1 from workflow_status where workflow_uuid = 'first'")).toEqual([]);
+      expect(await tamper(database, 'select 1 from notifications')).toEqual([]);
+      const handle = await order('second', false);
+      expect(await handle.result()).toBe('second shipped');
+      expect(await client.workflows.handle('waiting').result()).toBe('of second');
+      expect(await counter(database, 'orders')).toBe(1);
+      expect(await client.workflows.get('second')).toMatchObject({ attributes: { a: 'b"c' } });
+    });
+  }
+
+  it('refuses by a typed error what start() and send() refuse, and leaves the transaction usable', async () => {
+    const { client, database } = await open(backend);
+    const data = await openUserDataIn(database, plainest[backend.name]);
+    await client.queues.pause('parcels');
+    await client.start('ship', { queue: parcels, id: 'taken', dedupId: 'same' }, 'a');
+    const codes = await data.datasource.transact({}, async (tx) => {
+      await data.add(tx, 'orders', 1);
+      const code = (call: Promise<unknown>) => failure(call).then((error) => error.code);
+      const start = (...[name, options]: [string, object]) => code(client.startIn(tx, name, options));
+      return [
+        await start('ship', { queue: 'parcles' }),
+        await start('ship', { queue: parcels, dedupId: 'same' }),
+        await start('refund', { id: 'taken' }),
+        await start('ship', { prioritty: 1 }),
+        await start('', {}),
+        await code(client.startIn(tx, 'ship', {}, () => {})),
+        await code(approval.sendIn(tx, 'nobody', 'yes', { app: client })),
+        await code(approval.sendIn(tx, '', 'yes', { app: client })),
+      ];
+    });
+    expect(codes).toEqual([
+      'UNKNOWN_QUEUE',
+      'QUEUE_DUPLICATE',
+      'WORKFLOW_CONFLICT',
+      'INVALID_OPTION',
+      'INVALID_NAME',
+      'UNSERIALIZABLE',
+      'WORKFLOW_NOT_FOUND',
+      'INVALID_NAME',
+    ]);
+    expect(await counter(database, 'orders')).toBe(1);
+  });
+
+  it('takes the workflow that is there under the same ID or deduplication ID, if it is to', async () => {
+    const { client, database } = await open(backend);
+    const data = await openUserDataIn(database, plainest[backend.name]);
+    const first = await client.start('ship', { queue: parcels, id: 'one', dedupId: 'same', delay: '1h' }, 'a');
+    const options = { queue: parcels, dedupId: 'same', onDuplicate: 'return-existing' } as const;
+    const [held, same] = await data.datasource.transact({}, async (tx) => [
+      await client.startIn(tx, 'ship', options, 'b'),
+      await client.startIn(tx, 'ship', { queue: parcels, id: 'one' }, 'c'),
+    ]);
+    expect([held?.id, same?.id]).toEqual([first.id, first.id]);
+  });
+
+  it('starts from inside a transaction of a workflow, once', async () => {
+    const { client, database, app } = await open(backend);
+    const data = await openUserDataIn(database, plainest[backend.name]);
+    const order = transaction(data.datasource, 'order', async (tx, id: string) => {
+      await data.add(tx, 'orders', 1);
+      return (await client.startIn(tx, 'ship', { id: `parcel of ${id}` }, id)).id;
+    });
+    const shop = workflow('shop', async (id: string) => order(id));
+    app.app.register(shop);
+    expect(await shop('7')).toBe('parcel of 7');
+    expect(await client.workflows.handle('parcel of 7').result()).toBe('7 shipped');
+    const inWorkflow = workflow('in workflow', async () => client.startIn({}, 'ship', {}));
+    app.app.register(inWorkflow);
+    expect(await failure(inWorkflow())).toMatchObject({ code: 'UNSUPPORTED_CALL' });
+  });
+
+  it('refuses what is no open transaction, or one of another database', async () => {
+    const { client, database } = await open(backend);
+    const other = await backend.emptyDatabase();
+    const things: unknown[] = [undefined, null, 7, 'tx', {}, () => {}, { query: 'no function' }];
+    if (backend.name === 'sqlite') {
+      const outside = new Sqlite(database.slice('sqlite:'.length));
+      onTestFinished(() => void outside.close());
+      things.push(outside);
+    } else {
+      const pool = new pg.Pool({ connectionString: database });
+      onTestFinished(() => pool.end());
+      things.push(pool);
+    }
+    for (const thing of things) {
+      const error = await failure(client.startIn(thing, 'ship', {}, 'a'));
+      expect(error).toMatchObject({ code: 'INVALID_OPTION', message: /client of pg.*better-sqlite3/ });
+      expect(await failure(approval.sendIn(thing, 'x', 'a', { app: client }))).toMatchObject({
+        code: 'INVALID_OPTION',
+      });
+    }
+    const data = await openUserDataIn(other, plainest[backend.name]);
+    await data.datasource.transact({}, async (tx) => {
+      await data.add(tx, 'orders', 1);
+      const error = await failure(client.startIn(tx, 'ship', {}, 'a'));
+      expect(error).toMatchObject({ code: 'INVALID_OPTION', message: /another database/ });
+    });
+    expect(await counter(other, 'orders')).toBe(1);
+  });
+});
+
+describeBackends('the outbox on Postgres', announcing, ['postgres']);
+
+function announcing(backend: Backend): void {
+  it('tells other processes of a start with the commit, and not before', async () => {
+    const { client, database } = await open(backend);
+    const data = await openUserDataIn(database, plainest.postgres);
+    const listener = new pg.Client(database);
+    await listener.connect();
+    onTestFinished(() => listener.end());
+    await listener.query('listen holdfast_dbos');
+    const heard: string[] = [];
+    const told = new Promise<void>((resolve) => {
+      listener.on('notification', ({ payload = '' }) => {
+        if (payload.includes('queue:parcels')) heard.push(payload);
+        if (heard.length > 0) resolve();
+      });
+    });
+    await data.datasource.transact({}, async (tx) => {
+      await client.startIn(tx, 'ship', { queue: parcels }, 'a');
+      await listener.query('select 1');
+      expect(heard).toEqual([]);
+    });
+    await told;
+  });
+}
+
+/** An app that works on the queue, in real time, and a client. */
+async function open(backend: Backend) {
+  const database = await backend.newDatabase();
+  const app = await backend.testApp({ database, workflows: [ship, wait], queues: [parcels], clock: 'real' });
+  const client: Client = await connect({ name: 'test', database, logger: silent });
+  onTestFinished(() => client.close());
+  return { client, database, app };
+}

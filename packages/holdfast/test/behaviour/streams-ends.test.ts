@@ -1,0 +1,134 @@
+import { expect, it } from 'vitest';
+import { run, stream, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, gate } from '../support/faults.js';
+import { readAll } from '../support/talk.js';
+
+/** How often a reader and the end of its workflow meet; HOLDFAST_RACES=100000 makes a long night of it. */
+const races = Number(process.env.HOLDFAST_RACES ?? 1_000);
+
+describeBackends('the end of a stream', (backend) => {
+  const lines = stream<number>('lines');
+
+  it('is its close: the reader ends, while the workflow goes on', async () => {
+    const open = gate();
+    const closes = workflow('closes', async () => {
+      await lines.write(1);
+      await lines.close();
+      await run('hold', () => open.promise);
+    });
+    await backend.testApp({ workflows: [closes] });
+    const handle = await closes.start();
+    expect(await readAll(lines.read(handle.id))).toEqual([1]);
+    open.open();
+    await handle.result();
+  });
+
+  it.each(['SUCCESS', 'ERROR', 'CANCELLED'])(
+    'is the end of its workflow (%s), at once for those who wait, and the last value is not lost',
+    async (status) => {
+      const open = gate();
+      const ends = workflow('ends', async () => {
+        await lines.write(1);
+        await run('hold', () => open.promise);
+        await lines.write(2);
+        if (status === 'ERROR') throw new Error('failed');
+      });
+      const reads = workflow('reads', async (id: string) => readAll(lines.read(id)));
+      const t = await backend.testApp({ workflows: [ends, reads] });
+      const handle = await ends.start();
+      const reading = [readAll(lines.read(handle.id)), reads(handle.id)];
+      await t.clock.advance(0);
+      if (status === 'CANCELLED') await t.app.workflows.cancel(handle.id);
+      else open.open();
+      const expected = status === 'CANCELLED' ? [1] : [1, 2];
+      expect(await Promise.all(reading)).toEqual([expected, expected]);
+      expect(await handle.status()).toMatchObject({ status });
+      expect(await readAll(lines.read(handle.id))).toEqual(expected);
+    },
+  );
+
+  it('is the end of a workflow that never wrote a value, too', async () => {
+    const open = gate();
+    const silent = workflow('silent', () => run('hold', () => open.promise));
+    const t = await backend.testApp({ workflows: [silent] });
+    const handle = await silent.start();
+    const reading = readAll(lines.read(handle.id));
+    await t.clock.advance(0);
+    open.open();
+    expect(await reading).toEqual([]);
+  });
+
+  it('is final: a later write is STREAM_CLOSED, from the workflow and from a step, also in a replay', async () => {
+    const hold = gate();
+    const closes = workflow('closes', async () => {
+      await lines.write(1);
+      await lines.close();
+      await lines.close();
+      const first = await lines.write(2).catch((error) => error.code);
+      await run('hold', () => hold.promise);
+      const second = await lines.write(3).catch((error) => error.code);
+      const inStep = await run('step', () => lines.write(4)).catch((error) => error.code);
+      await stream<number>('others').write(5);
+      return [first, second, inStep];
+    });
+    const t = await backend.testApp({ workflows: [closes] });
+    const { id } = await closes.start();
+    await t.clock.advance(0);
+    const again = await t.restart();
+    hold.open();
+    expect(await again.app.workflows.handle(id).result()).toEqual(Array(3).fill('STREAM_CLOSED'));
+    expect(await again.app.workflows.streams(id)).toEqual({ lines: [1], others: [5] });
+  });
+
+  it('does not cost a reader the last value, however the two meet', async () => {
+    const ends = workflow('ends', async (closes: boolean) => {
+      await lines.write(1);
+      await lines.write(2);
+      if (closes) await lines.close();
+    });
+    await backend.testApp({ workflows: [ends] });
+    const wave = 50;
+    for (let round = 0; round < races; round += wave) {
+      const reads = Array.from({ length: wave }, async (_, i) => {
+        const handle = await ends.start(i % 2 === 0);
+        for (let turn = 0; turn < i % 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+        return readAll(lines.read(handle.id));
+      });
+      expect(await Promise.all(reads)).toEqual(Array(wave).fill([1, 2]));
+    }
+  });
+
+  it('comes after all values, however often the workflow is killed in between', async () => {
+    const total = 12;
+    const writes = workflow('writes', async () => {
+      for (let i = 0; i < total; i += 2) {
+        await lines.write(i);
+        await run('step', () => lines.write(i + 1));
+      }
+      await lines.close();
+    });
+    const start = { workflows: [writes], version: 'v' };
+    let t = await backend.testApp(start);
+    await writes.with({ id: 'w' }).start();
+    for (let crash = 0; crash < 8; crash++) {
+      for (let turn = 0; turn < 3 + crash; turn++) await new Promise((resolve) => setImmediate(resolve));
+      t = await t.restart();
+    }
+    expect(await readAll(lines.read('w'))).toEqual(Array.from({ length: total }, (_, i) => i));
+  });
+
+  it('of the app ends the reading with an error, and not as if all had been read', async () => {
+    const open = gate();
+    const holds = workflow('holds', async () => {
+      await lines.write(1);
+      await run('hold', () => open.promise);
+    });
+    const t = await backend.testApp({ workflows: [holds] });
+    const handle = await holds.start();
+    const reading = failure(readAll(lines.read(handle.id)));
+    await t.clock.advance(0);
+    await t.app.shutdown();
+    expect(await reading).toMatchObject({ code: 'APP_CLOSED' });
+  });
+});

@@ -1,0 +1,81 @@
+import { expect, it } from 'vitest';
+import { stream, transaction, workflow } from '../../src/index.js';
+import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
+import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
+import { knexDatasource } from '../../src/storage/datasources/knex.js';
+import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
+import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { postgresDatasource } from '../../src/storage/datasources/postgres.js';
+import { describeBackends } from '../support/backends.js';
+import { plainest } from '../support/datasources.js';
+import { failure, thrown } from '../support/faults.js';
+import { counter, openUserData } from '../support/user-data.js';
+
+// P8. Bad input is a typed error, before any side effect.
+it('refuses what is no database of the library that a datasource is for, and shows nothing of it', () => {
+  const makers: readonly ((given: never) => unknown)[] = [
+    pgDatasource,
+    postgresDatasource,
+    knexDatasource,
+    kyselyDatasource,
+    drizzleDatasource,
+    betterSqlite3Datasource,
+  ];
+  for (const make of makers) {
+    for (const given of [undefined, null, 7, 'postgres://ada:secret@host/db', {}, { password: 'secret' }, () => {}]) {
+      const error = thrown(() => make(given as never));
+      expect(error).toMatchObject({ code: 'INVALID_OPTION' });
+      expect(JSON.stringify([error.message, error.details])).not.toContain('secret');
+    }
+  }
+});
+
+it('refuses options of a datasource that do not exist or cannot be', () => {
+  const pool = { connect() {}, query() {} } as never;
+  for (const options of [{ schemas: 'app' }, null, { schema: 7 }, { schema: '' }, { schema: 'x'.repeat(64) }]) {
+    const code =
+      options !== null && 'schema' in options && options.schema !== 'x'.repeat(64) ? 'INVALID_NAME' : 'INVALID_OPTION';
+    expect(thrown(() => pgDatasource(pool, options as never))).toMatchObject({ code });
+  }
+});
+
+describeBackends('a transaction that is defined wrongly', (backend) => {
+  it('is refused where it is defined', async () => {
+    const { datasource } = await openUserData(backend, plainest[backend.name]);
+    const define = (...args: unknown[]) => thrown(() => (transaction as (...all: unknown[]) => unknown)(...args));
+    const fn = () => {};
+    expect(define(undefined, 'x', fn)).toMatchObject({ code: 'INVALID_OPTION', message: /pgDatasource/ });
+    expect(define({ transact: fn }, 'x', fn)).toMatchObject({ code: 'INVALID_OPTION' });
+    for (const name of ['', undefined, 7, 'DBOS.x', 'a\0b']) {
+      expect(define(datasource, name, fn)).toMatchObject({ code: 'INVALID_NAME' });
+    }
+    expect(define(datasource, 'x', 'fn')).toMatchObject({ code: 'INVALID_OPTION', details: { option: 'fn' } });
+    const wrong = [
+      { timeout: '1s' },
+      { isolation: 'snapshot' },
+      { readOnly: 'yes' },
+      { retries: -1 },
+      { retries: { maximum: 3 } },
+      null,
+      [],
+    ];
+    for (const options of wrong) expect(define(datasource, 'x', fn, options)).toMatchObject({ code: 'INVALID_OPTION' });
+  });
+
+  it('is refused where it shares its name with another, and cannot write to a stream', async () => {
+    const data = await openUserData(backend, plainest[backend.name]);
+    const add = (by: number) => transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', by).then(() => by));
+    const [one, two] = [add(1), add(2)];
+    const progress = stream<string>('progress');
+    const chatty = transaction(data.datasource, 'chatty', async (tx) => {
+      await data.add(tx, 'a', 10);
+      await progress.write('half');
+    });
+    const clash = workflow('clash', async () => [await one(), await two()]);
+    const talk = workflow('talk', async () => chatty());
+    await backend.testApp({ workflows: [clash, talk] });
+    expect(await failure(clash())).toMatchObject({ code: 'STEP_NAME_CLASH' });
+    expect(await failure(talk())).toMatchObject({ code: 'UNSUPPORTED_CALL', message: /transaction/ });
+    expect(await counter(data.url, 'a')).toBe(1);
+  });
+});

@@ -1,0 +1,137 @@
+import Sqlite from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { run, transaction, workflow } from '../../src/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { libraries, type Opened, plainest } from '../support/datasources.js';
+import { gate, recordingLogger } from '../support/faults.js';
+import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
+
+/** Resolves for all when that many have arrived. */
+function meeting(size: number): () => Promise<void> {
+  const all = gate();
+  let arrived = 0;
+  return () => {
+    if (++arrived >= size) all.open();
+    return all.promise;
+  };
+}
+
+/** Reads a counter, waits until the other one has too, and writes back one more: a lost update, but for the database. */
+function incrementBoth(data: Opened, isolation: 'repeatable read' | 'serializable') {
+  const meet = meeting(2);
+  const calls: string[] = [];
+  const increment = transaction(
+    data.datasource,
+    'increment',
+    async (tx, who: string) => {
+      calls.push(who);
+      const before = await data.read(tx, 'a');
+      await meet();
+      await data.add(tx, 'a', 1);
+      return before + 1;
+    },
+    { isolation },
+  );
+  const wf = workflow('wf', async (who: string) => [await increment(who), await run('after', () => who)]);
+  return { wf, calls };
+}
+
+describeBackends('transactions in each other’s way', suite, ['postgres']);
+
+function suite(backend: Backend): void {
+  for (const library of libraries.filter(({ dialect }) => dialect === 'postgres')) {
+    for (const place of ['a database of its own', 'the database of the app']) {
+      it(`are repeated after a serialization failure, through ${library.name} in ${place}`, async () => {
+        const database = await backend.newDatabase();
+        const own = place === 'a database of its own';
+        const data = own ? await openUserData(backend, library) : await openUserDataIn(database, library);
+        await transaction(data.datasource, 'set up', (tx) => data.add(tx, 'a', 10))();
+        const { wf, calls } = incrementBoth(data, 'repeatable read');
+        await backend.testApp({ database, workflows: [wf] });
+        const results = await Promise.all([wf('one'), wf('two')]);
+        expect(results.map(([n]) => n).sort()).toEqual([11, 12]);
+        expect(results.map(([, who]) => who)).toEqual(['one', 'two']);
+        expect(calls).toHaveLength(3);
+        expect(await counter(data.url, 'a')).toBe(12);
+      });
+    }
+  }
+
+  it('are repeated after a deadlock', async () => {
+    const data = await openUserData(backend, plainest.postgres);
+    const meet = meeting(2);
+    let calls = 0;
+    const transfer = transaction(data.datasource, 'transfer', async (tx, from: string, to: string) => {
+      calls++;
+      await data.add(tx, from, -1);
+      await meet();
+      await data.add(tx, to, 1);
+    });
+    await transaction(data.datasource, 'set up', async (tx) => {
+      for (const account of ['a', 'b']) await data.add(tx, account, 10);
+    })();
+    const wf = workflow('wf', async (from: string, to: string) => transfer(from, to));
+    await backend.testApp({ workflows: [wf] });
+    await Promise.all([wf('a', 'b'), wf('b', 'a')]);
+    expect(calls).toBe(3);
+    expect([await counter(data.url, 'a'), await counter(data.url, 'b')]).toEqual([10, 10]);
+  });
+
+  it('keep their place among the results when they are rolled back after they took it', async () => {
+    const database = await backend.newDatabase();
+    const data = await openUserDataIn(database, plainest.postgres);
+    let calls = 0;
+    // The conflict shows at the commit, after the checkpoint was written; the second time the function itself fails.
+    const rival = transaction(
+      data.datasource,
+      'rival',
+      async (tx) => {
+        calls++;
+        if (calls > 1) throw new Error('the second time');
+        await data.read(tx, 'a');
+        await data.add(tx, 'b', 1);
+        await other();
+      },
+      { isolation: 'serializable' },
+    );
+    const other = () => inAnotherSession(data, 'serializable');
+    const wf = workflow('wf', async () => {
+      const failed = await rival().catch((error: Error) => error.message);
+      return [failed, await run('after', () => 'after')];
+    });
+    const test = await backend.testApp({ database, workflows: [wf] });
+    expect(await wf.with({ id: 'x' })()).toEqual(['the second time', 'after']);
+    expect(calls).toBe(2);
+    expect(await test.app.workflows.steps('x')).toMatchObject([{ error: { message: 'the second time' } }, {}]);
+  });
+}
+
+/** Reads what the other one writes and writes what it has read, and is committed first. */
+async function inAnotherSession(data: Opened, isolation: 'serializable'): Promise<void> {
+  await data.datasource.transact({ isolation }, async (tx) => {
+    await data.read(tx, 'b');
+    await data.add(tx, 'a', 1);
+  });
+}
+
+describeBackends('a transaction on a file that another writes', onFile, ['sqlite']);
+
+function onFile(backend: Backend): void {
+  for (const library of libraries.filter(({ dialect }) => dialect === 'sqlite')) {
+    it(`waits until the other has ended, through ${library.name}`, async () => {
+      const data = await openUserData(backend, library);
+      const add = transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', 1).then(() => data.read(tx, 'a')));
+      await add();
+      const wf = workflow('wf', async () => add());
+      const logger = recordingLogger();
+      const test = await backend.testApp({ workflows: [wf], logger });
+      const rival = new Sqlite(data.url.slice('sqlite:'.length));
+      rival.exec('begin immediate');
+      const handle = await wf.start();
+      while (logger.matching(/Transaction "add".* is tried again/).length === 0) await test.clock.advance(0);
+      rival.exec('commit');
+      rival.close();
+      expect(await handle.result()).toBe(2);
+    });
+  }
+}

@@ -1,0 +1,201 @@
+import { expect, it, vi } from 'vitest';
+import { event, run, stream, topic, workflow } from '../../src/index.js';
+import type { TestApp, TestAppOptions, VirtualClock } from '../../src/testing/index.js';
+import { openWire } from '../storage/wire.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { gate, isSettled, recordingLogger, tamper } from '../support/faults.js';
+
+const numbers = topic<number>('numbers');
+const progress = event<number>('progress');
+const lines = stream<number>('lines');
+const takes = workflow('takes', () => numbers.receive({ timeout: '1h' }));
+
+/** Two apps of one database, each with a clock of its own, as two processes have: `here` waits for what `there` does. */
+async function launchTwo(backend: Backend, options: TestAppOptions & { there?: TestAppOptions } = {}) {
+  const { there: more, ...common } = options;
+  const database = common.database ?? (await backend.newDatabase());
+  const here = await backend.testApp({ version: 'v', executorId: 'here', ...common, database });
+  const there = await backend.testApp({ version: 'v', executorId: 'there', ...common, database, ...more });
+  return { database, here, there };
+}
+
+/** What the promise gives before the clock has come to the first poll, which is 5 s away: only news can bring that. */
+async function byNews<T>(clock: VirtualClock, promise: Promise<T>): Promise<T> {
+  const pollAt = clock.now() + 4_900;
+  while (!(await isSettled(clock, promise))) {
+    if (clock.now() >= pollAt) throw new Error('Nothing came by news.');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await clock.advance(10);
+  }
+  return promise;
+}
+
+describeBackends('news of another process', (backend) => {
+  it('wakes a receive: of a message from outside, and of one from a workflow', async () => {
+    const sends = workflow('sends', (to: string) => numbers.send(to, 2));
+    const { here, there } = await launchTwo(backend, { workflows: [takes, sends] });
+    const start = () => takes.with({ app: here.app }).start();
+    const [one, two] = [await start(), await start()];
+    await here.clock.advance(0);
+    await numbers.send(one.id, 1, { app: there.app });
+    expect(await byNews(here.clock, one.result())).toBe(1);
+    await sends.with({ app: there.app })(two.id);
+    expect(await byNews(here.clock, two.result())).toBe(2);
+  });
+
+  it('wakes who waits for an event: set by a workflow, and in a step', async () => {
+    const [first, second] = [gate(), gate()];
+    const sets = workflow('sets', async (inStep: boolean) => {
+      await run('hold', () => (inStep ? second : first).promise);
+      if (inStep) await run('set', () => progress.set(2));
+      else await progress.set(1);
+    });
+    const { here, there } = await launchTwo(backend, { workflows: [sets] });
+    const start = (inStep: boolean) => sets.with({ app: there.app }).start(inStep);
+    const handles = [await start(false), await start(true)];
+    const wanted = handles.map(({ id }) => progress.get(id, { app: here.app, timeout: '1h' }));
+    await here.clock.advance(0);
+    first.open();
+    expect(await byNews(here.clock, wanted[0] as Promise<unknown>)).toBe(1);
+    second.open();
+    expect(await byNews(here.clock, wanted[1] as Promise<unknown>)).toBe(2);
+  });
+
+  it.each(['close', 'return', 'failure', 'cancellation'])(
+    'brings a reader each value of a stream, and its end by %s',
+    async (how) => {
+      const [first, second] = [gate(), gate()];
+      const writes = workflow('writes', async () => {
+        await run('first', () => first.promise);
+        await lines.write(1);
+        await run('second', () => second.promise);
+        if (how === 'close') await lines.close();
+        if (how === 'failure') throw new Error('failed');
+        if (how === 'close') await run('hold', () => gate().promise);
+      });
+      const { here, there } = await launchTwo(backend, { workflows: [writes] });
+      const { id } = await writes.with({ app: there.app }).start();
+      const reader = lines.read(id, { app: here.app });
+      const value = reader.next();
+      await here.clock.advance(0);
+      first.open();
+      expect(await byNews(here.clock, value)).toEqual({ done: false, value: 1 });
+      const end = reader.next();
+      await here.clock.advance(0);
+      if (how === 'cancellation') await there.app.workflows.cancel(id);
+      else second.open();
+      expect(await byNews(here.clock, end)).toEqual({ done: true, value: undefined });
+    },
+  );
+
+  it('that does not concern them wakes nobody: one statement for each thing that comes up', async () => {
+    const many = 300;
+    const { here, there } = await launchTwo(backend, { workflows: [takes] });
+    const handles = await Promise.all(Array.from({ length: many }, () => takes.with({ app: here.app }).start()));
+    await here.clock.advance(0);
+    const before = here.statements.length;
+    await numbers.send(handles[7]?.id ?? '', 1, { app: there.app });
+    expect(await byNews(here.clock, handles[7]?.result() ?? Promise.reject())).toBe(1);
+    const looks = here.statements.slice(before).filter((name) => name === 'messages.waiting');
+    // SQLite does not say what has changed: there all are looked at, together.
+    expect(looks.length).toBeLessThanOrEqual(backend.name === 'sqlite' ? 3 : 2);
+    expect(here.statements.slice(before).filter((name) => name === 'queues.overview').length).toBeLessThanOrEqual(
+      backend.name === 'sqlite' ? 100 : 0,
+    );
+  });
+
+  it('is not needed: 10,000 who wait cost one look at each every five seconds, in pages', async () => {
+    const many = 10_000;
+    const t = await backend.testApp({});
+    const waiting = Array.from({ length: many }, (_, i) => progress.get(`nobody ${i}`, { timeout: '1h' }));
+    void Promise.allSettled(waiting);
+    await t.clock.advance(0);
+    const looks = () => t.statements.filter((name) => name === 'events.read').length;
+    expect(looks()).toBe(many / 500);
+    await t.clock.advance('4s');
+    expect(looks()).toBe(many / 500);
+    for (let second = 0; second < 20; second++) await t.clock.advance('1s');
+    const polls = (looks() - many / 500) / (many / 500);
+    expect(polls).toBeGreaterThanOrEqual(1);
+    expect(polls).toBeLessThanOrEqual(5);
+    const sets = workflow('sets', () => progress.set(1));
+    t.app.register(sets);
+    const before = looks();
+    await sets.with({ id: 'nobody 77' })();
+    expect(await waiting[77]).toBe(1);
+    expect(looks() - before).toBeLessThanOrEqual(3);
+  });
+});
+
+describeBackends('LISTEN', listening, ['postgres']);
+
+function listening(backend: Backend): void {
+  const sessions = (database: string) =>
+    tamper(
+      database,
+      "select pid from pg_stat_activity where datname = current_database() and query ilike 'listen %'",
+    ).then((rows) => rows.map((row) => Number(row.pid)));
+  const receiving = async (t: TestApp) => {
+    const handle = await takes.with({ app: t.app }).start();
+    await t.clock.advance(0);
+    return handle;
+  };
+
+  it('takes one connection, however many wait', async () => {
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [takes], database });
+    const handles = await Promise.all(Array.from({ length: 500 }, () => takes.start()));
+    const values = Array.from({ length: 500 }, (_, i) => progress.get(`nobody ${i}`, { timeout: '1h' }));
+    void Promise.allSettled(values);
+    await t.clock.advance(0);
+    expect(await sessions(database)).toHaveLength(1);
+    await numbers.sendAll(handles.map(({ id }, value) => ({ to: id, value })));
+    expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(handles.map((_, i) => i));
+  });
+
+  it('that the server ends goes on with another session, and what came meanwhile is found', async () => {
+    const { database, here, there } = await launchTwo(backend, { workflows: [takes] });
+    const [one, two] = [await receiving(here), await receiving(here)];
+    const before = await sessions(database);
+    expect(before).toHaveLength(2);
+    for (const pid of before) await tamper(database, `select pg_terminate_backend(${pid})`);
+    await numbers.send(one.id, 1, { app: there.app });
+    expect(await byNews(here.clock, one.result())).toBe(1);
+    await vi.waitFor(async () => expect(await sessions(database)).toHaveLength(2), { timeout: 10_000 });
+    expect((await sessions(database)).some((pid) => before.includes(pid))).toBe(false);
+    await numbers.send(two.id, 2, { app: there.app });
+    expect(await byNews(here.clock, two.result())).toBe(2);
+  });
+
+  it('that has died without a sign is made up for by looking, within five seconds', async () => {
+    const database = await backend.newDatabase();
+    const wire = await openWire(database);
+    const { here, there } = await launchTwo(backend, { workflows: [takes], database: wire.url, there: { database } });
+    const handle = await receiving(here);
+    expect(wire.deafen()).toBe(1);
+    await numbers.send(handle.id, 1, { app: there.app });
+    const result = handle.result();
+    await here.clock.advance('4s');
+    expect(await isSettled(here.clock, result)).toBe(false);
+    await here.clock.advance('1s');
+    expect(await isSettled(here.clock, result)).toBe(true);
+    expect(await result).toBe(1);
+  });
+
+  it('that a pooler breaks is found out at launch and logged once, and all goes on by looking twice a second', async () => {
+    const database = await backend.newDatabase();
+    const wire = await openWire(database);
+    wire.swallowNotifications(true);
+    const logger = recordingLogger();
+    const common = { workflows: [takes], database: wire.url, logger, there: { database } };
+    const { here, there } = await launchTwo(backend, common);
+    expect(logger.matching(/LISTEN does not work/)).toHaveLength(1);
+    const handle = await receiving(here);
+    await numbers.send(handle.id, 1, { app: there.app });
+    const result = handle.result();
+    expect(await isSettled(here.clock, result)).toBe(false);
+    await here.clock.advance(500);
+    expect(await result).toBe(1);
+    expect(logger.matching(/LISTEN does not work/)).toHaveLength(1);
+  });
+}

@@ -1,0 +1,116 @@
+import { expect, it } from 'vitest';
+import { event, queue, run, stream, topic, workflow } from '../../src/index.js';
+import type { TestApp } from '../../src/testing/index.js';
+import { describeBackends } from '../support/backends.js';
+import { dbosSide, often } from './dbos.js';
+
+/**
+ * No wait of these tests would end by looking again: our clock stands still, and DBOS's waits are told to look once an
+ * hour. Each is known to have looked in vain before there is anything to find.
+ */
+describeBackends(
+  'a wait for what the other side brings about ends by a notification',
+  (backend) => {
+    const dbos = dbosSide();
+    const mail = topic<unknown>('mail');
+    const shown = event<unknown>('shown');
+    const values = stream<unknown>('shown');
+
+    const looks = ({ statements }: TestApp, name: string) => statements.filter((each) => each === name).length;
+
+    it("when our workflow waits for a message, and DBOS's client or workflow sends it", async () => {
+      const wait = workflow('wait', async () => mail.receive());
+      const database = await backend.newDatabase();
+      const t = await backend.testApp({ database, workflows: [wait] });
+      const worker = await dbos.worker(database);
+      const client = await dbos.client(database);
+      const sends = {
+        client: () => client.send('client', 'from client', 'mail'),
+        workflow: () => worker.visit('visit', 'workflow', 'from workflow'),
+      };
+      for (const [id, send] of Object.entries(sends)) {
+        const before = looks(t, 'messages.waiting');
+        const handle = await wait.with({ id }).start();
+        await t.clock.advance(0);
+        expect(looks(t, 'messages.waiting')).toBe(before + 1);
+        await send();
+        expect(await handle.result()).toBe(`from ${id}`);
+      }
+    });
+
+    it('when we wait for an event and a stream of a workflow of DBOS', async () => {
+      const database = await backend.newDatabase();
+      const t = await backend.testApp({ database });
+      const worker = await dbos.worker(database, { queue: 'theirs' });
+      const client = await dbos.client(database);
+      await client.enqueue({ queueName: 'theirs', workflowName: 'showLater', workflowID: 'w' }, 'value');
+      await worker.looked('w::mail');
+      const event = shown.get('w');
+      const value = values.read('w').next();
+      await t.clock.advance(0);
+      expect([looks(t, 'events.read'), looks(t, 'streams.read')]).toEqual([1, 1]);
+      await client.send('w', 'go', 'mail');
+      expect(await event).toBe('value');
+      expect(await value).toEqual({ done: false, value: 'value' });
+    });
+
+    it('when a workflow of DBOS waits for a message, and our client or workflow sends it', async () => {
+      const send = workflow('send', async (to: string) => mail.send(to, 'from a workflow'));
+      const database = await backend.newDatabase();
+      await backend.testApp({ database, workflows: [send] });
+      const worker = await dbos.worker(database, { queue: 'theirs' });
+      const client = await dbos.client(database);
+      for (const id of ['a', 'b']) {
+        const handle = await client.enqueue({ queueName: 'theirs', workflowName: 'show', workflowID: id }, 1);
+        await worker.looked(`${id}::mail`);
+        if (id === 'a') await mail.send(id, 'from outside');
+        else await send(id);
+        const from = id === 'a' ? 'from outside' : 'from a workflow';
+        expect(await handle.getResult(often)).toEqual({ value: 1, mail: from });
+      }
+    });
+
+    it('when a workflow of DBOS waits for an event of ours, set by the workflow or in a step of it', async () => {
+      const show = workflow('show', async (how: string) => {
+        await mail.receive();
+        if (how === 'in a step') await run('set', () => shown.set(how));
+        else await shown.set(how);
+      });
+      const database = await backend.newDatabase();
+      await backend.testApp({ database, workflows: [show], queues: [queue('ours')] });
+      const worker = await dbos.worker(database, { queue: 'theirs' });
+      const client = await dbos.client(database);
+      for (const how of ['by the workflow', 'in a step']) {
+        await show.with({ id: how }).start(how);
+        const handle = await client.enqueue({ queueName: 'theirs', workflowName: 'awaitEvent' }, how, 'shown');
+        await worker.looked(`${how}::shown`);
+        await mail.send(how, 'go');
+        expect(await handle.getResult(often)).toBe(how);
+      }
+    });
+
+    it('when a workflow of DBOS reads a stream of ours', async () => {
+      const write = workflow('write', async () => {
+        await mail.receive();
+        await values.write(1);
+        await mail.receive();
+        await run('write', () => values.write(2));
+        await mail.receive();
+        await values.close();
+        await mail.receive();
+      });
+      const database = await backend.newDatabase();
+      await backend.testApp({ database, workflows: [write] });
+      const worker = await dbos.worker(database, { queue: 'theirs' });
+      const client = await dbos.client(database);
+      await write.with({ id: 'w' }).start();
+      const handle = await client.enqueue({ queueName: 'theirs', workflowName: 'readAll' }, 'w', 'shown');
+      for (const offset of [0, 1, 2]) {
+        await worker.looked(`w::shown::${offset}`);
+        await mail.send('w', 'go on');
+      }
+      expect(await handle.getResult(often)).toEqual([1, 2]);
+    });
+  },
+  ['postgres'],
+);

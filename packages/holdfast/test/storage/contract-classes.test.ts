@@ -1,0 +1,162 @@
+import { expect, it } from 'vitest';
+import type { ScheduleRecord } from '../../src/storage/schedules.js';
+import type { Runnable } from '../../src/storage/storage.js';
+import { describeStorage, idsOf, newChild, newClaim, newWorkflow, type Store, writer } from './contract-support.js';
+import { debounced, enqueued, register, take, withQueue } from './queue-support.js';
+
+const shop = (configName: string | null, name = 'checkout') => ({ name, className: 'Shop', configName });
+const can = (...keys: Omit<Runnable, 'maxRecoveryAttempts'>[]): Runnable[] =>
+  keys.map((key) => ({ ...key, maxRecoveryAttempts: 100 }));
+
+/** Everything that tells one workflow named `checkout` from another. */
+const keys = {
+  plain: { name: 'checkout', className: null, configName: null },
+  static: shop(null),
+  eu: shop('eu'),
+  us: shop('us'),
+  otherClass: { ...shop('eu'), className: 'Store' },
+  otherName: shop('eu', 'refund'),
+};
+const entries = Object.entries(keys);
+
+describeStorage('workflows of classes', suite);
+
+function suite(store: Store): void {
+  withQueue(store);
+  const claimPending = (runnable: Runnable[], limit = 100) => {
+    const claim = newClaim({ runnable, limit });
+    return store.storage.workflows.claimPending({ ...claim, executorIds: ['here'], exceptOwners: 'none' });
+  };
+
+  it('stores class, configuration and assumed role of starts, children and what is enqueued', async () => {
+    const { workflows } = store.storage;
+    const more = { ...keys.eu, user: 'ada', roles: '["admin"]', assumedRole: 'admin' };
+    await workflows.insertMany(writer, [newWorkflow('a', more), newWorkflow('plain')]);
+    await workflows.insertChildren(writer, [newChild('b', 'a', more)]);
+    await workflows.enqueueMany([enqueued('c', more)]);
+    await workflows.enqueueMany([enqueued('d', { ...more, parentWorkflowId: 'a', parentOwner: 'owner of a' })]);
+    await workflows.enqueueAll([enqueued('e', more)]);
+    await workflows.debounce(debounced('f', more));
+    for (const found of await workflows.get(['a', 'b', 'c', 'd', 'e', 'f'])) expect(found).toMatchObject(more);
+    expect(await workflows.get(['plain'])).toMatchObject([{ className: null, configName: null, assumedRole: null }]);
+    expect(await workflows.list({ ids: ['f'] })).toMatchObject([more]);
+  });
+
+  it('takes over PENDING work by name, class and configuration', async () => {
+    await store.storage.workflows.insertMany(
+      writer,
+      entries.map(([id, key]) => newWorkflow(id, key)),
+    );
+    for (const [id, key] of entries) {
+      expect(await claimPending(can(key))).toMatchObject([{ workflowId: id, ...key }]);
+    }
+  });
+
+  it('does not count what belongs to an unknown instance against the limit of a claim', async () => {
+    const rows = entries.map(([id, key], i) => newWorkflow(id, { ...key, createdAt: 1000 + i }));
+    await store.storage.workflows.insertMany(writer, rows);
+    expect(await idsOf(claimPending(can(keys.us), 1))).toEqual(['us']);
+    await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(`queued ${id}`, key)));
+    expect(await idsOf(take(store.storage, 1, { runnable: can(keys.us) }))).toEqual(['queued us']);
+  });
+
+  it('takes work from a queue by name, class and configuration', async () => {
+    const identity = { user: 'ada', roles: '["admin"]', assumedRole: 'admin' };
+    for (const [id, key] of entries) await store.storage.workflows.enqueueMany([enqueued(id, { ...key, ...identity })]);
+    for (const [id, key] of entries) {
+      expect(await take(store.storage, 9, { runnable: can(key) })).toMatchObject([
+        { workflowId: id, ...key, ...identity },
+      ]);
+    }
+  });
+
+  it('takes all that it knows at once, each with its own limit of attempts', async () => {
+    await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
+    const table = store.table('workflow_status');
+    await store.sql(`update ${table} set recovery_attempts = 3 where workflow_uuid in ('eu', 'us')`);
+    const runnable = [
+      { ...keys.eu, maxRecoveryAttempts: 2 },
+      { ...keys.us, maxRecoveryAttempts: 100 },
+    ];
+    expect(await idsOf(take(store.storage, 9, { runnable }))).toEqual(['us']);
+    const suspects = await take(store.storage, 9, { runnable, suspects: true });
+    expect(suspects).toMatchObject([{ workflowId: 'eu', status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' }]);
+  });
+
+  it('takes an empty class, as clients of DBOS may write it, for none', async () => {
+    await store.storage.workflows.enqueueMany([enqueued('queued')]);
+    await store.storage.workflows.insertMany(writer, [newWorkflow('pending')]);
+    await store.sql(`update ${store.table('workflow_status')} set class_name = '', config_name = ''`);
+    expect(await take(store.storage, 9)).toMatchObject([{ workflowId: 'queued', className: null, configName: null }]);
+    expect(await idsOf(claimPending(can({ name: 'greet' })))).toEqual(['pending']);
+  });
+
+  it('names what a recovery lacks by class and configuration', async () => {
+    await store.storage.workflows.insertMany(
+      writer,
+      [0, 1].flatMap((n) => entries.map(([id, key]) => newWorkflow(`${id} ${n}`, key))),
+    );
+    const found = await store.storage.workflows.pendingKeys({ executorIds: ['here'], version: 'v1', appName: 'app' });
+    expect(found).toHaveLength(entries.length);
+    for (const [id, key] of entries) expect(found).toContainEqual({ ...key, workflowId: `${id} 0` });
+  });
+
+  it('names what waits on a queue for an instance that is not known', async () => {
+    await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
+    const own = { writer: newClaim().writer, version: 'v1', queueName: 'q' };
+    const found = await store.storage.queues.unclaimable({ ...own, runnable: can(keys.plain, keys.eu) });
+    expect(found).toHaveLength(entries.length - 2);
+    expect(found).toContainEqual({ ...keys.us, version: 'v1', workflowId: 'us' });
+  });
+
+  it('counts what an instance can take of a partition', async () => {
+    await register(store.storage, 'parted', {
+      limits: { concurrency: null, workerConcurrency: null, rateLimit: null },
+      partition: { concurrency: 1, workerConcurrency: null, rateLimit: null },
+      priority: true,
+    });
+    const rows = entries.map(([id, key]) => enqueued(id, { ...key, queueName: 'parted', partition: 'p' }));
+    await store.storage.workflows.enqueueMany(rows);
+    const look = { ...newClaim({ runnable: can(keys.eu, keys.us) }), queueName: 'parted', after: '', limit: 9 };
+    const found = await store.storage.queues.partitions({ ...look, waitingUpTo: 9, rate: null, suspects: false });
+    expect(found).toMatchObject([{ partition: 'p', waiting: 2 }]);
+  });
+
+  it('enqueues none of a batch if an ID belongs to the same name of another instance', async () => {
+    const { workflows } = store.storage;
+    await workflows.enqueueMany([enqueued('taken', keys.eu)]);
+    for (const key of [keys.us, keys.static, keys.plain, keys.otherClass]) {
+      expect(await workflows.enqueueAll([enqueued('new', key), enqueued('taken', key)])).toEqual(new Set());
+    }
+    expect(await workflows.enqueueAll([enqueued('new', keys.eu), enqueued('taken', keys.eu)])).toEqual(
+      new Set(['new']),
+    );
+  });
+
+  it('prolongs the wait of a debouncer only for the same instance', async () => {
+    const { workflows } = store.storage;
+    await workflows.debounce(debounced('a', keys.eu));
+    expect(await workflows.debounce(debounced('b', keys.us))).toBeUndefined();
+    expect(await workflows.debounce(debounced('b', keys.plain))).toBeUndefined();
+    expect(await workflows.debounce(debounced('b', keys.eu))).toMatchObject({ workflowId: 'a' });
+  });
+
+  it('fires a schedule of a static method as one, and not after it has become another’s', async () => {
+    const { schedules, workflows } = store.storage;
+    await store.sql(`delete from ${store.table('workflow_schedules')}`);
+    const settings = { name: 's', workflowName: 'sweep', className: 'Shop', cron: '* * * * *', timezone: null };
+    const common = { context: '1', queueName: null, catchUp: 'skip' as const, catchUpLimit: 100 };
+    const created = await schedules.create({ settings: { ...settings, ...common }, appName: 'app', now: 1 });
+    const schedule = created as ScheduleRecord;
+    expect(schedule).toMatchObject({ workflowName: 'sweep', className: 'Shop' });
+    const fire = (id: string) => {
+      const runs = [{ workflowId: id, inputs: '[]', serialization: 'js_superjson', timeoutMs: null }];
+      return schedules.fire({ schedule, runs, evenIfPaused: false, now: 2 });
+    };
+    expect(await fire('tick')).toEqual(new Set(['tick']));
+    expect(await workflows.get(['tick'])).toMatchObject([{ name: 'sweep', className: 'Shop', configName: null }]);
+    const changed = await schedules.change({ name: 's', appName: 'app', changes: { className: null }, now: 3 });
+    expect(changed).toMatchObject({ workflowName: 'sweep', className: null });
+    expect(await fire('tock')).toEqual(new Set());
+  });
+}

@@ -1,0 +1,57 @@
+import { expect, it } from 'vitest';
+import { describeStorage, finished, newClaim, start } from './contract-support.js';
+import { effectful, said, set } from './talk-support.js';
+
+describeStorage('events', (store) => {
+  const event = (workflowId: string, more: object = {}) => ({
+    ...{ workflowId, owner: `owner of ${workflowId}`, stepNumber: 0, key: 'k', value: '1', serialization: 'js' },
+    ...more,
+  });
+
+  it('reads the value of each event together with the status of its workflow', async () => {
+    await start(store, 'a', 'b', 'ended');
+    const { events, workflows } = store.storage;
+    expect(await events.set(event('a', { value: 'text "with" \\ all' }))).toBe(true);
+    await workflows.finishMany([finished('ended')]);
+    const asked = ['a', 'b', 'ended', 'nowhere'].map((workflowId) => ({ workflowId, key: 'k' }));
+    const found = new Map((await events.read(asked)).map((each) => [each.workflowId, each]));
+    const nothing = { key: 'k', event: null };
+    expect(found.get('a')).toMatchObject({ event: { value: 'text "with" \\ all', serialization: 'js' } });
+    expect(found.get('a')?.status).toBe('PENDING');
+    expect(found.get('b')).toEqual({ workflowId: 'b', ...nothing, status: 'PENDING' });
+    expect(found.get('ended')).toEqual({ workflowId: 'ended', ...nothing, status: 'SUCCESS' });
+    expect(found.get('nowhere')).toEqual({ workflowId: 'nowhere', ...nothing, status: undefined });
+    expect(await events.read([])).toEqual([]);
+  });
+
+  it('replaces the value, and keeps each step’s last one', async () => {
+    await start(store, 'a');
+    const { events, steps } = store.storage;
+    await events.set(event('a', { stepNumber: 3, value: 'first' }));
+    await events.set(event('a', { stepNumber: 3, value: 'second' }));
+    await steps.recordEffects('app', [effectful('a', 4, [set('k', 'third'), set('other', 'x')])]);
+    expect(await events.list('a')).toEqual([
+      { workflowId: 'a', key: 'k', value: 'third', serialization: 'js' },
+      { workflowId: 'a', key: 'other', value: 'x', serialization: 'js' },
+    ]);
+    expect((await said(store)).history).toEqual(['a 3 k second', 'a 4 k third', 'a 4 other x']);
+  });
+
+  it('is not set for a former owner, nor when the workflow has ended or is cancelled', async () => {
+    await start(store, 'a', 'ended', 'cancelled');
+    const { events, workflows } = store.storage;
+    const claim = { ...newClaim({ owner: 'fresh' }), executorIds: ['here'], exceptOwners: 'nobody.%' };
+    await workflows.claimPending(claim);
+    await workflows.finishMany([finished('ended', { owner: 'fresh' })]);
+    await workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 3000 });
+    const tries = [
+      event('a'),
+      event('ended', { owner: 'fresh' }),
+      event('cancelled', { owner: 'fresh' }),
+      event('nowhere'),
+    ];
+    for (const each of tries) expect(await events.set(each)).toBe(false);
+    expect(await said(store)).toMatchObject({ events: [], history: [] });
+    expect(await events.set(event('a', { owner: 'fresh' }))).toBe(true);
+  });
+});

@@ -1,0 +1,170 @@
+import Sqlite from 'better-sqlite3';
+import { sql as drizzleSql } from 'drizzle-orm';
+import { drizzle as drizzleSqlite } from 'drizzle-orm/better-sqlite3';
+import { drizzle as drizzlePg } from 'drizzle-orm/node-postgres';
+import { drizzle as drizzlePostgresJs } from 'drizzle-orm/postgres-js';
+import createKnex from 'knex';
+import { CamelCasePlugin, Kysely, sql as kyselySql, PostgresDialect, SqliteDialect } from 'kysely';
+import pg from 'pg';
+import postgres from 'postgres';
+import type { Datasource, DatasourceOptions } from '../../src/index.js';
+import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
+import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
+import { knexDatasource } from '../../src/storage/datasources/knex.js';
+import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
+import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { postgresDatasource } from '../../src/storage/datasources/postgres.js';
+
+/** A library, opened on a database: its datasource, and statements in its own words. */
+export interface Opened<Tx = unknown> {
+  readonly datasource: Datasource<Tx>;
+  /** Adds to a counter, and makes it if it is not there. */
+  add(tx: Tx, counter: string, by: number): Promise<unknown>;
+  read(tx: Tx, counter: string): Promise<number>;
+  close(): Promise<unknown>;
+}
+
+/** One of the libraries that there is an adapter for, on one of the databases it is for. */
+export interface Library {
+  readonly name: string;
+  readonly dialect: 'postgres' | 'sqlite';
+  open(url: string, options?: DatasourceOptions): Opened;
+}
+
+const upsert = (id: string, by: string): string =>
+  `insert into counters (id, n) values (${id}, ${by}) on conflict (id) do update set n = counters.n + excluded.n`;
+export const countersTable = 'create table if not exists counters (id text primary key, n int not null)';
+
+const numberIn = (rows: readonly unknown[]): number => Number((rows[0] as { n?: number } | undefined)?.n ?? 0);
+const pathOf = (url: string): string => url.slice('sqlite:'.length);
+
+const onPg: Library = library('pg', 'postgres', (url, options) => {
+  const pool = quietPool(url);
+  return opened(pgDatasource(pool, options), {
+    add: (tx, id, by) => tx.query(upsert('$1', '$2'), [id, by]),
+    read: async (tx, id) => numberIn((await tx.query('select n from counters where id = $1', [id])).rows),
+    close: () => pool.end(),
+  });
+});
+
+const onPostgres: Library = library('postgres.js', 'postgres', (url, options) => {
+  const sql = postgres(url, { max: 5, onnotice: () => {} });
+  return opened(postgresDatasource(sql, options), {
+    add: (tx, id, by) => tx.unsafe(upsert('$1', '$2'), [id, by]),
+    read: async (tx, id) => numberIn(await tx`select n from counters where id = ${id}`),
+    close: () => sql.end({ timeout: 1 }),
+  });
+});
+
+const knexOn = (dialect: Library['dialect']): Library =>
+  library(`knex (${dialect})`, dialect, (url, options) => {
+    const knex = createKnex(
+      dialect === 'postgres'
+        ? { client: 'pg', connection: url, pool: { min: 0, max: 5 } }
+        : { client: 'better-sqlite3', connection: { filename: pathOf(url) }, useNullAsDefault: true },
+    );
+    return opened(knexDatasource(knex, options), {
+      add: async (tx, id, by) => {
+        await tx('counters').insert({ id, n: 0 }).onConflict('id').ignore();
+        await tx('counters').where({ id }).increment('n', by);
+      },
+      read: async (tx, id) => numberIn(await tx('counters').select('n').where({ id })),
+      close: () => knex.destroy(),
+    });
+  });
+
+interface Tables {
+  readonly counters: { readonly id: string; readonly n: number };
+}
+
+const kyselyOn = (dialect: Library['dialect']): Library =>
+  library(`kysely (${dialect})`, dialect, (url, options) => {
+    const db = new Kysely<Tables>({
+      // It gives columns other names: those of our own statements must not have any.
+      plugins: [new CamelCasePlugin()],
+      dialect:
+        dialect === 'postgres'
+          ? new PostgresDialect({ pool: quietPool(url) })
+          : new SqliteDialect({ database: new Sqlite(pathOf(url)) }),
+    });
+    return opened(kyselyDatasource(db, options), {
+      add: (tx, id, by) =>
+        tx
+          .insertInto('counters')
+          .values({ id, n: by })
+          .onConflict((oc) => oc.column('id').doUpdateSet({ n: kyselySql`counters.n + excluded.n` }))
+          .execute(),
+      read: async (tx, id) => numberIn(await tx.selectFrom('counters').select('n').where('id', '=', id).execute()),
+      close: () => db.destroy(),
+    });
+  });
+
+const drizzleOnPg: Library = library('drizzle (pg)', 'postgres', (url, options) => {
+  const pool = quietPool(url);
+  return opened(drizzleDatasource(drizzlePg(pool), options), {
+    add: async (tx, id, by) => tx.execute(drizzleUpsert(id, by)),
+    read: async (tx, id) => numberIn((await tx.execute(drizzleSql`select n from counters where id = ${id}`)).rows),
+    close: () => pool.end(),
+  });
+});
+
+const drizzleOnPostgres: Library = library('drizzle (postgres.js)', 'postgres', (url, options) => {
+  const sql = postgres(url, { max: 5, onnotice: () => {} });
+  return opened(drizzleDatasource(drizzlePostgresJs(sql), options), {
+    add: async (tx, id, by) => tx.execute(drizzleUpsert(id, by)),
+    read: async (tx, id) => numberIn(await tx.execute(drizzleSql`select n from counters where id = ${id}`)),
+    close: () => sql.end({ timeout: 1 }),
+  });
+});
+
+const drizzleOnSqlite: Library = library('drizzle (better-sqlite3)', 'sqlite', (url) => {
+  const client = new Sqlite(pathOf(url));
+  return opened(drizzleDatasource(drizzleSqlite(client)), {
+    add: async (tx, id, by) => tx.run(drizzleUpsert(id, by)),
+    read: async (tx, id) => numberIn(tx.all(drizzleSql`select n from counters where id = ${id}`)),
+    close: async () => client.close(),
+  });
+});
+
+const onBetterSqlite3: Library = library('better-sqlite3', 'sqlite', (url) => {
+  const db = new Sqlite(pathOf(url));
+  return opened(betterSqlite3Datasource(db), {
+    add: async (tx, id, by) => tx.prepare(upsert('?', '?')).run(id, by),
+    read: async (tx, id) => numberIn([tx.prepare('select n from counters where id = ?').get(id)]),
+    close: async () => db.close(),
+  });
+});
+
+export const libraries: readonly Library[] = [
+  onPg,
+  onPostgres,
+  knexOn('postgres'),
+  kyselyOn('postgres'),
+  drizzleOnPg,
+  drizzleOnPostgres,
+  onBetterSqlite3,
+  knexOn('sqlite'),
+  kyselyOn('sqlite'),
+  drizzleOnSqlite,
+];
+
+/** The library that goes without any other, on each database. */
+export const plainest = { postgres: onPg, sqlite: onBetterSqlite3 } as const;
+
+function library(name: string, dialect: Library['dialect'], open: Library['open']): Library {
+  return { name, dialect, open };
+}
+
+function opened<Tx>(datasource: Datasource<Tx>, statements: Omit<Opened<Tx>, 'datasource'>): Opened {
+  return { datasource, ...statements } as unknown as Opened;
+}
+
+function drizzleUpsert(id: string, by: number) {
+  return drizzleSql`insert into counters (id, n) values (${id}, ${by})
+    on conflict (id) do update set n = counters.n + excluded.n`;
+}
+
+/** Connections are cut in some tests, and databases dropped under them after all. */
+function quietPool(url: string): pg.Pool {
+  return new pg.Pool({ connectionString: url, max: 5 }).on('error', () => {});
+}
