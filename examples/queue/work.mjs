@@ -2,7 +2,8 @@
 import { queue, run, schedule, workflow } from 'holdfast';
 
 export const thumbnails = queue('thumbnails', {
-  concurrency: 4, // in the whole fleet
+  concurrency: 4, // in the whole fleet,
+  workerConcurrency: 3, // but no process has all of it
   partition: { concurrency: 2 }, // of one customer; customers take turns
 });
 
