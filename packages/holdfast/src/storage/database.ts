@@ -44,6 +44,8 @@ export type Query = (statement: Statement, params: readonly unknown[]) => Promis
 export interface Statement {
   readonly name: string;
   readonly text: string;
+  /** Tells several texts under one name apart. */
+  readonly variant?: string;
   /** The text varies from call to call, so preparing it under its name would be wrong. */
   readonly unprepared?: true;
   /** To be planned as batches are: by index probes, whatever the planner thinks of a table that it knows nothing of. */
@@ -200,3 +202,8 @@ export interface Guard {
 
 /** How many order numbers one statement takes: more than it can enqueue. */
 export const enqueueBlock = 2 ** 20;
+
+/** Under which a statement is prepared. */
+export function preparedName({ name, variant }: Statement): string {
+  return variant === undefined ? name : `${name}.${variant}`;
+}

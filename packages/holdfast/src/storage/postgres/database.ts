@@ -1,16 +1,17 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import type {
-  BatchStatement,
-  Database,
-  Dialect,
-  Failure,
-  Hearing,
-  Listening,
-  Query,
-  Row,
-  Statement,
+import {
+  type BatchStatement,
+  type Database,
+  type Dialect,
+  type Failure,
+  type Hearing,
+  type Listening,
+  preparedName,
+  type Query,
+  type Row,
+  type Statement,
 } from '../database.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
@@ -157,7 +158,7 @@ class PostgresDatabase implements Database {
       reached?.('failed');
       throw error;
     });
-    const name = statement.unprepared ? undefined : statement.name;
+    const name = statement.unprepared ? undefined : preparedName(statement);
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
       if (statement.first) await client.query('begin');

@@ -11,17 +11,15 @@ type Row = NewStep & { readonly effects: string; readonly errorIfAbsent: string 
  * statement commits both, so that neither is ever there without the other.
  */
 export class EffectfulSteps {
-  private readonly statement;
+  private readonly statements = new Map<string, BatchStatement<Row>>();
 
-  constructor(private readonly database: Database) {
-    this.statement = effectsStatement(database.dialect);
-  }
+  constructor(private readonly database: Database) {}
 
   /** The keys (`stepKey`) of the steps that were recorded, and whether each had its effects. */
   async record(appName: string, steps: readonly EffectfulStep[]): Promise<Map<string, boolean>> {
     const rows: Row[] = steps.map((step) => ({ ...step, effects: JSON.stringify(step.effects.map(toJson)) }));
     const sorted = inLockOrder(this.database.dialect, rows, (row) => row.workflowId);
-    const found = await this.database.batch(this.statement, [appName], sorted);
+    const found = await this.database.batch(this.statementFor(steps), [appName], sorted);
     return new Map(
       found.map((row) => [
         stepKey({ workflowId: row.workflow_uuid as string, stepNumber: Number(row.function_id) }),
@@ -29,7 +27,21 @@ export class EffectfulSteps {
       ]),
     );
   }
+
+  /** Only with what is needed: each kind of effect costs something even where there is nothing of it. */
+  private statementFor(steps: readonly EffectfulStep[]): BatchStatement<Row> {
+    const present = new Set(steps.flatMap(({ effects }) => effects.map(({ kind }) => kind)));
+    const needed = kinds.filter((kind) => present.has(kind));
+    const known = this.statements.get(needed.join());
+    if (known) return known;
+    const made = effectsStatement(this.database.dialect, needed);
+    this.statements.set(needed.join(), made);
+    return made;
+  }
 }
+
+type Kind = Effect['kind'];
+const kinds: readonly Kind[] = ['message', 'consume', 'event', 'stream'];
 
 /** One shape for all kinds. `id`: of a message; `key`: of an event or stream, or a topic. */
 function toJson(effect: Effect): object {
@@ -71,7 +83,7 @@ const rowColumns: Columns<Row> = {
   errorIfAbsent: 'text',
 };
 
-function effectsStatement(d: Dialect): BatchStatement<Row> {
+function effectsStatement(d: Dialect, needed: readonly Kind[]): BatchStatement<Row> {
   const workflows = d.table('workflow_status');
   const recipients = d.jsonRows('x', { kind: 'text', destination: 'text' }, 'r.effects');
   const absent =
@@ -81,7 +93,9 @@ function effectsStatement(d: Dialect): BatchStatement<Row> {
     `insert into ${d.table('operation_outputs')} (workflow_uuid, function_id, function_name, output, error,`,
     'serialization, child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, application_name)',
     'select r."workflowId", r."stepNumber", r.name, r.output,',
-    `case when r."errorIfAbsent" is not null and ${absent} then r."errorIfAbsent" else r.error end,`,
+    needed.includes('message')
+      ? `case when r."errorIfAbsent" is not null and ${absent} then r."errorIfAbsent" else r.error end,`
+      : 'r.error,',
     'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", $1',
     `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where true`,
     'on conflict (workflow_uuid, function_id) do nothing',
@@ -99,16 +113,20 @@ function effectsStatement(d: Dialect): BatchStatement<Row> {
       ['stepNumber', 'function_id'],
     ],
   });
+  const changes: Record<Kind, readonly string[]> = {
+    message: [sendMessages(d, effects)],
+    consume: [consume(d, effects)],
+    event: [setEvents(d, effects), noteEvents(d, effects)],
+    stream: [writeStreams(d, effects)],
+  };
   return {
     name: 'steps.record-effects',
+    variant: needed.join('-'),
     columns: rowColumns,
-    ...d.together(main, [
-      sendMessages(d, effects),
-      consume(d, effects),
-      setEvents(d, effects),
-      noteEvents(d, effects),
-      writeStreams(d, effects),
-    ]),
+    ...d.together(
+      main,
+      needed.flatMap((kind) => changes[kind]),
+    ),
   };
 }
 

@@ -2,7 +2,16 @@ import { existsSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import type { BatchStatement, Database, Failure, Hearing, Listening, Row, Statement } from '../database.js';
+import {
+  type BatchStatement,
+  type Database,
+  type Failure,
+  type Hearing,
+  type Listening,
+  preparedName,
+  type Row,
+  type Statement,
+} from '../database.js';
 import { migrationRequired } from '../migrations/standing.js';
 import type { StatementProbe } from '../probe.js';
 import { hearChanges } from './changes.js';
@@ -163,7 +172,7 @@ class SqliteDatabase implements Database {
   private runWithAlso({ also = [], ...statement }: Statement & { also?: readonly string[] }, params: unknown[]): Row[] {
     const found = this.run(statement, params);
     if (also.length > 0 && found.some((row) => row.landed)) {
-      for (const [i, text] of also.entries()) this.run({ name: `${statement.name}.also${i}`, text }, params);
+      for (const [i, text] of also.entries()) this.run({ name: `${preparedName(statement)}.also${i}`, text }, params);
     }
     return found;
   }
@@ -184,10 +193,10 @@ class SqliteDatabase implements Database {
 
   private prepare(statement: Statement): Sqlite.Statement {
     if (statement.unprepared) return this.db.prepare(statement.text);
-    let prepared = this.prepared.get(statement.name);
+    let prepared = this.prepared.get(preparedName(statement));
     if (!prepared) {
       prepared = this.db.prepare(statement.text);
-      this.prepared.set(statement.name, prepared);
+      this.prepared.set(preparedName(statement), prepared);
     }
     return prepared;
   }
