@@ -173,7 +173,8 @@ class Session {
     }
     if (type === 'B') {
       const [, name = ''] = texts(frame, 2);
-      this.bound = name || (this.texts.get(name) ?? '');
+      // A statement with several texts is prepared under a name for each: `noun.verb.variant`.
+      this.bound = name.split('.').slice(0, 2).join('.') || (this.texts.get(name) ?? '');
     }
     if (type !== 'E' && type !== 'Q') return undefined;
     const statement = type === 'E' ? this.bound : (texts(frame, 1)[0] ?? '');
