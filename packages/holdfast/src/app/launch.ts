@@ -152,7 +152,15 @@ async function abandon(parts: AppParts): Promise<void> {
 async function registerVersion(engine: Executions, asLatest: boolean): Promise<void> {
   const { storage, version, writer, clock, logger } = engine;
   await storage.versions.register({ name: version, appName: writer.appName, asLatest, now: clock.now() });
-  const [latest] = await storage.versions.list(writer.appName);
+  const known = await storage.versions.list(writer.appName);
+  if (!known.some(({ name }) => name === version)) {
+    logger.warn(
+      `Another application of this database has a version "${version}", and a version name is for one application only. ` +
+        `Work without a version, from clients and schedules, will not run here: launch "${writer.appName}" with a version of ` +
+        `its own, such as launch({ version: '${writer.appName}-${version}' }), or in a schema or database of its own.`,
+    );
+  }
+  const [latest] = known;
   if (latest && latest.name !== version) {
     logger.warn(
       `This process runs version "${version}" of "${writer.appName}", but "${latest.name}" is the latest. ` +

@@ -53,6 +53,11 @@ export class Deliveries {
     this.request();
   }
 
+  /** A place that was taken in vain: those after it need not wait for it. */
+  skip(seq: number): void {
+    this.commit(seq, { deliver: () => {}, cancelled: () => {} });
+  }
+
   /** Whether results of an earlier execution are still to come. */
   get replaying(): boolean {
     return this.cursor < this.recorded.length;

@@ -50,8 +50,13 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
     const caller: Caller = { resolve: resolve as (value: unknown) => void, reject };
     const found = execution.history?.request(stepNumber, name);
     if (found && !found.matches) stall(execution, stepNumber, name);
-    else if (found?.step && isComplete(found.step)) void replay(execution, found.step, caller);
-    else void perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
+    else {
+      const done =
+        found?.step && isComplete(found.step)
+          ? replay(execution, found.step, caller)
+          : perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
+      done.catch((error) => setAside(execution, stepNumber, name, error));
+    }
   });
   return takenUpLater(promise);
 }
@@ -98,6 +103,13 @@ function stall(execution: Execution, stepNumber: number, name: string): void {
   const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(diff)}`;
   const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, requested: name, diff });
   void engine.stall(facts.workflowId, facts.owner, error);
+}
+
+/** What nobody foresaw must not end the process, and must not be passed over. */
+function setAside(execution: Execution, stepNumber: number, name: string, error: unknown): void {
+  const { facts, engine } = execution;
+  const why = `what came of step ${stepNumber} "${name}" could not be dealt with. ${describeError(error)}`;
+  void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
 }
 
 /** The record's value is decoded when the code asks for it and handed over when its turn comes. */

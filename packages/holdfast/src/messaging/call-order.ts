@@ -9,12 +9,34 @@ const lines = new WeakMap<Execution, Map<string, Promise<void>>>();
  * needs none at all: it must not come before the last value.
  */
 export function inCallOrder<T>(execution: Execution, line: string, ready: () => Promise<T>): Promise<T> {
-  const own = lines.get(execution) ?? new Map<string, Promise<void>>();
-  lines.set(execution, own);
-  const before = own.get(line);
   const made = ready();
   made.catch(() => {});
-  const inTurn = before ? before.then(() => made) : made;
+  return inLine(execution, line, (before) => (before === undefined ? made : before.then(() => made)));
+}
+
+/** The same for an operation that is not over when it is ready: those after it wait until it is carried out, too. */
+export function doneInCallOrder<T, Result>(
+  execution: Execution,
+  line: string,
+  ready: () => Promise<T>,
+  carryOut: (made: T) => Promise<Result>,
+): Promise<Result> {
+  const made = ready();
+  made.catch(() => {});
+  return inLine(execution, line, async (before) => {
+    await before;
+    return carryOut(await made);
+  });
+}
+
+function inLine<T>(
+  execution: Execution,
+  line: string,
+  begin: (before: Promise<void> | undefined) => Promise<T>,
+): Promise<T> {
+  const own = lines.get(execution) ?? new Map<string, Promise<void>>();
+  lines.set(execution, own);
+  const inTurn = begin(own.get(line));
   const over = inTurn.then(
     () => {},
     () => {},

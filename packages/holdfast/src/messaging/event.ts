@@ -1,5 +1,5 @@
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentExecution, currentScope } from '../engine/context.js';
+import { currentExecution, currentScope, type StepScope } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
@@ -10,6 +10,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions } from '../model/options.js';
 import type { StoredValue } from '../storage/messaging.js';
+import { doneInCallOrder } from './call-order.js';
 import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
 import { foundBefore, foundWithin, type Sought, seek } from './sought.js';
 
@@ -64,27 +65,61 @@ function set({ what, key, options }: EventParts, value: unknown): Promise<void> 
   const { execution, step } = scope;
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `The value of ${what}`);
-  if (step) return takenUpLater(setNow(execution, step.stepNumber, key, encode(), codec.name));
+  const inTurn = (stepNumber: number) =>
+    doneInCallOrder(
+      execution,
+      lineOf(key),
+      async () => encode(),
+      (text) => setNow(execution, { stepNumber, key, value: text, serialization: codec.name }),
+    );
+  if (step) return takenUpLater(setInStep(what, step, () => inTurn(step.stepNumber)));
   return once(execution, setName, () =>
-    effectsOutcome(execution, `event:${key}`, async () => ({
+    effectsOutcome(execution, lineOf(key), async () => ({
       effects: [{ kind: 'event', key, value: await encode(), serialization: codec.name }],
     })),
   );
 }
 
+function lineOf(key: string): string {
+  return `event:${key}`;
+}
+
+/**
+ * What is set in an attempt that succeeds is there before its step is over, also if nobody awaits it: what the workflow
+ * sets next comes later.
+ */
+async function setInStep(what: string, step: StepScope, inTurn: () => Promise<void>): Promise<void> {
+  const { effects } = step;
+  if (!effects) {
+    throw new HoldfastError(
+      'UNSUPPORTED_CALL',
+      `${what} cannot be set here: the step has ended (await what it does), or it is a transaction, after which the ` +
+        'workflow itself can set it.',
+    );
+  }
+  const setting = inTurn();
+  const over = setting.then(
+    () => undefined,
+    () => undefined,
+  );
+  effects.push(over);
+  try {
+    await setting;
+  } finally {
+    // A step may run for days and set its progress all the time: only what is under way is kept.
+    if (step.effects) void effects.splice(effects.lastIndexOf(over), 1);
+  }
+}
+
 /** From a step it is set at once, for those who watch its progress, and again with each attempt. */
 async function setNow(
   execution: Execution,
-  stepNumber: number,
-  key: string,
-  encoded: string | Promise<string>,
-  serialization: string,
+  event: { readonly stepNumber: number; readonly key: string; readonly value: string; readonly serialization: string },
 ): Promise<void> {
   const { engine, facts } = execution;
   const { workflowId, owner } = facts;
-  const value = await encoded;
   if (!execution.running) return execution.refuse();
-  const set = () => engine.storage.events.set({ workflowId, owner, stepNumber, key, value, serialization });
+  const set = () => engine.storage.events.set({ workflowId, owner, ...event });
   const landed = await engine.untilAnswered('Setting an event', set);
   if (!landed) {
     // Not ours any more. Found out here, perhaps before any other way: the step must not wait for ever.
@@ -92,7 +127,7 @@ async function setNow(
     engine.superseded(workflowId, owner, { owner: now?.owner ?? null, status: now?.status });
     return execution.refuse();
   }
-  engine.news.tell(`event:${watchKey(workflowId, key)}`);
+  engine.news.tell(`event:${watchKey(workflowId, event.key)}`);
 }
 
 function get(own: EventParts, workflowId: string, options: GetOptions): Promise<unknown> {

@@ -85,7 +85,9 @@ export function foundBefore<Value>(
   const { clock } = execution.engine;
   return new Promise((resolve, reject) => {
     let alarm: Timer | undefined;
+    let ended = false;
     const end = (settle: () => void): void => {
+      ended = true;
       alarm?.cancel();
       stop();
       sought.forget();
@@ -103,7 +105,8 @@ export function foundBefore<Value>(
       if (await sought.lookedNow()) return;
       if (timer.timeoutMs === 0) return end(() => resolve(undefined));
       const until = await deadlineOf(execution, timer);
-      if (execution.running) alarm = clock.at(until, () => void giveUp());
+      // It may have been found while the deadline was being written: nobody would cancel an alarm set now.
+      if (!ended && execution.running) alarm = clock.at(until, () => void giveUp());
     };
     sought.found.then(
       (value) => end(() => resolve(value)),

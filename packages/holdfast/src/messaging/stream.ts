@@ -173,20 +173,72 @@ function read(own: StreamParts, workflowId: string, options: ReadOptions): Async
   const execution = currentExecution();
   if (execution) return readRecorded(own, workflowId, from, engine, execution);
   checkOpenFor(engine);
-  return readPlain(own, workflowId, from, engine);
+  return new PlainReader(engine, workflowId, own.key, from);
 }
 
-async function* readPlain(own: StreamParts, workflowId: string, from: number, engine: Engine) {
-  for (let offset = from; ; ) {
-    const sought = seekValues(engine, workflowId, own.key, offset);
-    const found = await sought.found.finally(() => sought.forget());
-    if (found === 'missing') throw notFoundError(workflowId);
-    if (found === 'ended') return;
-    for (const entry of found) {
-      if (isStreamEnd(entry)) return;
-      offset = entry.offset + 1;
-      yield await engine.codecs.for(entry.serialization).decode(entry.value);
-    }
+/**
+ * Reads outside a workflow. Not an async generator, in which `return()` would wait for the value that a `next()` before
+ * it waits for, perhaps for ever: here it ends that wait.
+ */
+class PlainReader implements AsyncIterableIterator<unknown> {
+  private readonly found: StreamEntry[] = [];
+  private ended = false;
+  /** Calls of `next()` are answered one after the other. */
+  private line: Promise<unknown> = Promise.resolve();
+  private endWait: (() => void) | undefined;
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly workflowId: string,
+    private readonly key: string,
+    private offset: number,
+  ) {}
+
+  next(): Promise<IteratorResult<unknown>> {
+    const result = this.line.then(() => this.take());
+    this.line = result.catch(() => {
+      this.ended = true;
+    });
+    return result;
+  }
+
+  async return(value?: unknown): Promise<IteratorResult<unknown>> {
+    this.ended = true;
+    this.endWait?.();
+    return { done: true, value: await value };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  private async take(): Promise<IteratorResult<unknown>> {
+    if (!this.ended && this.found.length === 0) await this.wait();
+    const entry = this.found.shift();
+    if (this.ended || !entry || isStreamEnd(entry)) return this.end();
+    this.offset = entry.offset + 1;
+    const value = await this.engine.codecs.for(entry.serialization).decode(entry.value);
+    return this.ended ? this.end() : { done: false, value };
+  }
+
+  private end(): IteratorResult<unknown> {
+    this.ended = true;
+    return { done: true, value: undefined };
+  }
+
+  /** Leaves nothing found if there is nothing more to come, or if the reader does not want it any more. */
+  private async wait(): Promise<void> {
+    const sought = seekValues(this.engine, this.workflowId, this.key, this.offset);
+    const left = new Promise<'ended'>((resolve) => {
+      this.endWait = () => {
+        sought.forget();
+        resolve('ended');
+      };
+    });
+    const found = await Promise.race([sought.found, left]).finally(() => this.endWait?.());
+    this.endWait = undefined;
+    if (found === 'missing') throw notFoundError(this.workflowId);
+    if (found !== 'ended') this.found.push(...found);
   }
 }
 

@@ -1,3 +1,4 @@
+import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
 import type { Row } from './database.js';
 import { checkSchema } from './postgres/identifiers.js';
@@ -16,6 +17,11 @@ export interface Datasource<Tx> {
    * gave it, or with one whose `cause` it is: by its `code` (a SQLSTATE, or SQLite's) it is told whether to try again.
    */
   transact<R>(mode: TransactionMode, work: (tx: Tx) => Promise<R>): Promise<R>;
+  /**
+   * `transact` rejects if the database answered the commit by a rollback, as Postgres does after a statement that failed.
+   * Without it, what was committed is looked for after each transaction.
+   */
+  readonly confirmsCommit?: true;
   /** Runs one statement in that transaction, with `$1`, `$2` and so on for parameters. Resolves with the rows. */
   query(tx: Tx, text: string, params: readonly unknown[]): Promise<Row[]>;
 }
@@ -49,6 +55,15 @@ export async function withoutWrites<Tx, R>(datasource: Datasource<Tx>, tx: Tx, w
 /** Fails if a statement of the transaction has failed: Postgres would answer its commit by a silent rollback. */
 export async function checkIntact<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<void> {
   await datasource.query(tx, 'select 1 as intact', []);
+}
+
+/** A statement that nobody awaited failed after the function had returned. */
+export function rolledBackSilently(name?: string): HoldfastError {
+  const what = name === undefined ? 'A transaction' : `Transaction "${name}"`;
+  return new HoldfastError(
+    'UNSUPPORTED_CALL',
+    `${what} was rolled back by the database although it was to be committed: a statement that its function did not await has failed. Await every statement.`,
+  );
 }
 
 /** What the functions that make datasources are given beside their library's own object, checked. */

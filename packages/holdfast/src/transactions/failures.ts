@@ -55,5 +55,5 @@ export function isUnreachable(error: unknown): boolean {
 export function isUnanswered(error: unknown): boolean {
   const all = causes(error);
   if (all.some((each) => codeOf(each).startsWith('SQLITE_'))) return false;
-  return all.every((each) => classifyPostgres(each) === 'lost');
+  return all.length > 0 && all.every((each) => classifyPostgres(each) === 'lost');
 }

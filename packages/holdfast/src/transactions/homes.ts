@@ -20,10 +20,12 @@ const homes = new WeakMap<Engine, WeakMap<object, Promise<Home | undefined>>>();
 const tables = new WeakMap<object, Promise<Completions>>();
 
 /** Found out once per app and datasource. Undefined: the workflow has another owner, which is no time to find out. */
-export function homeOf<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {
+export async function homeOf<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {
   const known = homes.get(execution.engine) ?? new WeakMap();
   homes.set(execution.engine, known);
-  return remembered(known, datasource, () => find(execution, datasource));
+  const home = await remembered(known, datasource, () => find(execution, datasource));
+  // That another workflow has lost its owner says nothing about this one.
+  return home ?? find(execution, datasource);
 }
 
 export function borrowed<Tx>(datasource: Datasource<Tx>, tx: Tx): Borrowed {

@@ -3,7 +3,8 @@ import { enter, type Scope, type StepScope } from '../engine/context.js';
 import type { Execution } from '../engine/execution.js';
 import type { Outcome, Result } from '../engine/once.js';
 import { encodeValue } from '../engine/run-step.js';
-import { type Datasource, type TransactionMode, withoutWrites } from '../storage/datasource.js';
+import { HoldfastError } from '../model/errors.js';
+import { type Datasource, rolledBackSilently, type TransactionMode, withoutWrites } from '../storage/datasource.js';
 import type { Completion, Completions } from '../storage/sql/completions.js';
 import { stepKey } from '../storage/storage.js';
 import { isConflict, isOutage, isUnanswered, isUnreachable } from './failures.js';
@@ -49,17 +50,58 @@ export class TransactionRun<Tx> {
     for (;;) {
       this.phase = 'opening';
       try {
-        return await this.commit(scope, startedAt);
+        return await this.confirmed(await this.commit(scope, startedAt), startedAt, backoff);
       } catch (error) {
         if (error instanceof Unstorable) return error.outcome;
         if (!execution.running) throw error;
         const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
         if (settled) return settled;
+        if (!isUnanswered(error)) this.givePlaceBack();
         if (!this.isDatabaseFault(error) || !execution.running) throw error;
         await backoff.pause(error);
         if (!execution.running) throw error;
       }
     }
+  }
+
+  /**
+   * Postgres answers the commit of a transaction in which a statement failed by a rollback, and libraries that hide the
+   * answer take it for a commit: what they say they have committed is looked for.
+   */
+  private async confirmed(outcome: Outcome, startedAt: number, backoff: Backoff): Promise<Outcome> {
+    const { datasource, mode, name } = this.call;
+    if (mode.readOnly || datasource.confirmsCommit || (await this.settled(startedAt, backoff))) return outcome;
+    throw rolledBackSilently(name);
+  }
+
+  /** It is certainly rolled back: results that came later need not wait until it is done in another way. */
+  private givePlaceBack(): void {
+    if (this.seq !== undefined) this.execution.deliveries.skip(this.seq);
+    this.seq = undefined;
+  }
+
+  /**
+   * A failure counts only once it is on record where a success would be: an execution that has lost the workflow may
+   * still be in the function, and would commit what this one has reported as failed.
+   */
+  async settleFailure(outcome: Outcome): Promise<Outcome> {
+    const { datasource, mode, name } = this.call;
+    const { home } = this;
+    if (outcome.result.ok || mode.readOnly || home?.kind !== 'record' || !this.execution.running) return outcome;
+    const { logger, clock } = this.execution.engine;
+    const backoff = new Backoff(`Recording the failure of transaction "${name}"`, logger);
+    while (this.execution.running) {
+      try {
+        const row = { ...this.key, output: null, error: outcome.error, createdAt: clock.now() };
+        const written = await datasource.transact({}, (tx) => home.completions.insert(datasource, tx, row));
+        if (written) return outcome;
+        const earlier = await this.settled(outcome.startedAt, backoff);
+        if (earlier) return earlier;
+      } catch (error) {
+        await backoff.pause(error);
+      }
+    }
+    return outcome;
   }
 
   /** The outcome, with the place that it took in vain when it went on record the first time. */
@@ -68,13 +110,19 @@ export class TransactionRun<Tx> {
   }
 
   private async commit(scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
-    const { datasource, mode } = this.call;
+    const { datasource, mode, name } = this.call;
     const work = await this.workOf(scope, startedAt);
-    return datasource.transact(mode, async (tx) => {
-      const outcome = await work(tx);
-      this.phase = 'committing';
-      return outcome;
+    const outcome = await datasource.transact(mode, async (tx) => {
+      const working = work(tx).then((done) => {
+        this.phase = 'committing';
+        return done;
+      });
+      // A library whose transaction was ended by the function does not wait for the rest.
+      working.catch(() => {});
+      return working;
     });
+    if (!outcome || this.phase !== 'committing') throw endedByItself(name);
+    return outcome;
   }
 
   private async workOf(scope: Scope & { step: StepScope }, startedAt: number): Promise<(tx: Tx) => Promise<Outcome>> {
@@ -83,7 +131,10 @@ export class TransactionRun<Tx> {
     if (mode.readOnly) return (tx) => withoutWrites(datasource, tx, () => body(tx));
     this.home = await homeOf(this.execution, datasource);
     const { home } = this;
-    if (!home) return this.lost(null);
+    if (!home) {
+      const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
+      return this.lost(row ?? null);
+    }
     if (home.kind === 'record') return (tx) => this.withRecord(tx, home.completions, startedAt, body);
     // A first run knows that there is nothing of an earlier one.
     const earlier = this.execution.history && home.earlier;
@@ -109,7 +160,7 @@ export class TransactionRun<Tx> {
     const recorded = await this.recorded(tx, completions, startedAt);
     if (recorded) return recorded;
     const outcome = await body(tx);
-    const row = { ...this.key, output: outcome.output, createdAt: this.execution.engine.clock.now() };
+    const row = { ...this.key, output: outcome.output, error: null, createdAt: this.execution.engine.clock.now() };
     if (!(await completions.insert(this.call.datasource, tx, row))) throw new Beaten();
     return outcome;
   }
@@ -160,7 +211,8 @@ export class TransactionRun<Tx> {
 
   private isDatabaseFault(error: unknown): boolean {
     if (error instanceof Beaten || isConflict(error)) return true;
-    if (this.phase === 'opening') return isUnreachable(error);
+    // Before the record was looked for nobody knows whether an earlier execution committed: then no error counts.
+    if (this.phase === 'opening') return isUnreachable(error) || this.execution.history !== undefined;
     if (this.phase === 'running') return isOutage(error);
     return isUnanswered(error);
   }
@@ -206,6 +258,13 @@ export class TransactionRun<Tx> {
 }
 
 type Superseding = Parameters<Execution['engine']['superseded']>[2]['status'];
+
+function endedByItself(name: string): HoldfastError {
+  return new HoldfastError(
+    'UNSUPPORTED_CALL',
+    `Transaction "${name}" was committed or rolled back by its own function. Leave that to Holdfast: return to commit, throw to roll back.`,
+  );
+}
 
 /** Another execution has recorded an outcome of this step. */
 class Beaten extends Error {

@@ -60,7 +60,7 @@ export function transaction<Tx, Args extends unknown[], Result>(
         inside.step.effects = null;
         return run.attempt(inside, startedAt);
       });
-      return run.placed(outcome);
+      return run.placed(await run.settleFailure(outcome));
     });
   };
   Object.defineProperty(defined, 'name', { value: name });

@@ -197,6 +197,54 @@ describeBackends('events', (backend) => {
     expect(await progress.get(handle.id)).toBe(2);
   });
 
+  it('set in a step without waiting have the value of the last call, before the step is over', async () => {
+    const sets = workflow('sets', async () => {
+      const seen: (number | undefined)[] = [];
+      for (let round = 0; round < 10; round++) {
+        await run('step', () => {
+          for (let n = 0; n < 10; n++) void progress.set(10 * round + n);
+        });
+        seen.push(await progress.get('x'));
+      }
+      await run('fails', () => {
+        for (let n = 200; n < 210; n++) void progress.set(n);
+        throw new Error('failed');
+      }).catch(() => {});
+      await progress.set(300);
+      return seen;
+    });
+    const t = await backend.testApp({ workflows: [sets] });
+    expect(await sets.with({ id: 'x' })()).toEqual(Array.from({ length: 10 }, (_, round) => 10 * round + 9));
+    await t.clock.advance(0);
+    expect(await progress.get('x')).toBe(300);
+  });
+
+  it('are not set by a step after its end, nor by an attempt after its own', async () => {
+    const late = gate<unknown[]>();
+    const sets = workflow('sets', async () => {
+      const codes: unknown[] = [];
+      const open = gate();
+      const setLater = async () => {
+        await open.promise;
+        codes.push(await progress.set(1).catch((error) => error.code));
+        if (codes.length === 2) late.open(codes);
+      };
+      let attempts = 0;
+      const attempt = () => {
+        void setLater();
+        if (attempts++ === 0) throw new Error('again');
+      };
+      await run('step', attempt, { retries: { max: 1, initial: 1 } });
+      await progress.set(2);
+      open.open();
+      return run('wait', () => late.promise);
+    });
+    const t = await backend.testApp({ workflows: [sets] });
+    const handle = await sets.start();
+    expect(await t.clock.runUntil(handle.result())).toEqual(['UNSUPPORTED_CALL', 'UNSUPPORTED_CALL']);
+    expect(await progress.get(handle.id)).toBe(2);
+  });
+
   it('of workflows whose ID and key read alike are told apart', async () => {
     const [c, bc] = [event<string>('c'), event<string>('b::c')];
     const one = workflow('one', () => c.set('of a::b'));

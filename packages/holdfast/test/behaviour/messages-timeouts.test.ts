@@ -1,5 +1,7 @@
 import { expect, it } from 'vitest';
 import { event, run, sleep, topic, workflow } from '../../src/index.js';
+import type { Timer } from '../../src/model/clock.js';
+import { VirtualClock } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { gate, isSettled, tamper } from '../support/faults.js';
 
@@ -139,6 +141,35 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(await result(gets?.id)).toEqual(['received 1', 'received undefined']);
     expect(await result(sleeps?.id)).toEqual(['slept', 'received undefined']);
     expect(await result(gives?.id)).toEqual(['received undefined', 'received undefined']);
+  });
+
+  it('leaves no alarm behind when the message comes first, also while the timeout is being recorded', async () => {
+    class CountingClock extends VirtualClock {
+      readonly set = new Set<object>();
+      override at(...[at, fire, kind]: Parameters<VirtualClock['at']>): Timer {
+        if (kind === 'background' || kind === 'tick') return super.at(at, fire, kind);
+        const timer = super.at(at, () => this.set.delete(timer) && fire());
+        this.set.add(timer);
+        const cancel = (): void => {
+          this.set.delete(timer);
+          timer.cancel();
+        };
+        return { cancel };
+      }
+    }
+    const clock = new CountingClock();
+    const t = await backend.testApp({ workflows: [one], clock });
+    const before = clock.set.size;
+    for (let round = 0; round < 20; round++) {
+      const handles = await Promise.all(Array.from({ length: 10 }, () => one.start(3_600_000)));
+      for (const { id } of handles) {
+        for (let turn = 0; turn < round; turn++) await new Promise((resolve) => setImmediate(resolve));
+        void numbers.send(id, round);
+      }
+      expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(Array(10).fill(round));
+    }
+    await t.clock.advance(0);
+    expect(clock.set.size).toBe(before);
   });
 
   it('longer than a timer can count does not pass early', async () => {

@@ -59,6 +59,41 @@ describeBackends('the end of a stream', (backend) => {
     expect(await reading).toEqual([]);
   });
 
+  it('is wherever a reader leaves, also while it waits: nobody looks for more on its behalf', async () => {
+    const open = gate();
+    const waits = workflow('waits', async () => {
+      await lines.write(1);
+      await run('hold', () => open.promise);
+      await lines.write(2);
+    });
+    const t = await backend.testApp({ workflows: [waits] });
+    const handle = await waits.start();
+    const reader = lines.read(handle.id);
+    const nexts = [reader.next(), reader.next(), reader.next()];
+    expect(await nexts[0]).toEqual({ done: false, value: 1 });
+    await t.clock.advance(0);
+    expect(await reader.return?.(9)).toEqual({ done: true, value: 9 });
+    const end = { done: true, value: undefined };
+    expect(await Promise.all([...nexts.slice(1), reader.next()])).toEqual([end, end, end]);
+    const before = t.statements.length;
+    await t.clock.advance('10m');
+    expect(t.statements.slice(before).filter((name) => /stream/i.test(name))).toEqual([]);
+    open.open();
+    await handle.result();
+  });
+
+  it('comes once, to calls of next() that do not wait for each other, in their order', async () => {
+    const writes = workflow('writes', async () => {
+      for (const n of [1, 2, 3]) await lines.write(n);
+    });
+    await backend.testApp({ workflows: [writes] });
+    const { id } = await writes.start();
+    const reader = lines.read(id);
+    const results = await Promise.all(Array.from({ length: 5 }, () => reader.next()));
+    expect(results.map(({ value }) => value)).toEqual([1, 2, 3, undefined, undefined]);
+    expect(results.map(({ done }) => done)).toEqual([false, false, false, true, true]);
+  });
+
   it('is final: a later write is STREAM_CLOSED, from the workflow and from a step, also in a replay', async () => {
     const hold = gate();
     const closes = workflow('closes', async () => {

@@ -1,7 +1,13 @@
 import type { Pool, PoolClient } from 'pg';
 import { misplacedOption } from '../../model/options.js';
 import { pgQuery } from '../borrowed.js';
-import { checkDatasource, type Datasource, type DatasourceOptions, type TransactionMode } from '../datasource.js';
+import {
+  checkDatasource,
+  type Datasource,
+  type DatasourceOptions,
+  rolledBackSilently,
+  type TransactionMode,
+} from '../datasource.js';
 
 /** A datasource over a pool of pg. The function of a transaction gets the client that it runs on. */
 export function pgDatasource(pool: Pool, options: DatasourceOptions = {}): Datasource<PoolClient> {
@@ -11,6 +17,7 @@ export function pgDatasource(pool: Pool, options: DatasourceOptions = {}): Datas
   }
   return {
     ...place,
+    confirmsCommit: true,
     transact: (mode, work) => transact(pool, mode, work),
     query: (client, text, params) => pgQuery(client)(text, params),
   };
@@ -28,8 +35,9 @@ async function transact<R>(pool: Pool, mode: TransactionMode, work: (client: Poo
   try {
     await client.query(begin(mode));
     const result = await work(client);
-    await client.query('commit');
+    const { command } = await client.query('commit');
     broken = false;
+    if (command !== 'COMMIT') throw rolledBackSilently();
     return result;
   } catch (error) {
     broken = await client.query('rollback').then(

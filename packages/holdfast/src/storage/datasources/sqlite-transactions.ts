@@ -9,9 +9,13 @@ const blockingWaitMs = 20;
 const queues = new WeakMap<Database, Promise<unknown>>();
 
 /** Transactions over a Database of better-sqlite3, for whoever has it (`tx`: the form in which users get it). */
-export function sqliteTransactions<Tx>(db: Database, tx: Tx): Pick<Datasource<Tx>, 'transact' | 'query'> {
+export function sqliteTransactions<Tx>(
+  db: Database,
+  tx: Tx,
+): Pick<Datasource<Tx>, 'transact' | 'query' | 'confirmsCommit'> {
   const query = sqliteQuery(db);
   return {
+    confirmsCommit: true,
     transact: ({ readOnly }, work) => {
       const next = (queues.get(db) ?? Promise.resolve()).then(async () => {
         begin(db, readOnly === true);

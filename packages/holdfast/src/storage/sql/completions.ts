@@ -28,8 +28,7 @@ export interface Completion {
   readonly error: string | null;
 }
 
-interface NewCompletion extends CompletionKey {
-  readonly output: string | null;
+interface NewCompletion extends CompletionKey, Completion {
   readonly createdAt: number;
 }
 
@@ -143,8 +142,8 @@ function completions<Any>(opened: Datasource<Any>, hasColumn: boolean): Completi
     `select t.output, t.error from ${table} t ` +
     `where t.workflow_id = $1 and t.function_num = $2 and ${counts('$3')}`;
   const insert = [
-    `insert into ${table} as t (workflow_id, function_num, output, created_at${hasColumn ? ', started_at' : ''})`,
-    `values ($1, $2, $4, $5${hasColumn ? ', $3' : ''}) on conflict (workflow_id, function_num) do update`,
+    `insert into ${table} as t (workflow_id, function_num, output, error, created_at${hasColumn ? ', started_at' : ''})`,
+    `values ($1, $2, $4, $5, $6${hasColumn ? ', $3' : ''}) on conflict (workflow_id, function_num) do update`,
     `set ${replaced.map((column) => `${column} = excluded.${column}`).join(', ')}`,
     `where not ${counts('$3')} returning workflow_id`,
   ].join(' ');
@@ -153,7 +152,7 @@ function completions<Any>(opened: Datasource<Any>, hasColumn: boolean): Completi
       const [row] = await datasource.query(tx, find, [workflowId, stepNumber, startedAt]);
       return row && { output: row.output as string | null, error: row.error as string | null };
     },
-    insert: async (datasource, tx, { workflowId, stepNumber, startedAt, output, createdAt }) =>
-      (await datasource.query(tx, insert, [workflowId, stepNumber, startedAt, output, createdAt])).length > 0,
+    insert: async (datasource, tx, { workflowId, stepNumber, startedAt, output, error, createdAt }) =>
+      (await datasource.query(tx, insert, [workflowId, stepNumber, startedAt, output, error, createdAt])).length > 0,
   };
 }
