@@ -95,7 +95,7 @@ const composing: Composing = {
   joined: ({ alias, each }, select) =>
     `${each ? 'left' : 'inner'} join lateral (${select((name) => `r.${quoteIdentifier(name)}`)}) ${alias} on true`,
   together: (main, also) => ({
-    text: `with main as (${main}), ${also.map((text, i) => `also${i} as (${text})`).join(', ')} select * from main`,
+    text: `with ${[`main as (${main})`, ...also.map((text, i) => `also${i} as (${text})`)].join(', ')} select * from main`,
   }),
   effects,
 };
