@@ -3,6 +3,7 @@ import type { Effect } from '../messaging.js';
 import type { EffectfulStep } from '../steps.js';
 import { type NewStep, stepKey } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
+import { newStepColumns } from './rows.js';
 
 type Row = NewStep & { readonly effects: string; readonly errorIfAbsent: string | null };
 
@@ -67,21 +68,7 @@ const effectColumns = {
   at: 'bigint',
 } as const;
 
-const rowColumns: Columns<Row> = {
-  workflowId: 'text',
-  owner: 'text',
-  stepNumber: 'int',
-  name: 'text',
-  output: 'text',
-  error: 'text',
-  serialization: 'text',
-  childWorkflowId: 'text',
-  startedAt: 'bigint',
-  completedAt: 'bigint',
-  completionSeq: 'int',
-  effects: 'text',
-  errorIfAbsent: 'text',
-};
+const rowColumns: Columns<Row> = { ...newStepColumns, effects: 'text', errorIfAbsent: 'text' };
 
 function effectsStatement(d: Dialect, needed: readonly Kind[]): BatchStatement<Row> {
   const workflows = d.table('workflow_status');

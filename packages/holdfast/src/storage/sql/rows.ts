@@ -1,7 +1,7 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { WorkflowKey } from '../../model/workflow-key.js';
-import type { Row } from '../database.js';
-import type { CancelledWorkflow, ClaimedRecord, Ending, StepRecord, WorkflowRecord } from '../storage.js';
+import type { Columns, Row } from '../database.js';
+import type { CancelledWorkflow, ClaimedRecord, Ending, NewStep, StepRecord, WorkflowRecord } from '../storage.js';
 
 /** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
 export const workflowColumns = [
@@ -158,6 +158,21 @@ export const stepColumns = [
   'completed_at_epoch_ms',
   'completion_seq',
 ].join(', ');
+
+/** What recording a step sends. */
+export const newStepColumns: Columns<NewStep> = {
+  workflowId: 'text',
+  owner: 'text',
+  stepNumber: 'int',
+  name: 'text',
+  output: 'text',
+  error: 'text',
+  serialization: 'text',
+  childWorkflowId: 'text',
+  startedAt: 'bigint',
+  completedAt: 'bigint',
+  completionSeq: 'int',
+};
 
 export function toStep(row: Row): StepRecord {
   return {

@@ -11,7 +11,7 @@ import {
 } from '../storage.js';
 import { EffectfulSteps } from './effects.js';
 import { inLockOrder } from './lock-order.js';
-import { stepColumns, toStep } from './rows.js';
+import { newStepColumns, stepColumns, toStep } from './rows.js';
 
 type StepId = { readonly workflowId: string; readonly stepNumber: number };
 
@@ -67,20 +67,6 @@ function keys(rows: readonly Record<string, unknown>[]): Set<string> {
     rows.map((row) => stepKey({ workflowId: row.workflow_uuid as string, stepNumber: Number(row.function_id) })),
   );
 }
-
-const newStepColumns: Columns<NewStep> = {
-  workflowId: 'text',
-  owner: 'text',
-  stepNumber: 'int',
-  name: 'text',
-  output: 'text',
-  error: 'text',
-  serialization: 'text',
-  childWorkflowId: 'text',
-  startedAt: 'bigint',
-  completedAt: 'bigint',
-  completionSeq: 'int',
-};
 
 const completedStepColumns: Columns<CompletedStep> = {
   workflowId: 'text',
