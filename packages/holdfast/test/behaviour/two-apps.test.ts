@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { context, run, sleep, workflow } from '../../src/index.js';
+import { connect, context, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, overTime } from '../support/faults.js';
 
@@ -88,5 +88,17 @@ describeBackends('two apps in one process', (backend) => {
     const two = await backend.testApp({ database, name: 'two', version: '2', clock: one.clock });
     expect((await one.app.versions.list()).map(({ name }) => name)).toEqual(['1']);
     expect((await two.app.versions.list()).map(({ name }) => name)).toEqual(['2']);
+  });
+
+  it('of different names run work without a version each, when their versions are called the same', async () => {
+    const database = await backend.newDatabase();
+    const wf = workflow('wf', async () => context().executorId);
+    const one = await backend.testApp({ workflows: [wf], database, name: 'one', version: '1' });
+    const second = { name: 'two', version: '1', executorId: 'second', clock: one.clock };
+    await backend.testApp({ workflows: [wf], database, ...second });
+    const client = await connect({ database, name: 'two' });
+    const handle = await client.start('wf', {});
+    expect(await handle.result()).toBe('second');
+    await client.close();
   });
 });

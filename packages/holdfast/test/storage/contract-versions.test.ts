@@ -42,12 +42,25 @@ describeStorage('versions', (store) => {
     expect((await versions.list('app'))[0]).toEqual({ name: 'v2', createdAt: 10, latestAt: 500 });
   });
 
-  it('leaves a version name to the app that has it: in the shared layout names are unique over all apps', async () => {
+  it('keeps the same version name for two apps, although in the shared layout a name is unique over all apps', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v1', appName: 'other', now: 20 });
+    await versions.register({ name: 'v1', appName: 'other', now: 30 });
     expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
-    expect(await names('other')).toEqual([]);
+    expect(await versions.list('other')).toEqual([{ name: 'v1', createdAt: 20, latestAt: 20 }]);
+    await versions.register({ name: 'v2', appName: 'other', now: 40 });
+    expect(await versions.setLatest({ name: 'v1', appName: 'other', now: 50 })).toBe(true);
+    expect(await names('other')).toEqual(['v1', 'v2']);
+    expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
+  });
+
+  it('keeps one version for each of two apps when many of their processes register it at once', async () => {
+    const { versions } = store.storage;
+    const apps = Array.from({ length: 20 }, (_, i) => (i % 2 ? 'app' : 'other'));
+    await Promise.all(apps.map((appName, i) => versions.register({ name: 'v1', appName, now: i })));
+    expect(await names('app')).toEqual(['v1']);
+    expect(await names('other')).toEqual(['v1']);
   });
 
   it('shows a version that was registered without an app, as DBOS did, to every app', async () => {

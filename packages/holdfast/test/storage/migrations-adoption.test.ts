@@ -18,6 +18,7 @@ const options = { schema: 'dbos', migrate: true, logger: quiet };
 
 /** What Holdfast adds, as `layout` words it. */
 const ownAdditions = [
+  'column application_versions.name_in_app text default -',
   'column holdfast_migrations.version bigint not null default -',
   "column notifications.send_seq bigint default nextval('dbos.holdfast_message_seq'::regclass)",
   'column operation_outputs.completion_seq integer default -',

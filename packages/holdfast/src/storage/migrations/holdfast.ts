@@ -167,6 +167,11 @@ export const holdfastMigrations: readonly Migration[] = [
     indexes: versionIndexes,
     dropsIndexes: ['idx_holdfast_queue', 'idx_holdfast_partition'],
   },
+  {
+    version: 8,
+    name: 'a version by the name that its application gave it',
+    change: (d) => d.addColumns('application_versions', 'name_in_app text'),
+  },
 ];
 
 /**

@@ -162,8 +162,8 @@ async function createCounter(run: Run, counter: Counter): Promise<void> {
     );
   } catch (error) {
     await client.query('rollback');
-    // Another migrator was first: the schema (42P06), the table (42P07) or its entry in the catalog (23505).
-    if (!['42P06', '42P07', '23505'].includes(sqlState(error) ?? '')) throw error;
+    // Another migrator was first: the schema (42P06), the table (42P07), its type (42710) or an entry in the catalog (23505).
+    if (!['42P06', '42P07', '42710', '23505'].includes(sqlState(error) ?? '')) throw error;
     await createCounter(run, counter);
   }
 }

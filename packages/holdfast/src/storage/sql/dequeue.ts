@@ -2,6 +2,7 @@ import type { BatchStatement, Columns, Database, Dialect, Guard } from '../datab
 import type { Dequeued, DequeueParams, Portion } from '../storage.js';
 import { isKnownAs, knownWorkflows, runnableJson } from './known.js';
 import { claimedColumns, toClaimed } from './rows.js';
+import { latestVersion } from './versions.js';
 
 /**
  * Taking work from a queue: one statement picks rows and makes them this executor's, for any number of portions.
@@ -51,9 +52,7 @@ interface Taker {
  * a stretch of the index, so that what waits for other versions is not read, however much it is.
  */
 export function stretches(d: Dialect, { app, version }: Pick<Taker, 'app' | 'version'>): readonly [string, string] {
-  const latest =
-    `(select version_name from ${d.table('application_versions')} where application_name is null ` +
-    `or application_name = ${app} order by version_timestamp desc, created_at desc limit 1)`;
+  const latest = latestVersion(d, app);
   return [`application_version = ${version}`, `application_version is null and ${version} = ${latest}`];
 }
 

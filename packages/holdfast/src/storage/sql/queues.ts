@@ -5,6 +5,7 @@ import { runnableJson } from './known.js';
 import { countStatements, unfinishedOn } from './queue-counts.js';
 import { instant, queueColumns, settingColumns, settingTypes, toQueue, toRow } from './queue-rows.js';
 import { toKey } from './rows.js';
+import { latestVersion } from './versions.js';
 
 /** The table `queues`, and the counts of waiting and running work that go with it. */
 export class SqlQueues implements Queues {
@@ -199,9 +200,7 @@ function registerStatement(d: Dialect) {
   const columns = { name: 'text', ...settingTypes } as const;
   const assignments = settingColumns.map((column) => `${column} = excluded.${column}`);
   const unchanged = settingColumns.map((column) => `q.${column} is not distinct from excluded.${column}`);
-  const latest =
-    `(select version_name from ${d.table('application_versions')} where application_name is null ` +
-    'or application_name = $2 order by version_timestamp desc, created_at desc limit 1)';
+  const latest = latestVersion(d, '$2');
   return {
     name: 'queues.register',
     columns,

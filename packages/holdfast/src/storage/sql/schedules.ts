@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { internalQueue } from '../../model/queues.js';
 import type { Columns, Database, Dialect, Row, Statement } from '../database.js';
 import type { ScheduledRun, ScheduleKey, ScheduleRecord, ScheduleSettings, Schedules } from '../schedules.js';
+import { latestVersion } from './versions.js';
 
 /** The table `workflow_schedules`, and the runs that come of it. */
 export class SqlSchedules implements Schedules {
@@ -196,9 +197,7 @@ function insertText(d: Dialect, first: number): string {
 
 /** Parameters: $1 app, $2 now, $3 version. */
 function applyText(d: Dialect): string {
-  const latest =
-    `(select version_name from ${d.table('application_versions')} where application_name is null ` +
-    'or application_name = $1 order by version_timestamp desc, created_at desc limit 1)';
+  const latest = latestVersion(d, '$1');
   const set = [...Object.values(settable), 'automatic_backfill'];
   const differs = set.map((column) => `s.${column} is distinct from excluded.${column}`);
   return [

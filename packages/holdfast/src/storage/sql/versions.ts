@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { Database, Dialect } from '../database.js';
 import type { VersionRecord, Versions } from '../storage.js';
 
-/** The table `application_versions`: which versions of an app have run, and which is the latest. */
+/**
+ * The table `application_versions`: which versions of an app have run, and which is the latest. In the layout that is
+ * shared with DBOS its `version_name` is unique over all applications; one that comes second keeps its version under
+ * `<application>/<version>`, and what the application itself calls it in `name_in_app`.
+ */
 export class SqlVersions implements Versions {
   private readonly sql;
 
@@ -13,6 +17,8 @@ export class SqlVersions implements Versions {
   async register(params: { name: string; appName: string; asLatest?: boolean; now: number }): Promise<void> {
     const { name, appName, asLatest = true, now } = params;
     await this.database.query(this.sql.register, [randomUUID(), name, appName, now, asLatest]);
+    // Whoever came first, another process of this app or another app, has committed by now.
+    await this.database.query(this.sql.registerSecond, [randomUUID(), name, appName, now, asLatest]);
     // Registered before, by a process that was no reason to.
     if (asLatest) await this.database.query(this.sql.raise, [name, appName, now]);
   }
@@ -24,7 +30,7 @@ export class SqlVersions implements Versions {
   async list(appName: string): Promise<VersionRecord[]> {
     const rows = await this.database.query(this.sql.list, [appName]);
     return rows.map((row) => ({
-      name: row.version_name as string,
+      name: row.name as string,
       createdAt: Number(row.created_at),
       latestAt: Number(row.version_timestamp),
     }));
@@ -35,8 +41,19 @@ export class SqlVersions implements Versions {
   }
 }
 
+const nameInApp = 'coalesce(name_in_app, version_name)';
+
+/** What an application calls the latest of its versions: a scalar subquery. */
+export function latestVersion(d: Dialect, app: string): string {
+  return (
+    `(select ${nameInApp} from ${d.table('application_versions')} where application_name is null ` +
+    `or application_name = ${app} order by version_timestamp desc, created_at desc limit 1)`
+  );
+}
+
 function versionStatements(d: Dialect) {
   const versions = d.table('application_versions');
+  const ofApp = (app: string) => `(application_name is null or application_name = ${app})`;
   // Strictly later than every other, also when two come within one millisecond or a clock stands behind.
   const latestAfter = (now: string) =>
     `(select case when max(version_timestamp) >= cast(${now} as bigint) then max(version_timestamp) + 1 ` +
@@ -49,11 +66,20 @@ function versionStatements(d: Dialect) {
         `values ($1, $2, $3, case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, $4) ` +
         'on conflict do nothing',
     },
+    registerSecond: {
+      name: 'versions.registerSecond',
+      text:
+        `insert into ${versions} ` +
+        '(version_id, version_name, name_in_app, application_name, version_timestamp, created_at) ' +
+        `select $1, cast($3 as text) || '/' || $2, $2, $3, ` +
+        `case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, cast($4 as bigint) ` +
+        `where not exists (select 1 from ${versions} where ${ofApp('$3')} and ${nameInApp} = $2) on conflict do nothing`,
+    },
     raise: {
       name: 'versions.raise',
       text:
-        `update ${versions} set version_timestamp = ${latestAfter('$3')} where version_name = $1 ` +
-        'and (application_name is null or application_name = $2) and version_timestamp = 0',
+        `update ${versions} set version_timestamp = ${latestAfter('$3')} where ${nameInApp} = $1 ` +
+        `and ${ofApp('$2')} and version_timestamp = 0`,
     },
     apps: {
       name: 'versions.apps',
@@ -62,14 +88,14 @@ function versionStatements(d: Dialect) {
     list: {
       name: 'versions.list',
       text:
-        `select version_name, created_at, version_timestamp from ${versions} ` +
-        'where application_name is null or application_name = $1 order by version_timestamp desc, created_at desc',
+        `select ${nameInApp} as name, created_at, version_timestamp from ${versions} ` +
+        `where ${ofApp('$1')} order by version_timestamp desc, created_at desc`,
     },
     setLatest: {
       name: 'versions.setLatest',
       text:
         `update ${versions} set version_timestamp = ${latestAfter('$3')} ` +
-        'where version_name = $1 and (application_name is null or application_name = $2) returning version_name',
+        `where ${nameInApp} = $1 and ${ofApp('$2')} returning version_id`,
     },
   };
 }
