@@ -2,6 +2,7 @@ import { createCodecs } from '../codec/codec.js';
 import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { unknownQueue } from '../engine/directory.js';
 import { Executions } from '../engine/executions.js';
+import { idleRelease } from '../engine/idle-release.js';
 import { Registry } from '../engine/registry.js';
 import type { AnyWorkflow } from '../engine/workflow.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
@@ -92,7 +93,7 @@ async function assemble(
   const dispatcher = new Dispatcher(engine);
   const recovery = new Recovery(engine, findDead(engine));
   const scheduler = new Scheduler(engine);
-  const loops = [deadlineSweep(engine), cancellationWatch(engine)];
+  const loops = [deadlineSweep(engine), cancellationWatch(engine), idleRelease(engine, checked.releaseAfterMs)];
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const known = { registered: new Set<AnyWorkflow>(), watched: new Map() };
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, ...known };
@@ -152,15 +153,7 @@ async function abandon(parts: AppParts): Promise<void> {
 async function registerVersion(engine: Executions, asLatest: boolean): Promise<void> {
   const { storage, version, writer, clock, logger } = engine;
   await storage.versions.register({ name: version, appName: writer.appName, asLatest, now: clock.now() });
-  const known = await storage.versions.list(writer.appName);
-  if (!known.some(({ name }) => name === version)) {
-    logger.warn(
-      `Another application of this database has a version "${version}", and a version name is for one application only. ` +
-        `Work without a version, from clients and schedules, will not run here: launch "${writer.appName}" with a version of ` +
-        `its own, such as launch({ version: '${writer.appName}-${version}' }), or in a schema or database of its own.`,
-    );
-  }
-  const [latest] = known;
+  const [latest] = await storage.versions.list(writer.appName);
   if (latest && latest.name !== version) {
     logger.warn(
       `This process runs version "${version}" of "${writer.appName}", but "${latest.name}" is the latest. ` +

@@ -2,8 +2,10 @@ import type { ConfiguredInstance } from '../classes/configured-instance.js';
 import { type GivenClass, givenClass } from '../classes/instances.js';
 import type { Serializer } from '../codec/codec.js';
 import type { WorkflowDefinition } from '../engine/definition.js';
+import { defaultReleaseAfterMs } from '../engine/idle-release.js';
 import type { Registry } from '../engine/registry.js';
 import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
+import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
@@ -42,6 +44,11 @@ export interface LaunchOptions {
    * with each restart (containers), give each replica one of its own that stays. No two live processes may share one.
    */
   readonly executorId?: string;
+  /**
+   * How long a workflow may only wait (for its sleep, a message, an event, another workflow) until it is let go of, to come
+   * back by replay when what it waits for is there. Default 1 minute; sooner when more than a thousand wait.
+   */
+  readonly releaseAfter?: Duration;
   /** Schema of the system tables on Postgres (default `dbos`). */
   readonly schema?: string;
   /** Any object with debug, info, warn and error. Default: warnings and errors on standard error. */
@@ -61,6 +68,7 @@ const launchOptionNames = [
   'schedules',
   'version',
   'executorId',
+  'releaseAfter',
   'schema',
   'logger',
   'serializer',
@@ -76,6 +84,7 @@ export interface CheckedOptions {
   readonly queues: readonly Queue[];
   readonly listen: readonly string[] | undefined;
   readonly schedules: readonly Schedule[];
+  readonly releaseAfterMs: number;
 }
 
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
@@ -97,7 +106,9 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     if (!Array.isArray(listen)) throw invalidOption('launch()', 'listen', listen, 'a list of names of queues');
     for (const each of listen) checkQueueName(each);
   }
-  return { name, url: databaseUrl(options), schema, logger, migrate, queues, listen, schedules };
+  const { releaseAfter = defaultReleaseAfterMs } = options;
+  const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
+  return { name, url: databaseUrl(options), schema, logger, migrate, queues, listen, schedules, releaseAfterMs };
 }
 
 function checkQueues(queues: readonly Queue[]): void {

@@ -1,7 +1,7 @@
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
 import { describeKey } from '../model/workflow-key.js';
-import type { Claim, ClaimedRecord, StepRecord } from '../storage/storage.js';
+import type { Claim, ClaimedRecord, OwnedWorkflow, StepRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
 import { roleFor } from './identity.js';
 
@@ -82,6 +82,21 @@ export class Claims {
 }
 
 /**
+ * Runs workflows again that this process has let go of: those that are still its own, and that are still awaited when
+ * their histories have been read (a cancellation may have come meanwhile).
+ */
+export async function bringBack(
+  engine: Engine,
+  rests: readonly OwnedWorkflow[],
+  isAwaited: (workflowId: string) => boolean,
+): Promise<void> {
+  const read = () => engine.storage.workflows.owned(rests);
+  const records = (await engine.untilAnswered('Reading workflows that are due', read)) ?? [];
+  const histories = await readHistories(engine, records);
+  for (const record of records) if (isAwaited(record.workflowId)) runRecord(engine, record, histories);
+}
+
+/**
  * Runs workflows that this process has claimed. The histories of those that may have one are read in one statement,
  * after the claim: by then every checkpoint of a former owner is either committed, and seen, or fenced.
  */
@@ -90,30 +105,32 @@ async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[]): Pr
   for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
   if (mine.length === 0) return;
   const histories = await readHistories(engine, mine);
-  for (const record of mine) {
-    const definition = engine.registry.require(record);
-    const { workflowId, name, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = record;
-    engine.run({
-      workflowId,
-      name,
-      owner: record.owner ?? '',
-      attempt: record.attempts,
-      createdAt,
-      deadlineAt,
-      inputs,
-      serialization,
-      user,
-      roles,
-      // Who enqueued it by name did not know which role it requires.
-      assumedRole: roleFor(definition, roles) ?? record.assumedRole,
-      attributes,
-      parentWorkflowId: record.parentWorkflowId,
-      queueName: record.queueName,
-      partition: record.partition,
-      definition,
-      ...(!record.neverRan && { recorded: histories.get(workflowId) ?? [] }),
-    });
-  }
+  for (const record of mine) runRecord(engine, record, histories);
+}
+
+function runRecord(engine: Engine, record: ClaimedRecord, histories: ReadonlyMap<string, StepRecord[]>): void {
+  const definition = engine.registry.require(record);
+  const { workflowId, name, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = record;
+  engine.run({
+    workflowId,
+    name,
+    owner: record.owner ?? '',
+    attempt: record.attempts,
+    createdAt,
+    deadlineAt,
+    inputs,
+    serialization,
+    user,
+    roles,
+    // Who enqueued it by name did not know which role it requires.
+    assumedRole: roleFor(definition, roles) ?? record.assumedRole,
+    attributes,
+    parentWorkflowId: record.parentWorkflowId,
+    queueName: record.queueName,
+    partition: record.partition,
+    definition,
+    ...(!record.neverRan && { recorded: histories.get(workflowId) ?? [] }),
+  });
 }
 
 async function readHistories(engine: Engine, claimed: readonly ClaimedRecord[]): Promise<Map<string, StepRecord[]>> {

@@ -35,6 +35,10 @@ export class Execution {
   private replayTimer: Timer | undefined;
   /** Step bodies under way. */
   runningSteps = 0;
+  /** Durable calls whose result the code has not been given yet. */
+  openCalls = 0;
+  /** Grows with each durable call and with each result: what has not changed for a while has been idle that long. */
+  activity = 0;
   /** What is news to other processes as soon as it is over: their readers of its streams have all there will be. */
   tellAtEnd: Set<Topic> | undefined;
   private steps = 0;
@@ -107,6 +111,23 @@ export class Execution {
     return earliest;
   }
 
+  /**
+   * What it waits for, if that is all it does and each wait can go on without it: then its memory holds nothing that a
+   * replay would not bring back. A call that is not a wait (a write under way, a result on its way) rules that out.
+   */
+  restableWaits(): readonly RestableWait[] | undefined {
+    if (!this.running || this.runningSteps > 0 || this.waits.size === 0) return undefined;
+    if (this.openCalls !== this.waits.size || this.deliveries.replaying) return undefined;
+    const waits = [...this.waits];
+    return waits.every((wait): wait is RestableWait => wait.rest !== undefined) ? waits : undefined;
+  }
+
+  /** Its code is let go of: nothing of it runs any more, not even listeners of its signal. A replay takes its place. */
+  letGo(): void {
+    this.stop('parked');
+    this.dropWaits();
+  }
+
   cancel(reason: string | null): void {
     if (!this.running) return;
     this.cancellation = cancelledError(this.workflowId, reason);
@@ -165,19 +186,31 @@ export class Execution {
   }
 
   private end(state: ExecutionState): void {
+    this.stop(state);
+    // Listeners run in here, on behalf of whoever cancels: perhaps another workflow.
+    outside(() => this.controller?.abort(this.cancellation));
+  }
+
+  private stop(state: ExecutionState): void {
     this.state = state;
     this.deliveries.stop();
     this.deadlineTimer?.cancel();
     this.replayTimer?.cancel();
-    // Listeners run in here, on behalf of whoever cancels: perhaps another workflow.
-    outside(() => this.controller?.abort(this.cancellation));
   }
 }
 
 export interface Wait {
   /** When it ends by itself, if that is known. */
-  readonly until?: number;
+  until?: number;
   cancelled(error: Error): void;
   /** Nobody will hear of its end: let go of timers. */
   dropped(): void;
+  /**
+   * Goes on without the execution: `wake` is called when what is waited for may have come; `until` is seen to by the
+   * caller. Returns how to stop that, if there is something to stop. Absent while the wait lives in memory only. Must hold on to nothing of the
+   * execution, or letting go of it would free no memory.
+   */
+  rest?: ((wake: () => void) => (() => void) | undefined) | undefined;
 }
+
+export type RestableWait = Wait & { readonly rest: NonNullable<Wait['rest']> };

@@ -4,7 +4,7 @@ import { closedError, describeError, type HoldfastError } from '../model/errors.
 import { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import { internalQueue } from '../model/queues.js';
-import type { CancelledWorkflow, Ending, Storage, Writer } from '../storage/storage.js';
+import type { CancelledWorkflow, Ending, OwnedWorkflow, Storage, Writer } from '../storage/storage.js';
 import { Backoff } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
 import { Claims } from './claimed.js';
@@ -14,11 +14,13 @@ import { timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { Enqueues } from './enqueues.js';
 import { Execution } from './execution.js';
+import { mostWaitingInMemory } from './idle-release.js';
 import { Load } from './load.js';
 import { News } from './news.js';
 import { limitOutages, type Retried } from './outage-log.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
+import { type Rest, Resting } from './resting.js';
 import { runWorkflow } from './run-workflow.js';
 import { Sends } from './sends.js';
 import { Watches } from './watches.js';
@@ -39,6 +41,9 @@ export interface EngineOptions {
 
 /** At shutdown: how long to wait for writes that a database out of reach will never confirm. */
 const longestFlushMs = 5_000;
+
+/** How many workflows are handed over by one statement. */
+const releasePage = 5_000;
 
 /** The engine of one app: every execution of this process, from its claim until it has ended or is someone else's. */
 export class Executions implements Engine {
@@ -62,14 +67,17 @@ export class Executions implements Engine {
   readonly sends: Sends;
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
+  private readonly resting = new Resting(this);
+  /** Called when more executions are in memory than are to wait there. */
+  onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();
   private readonly warned = new Set<string>();
   private readonly listen: readonly string[] | undefined;
-  /** Owner tokens of workflows that were cancelled between the commit of their start and their first moment here. */
+  /** Those that were cancelled between the commit of their start or claim and their first moment here. */
   private readonly cancelledUnstarted = new Set<string>();
   /** `draining`: no new work from outside; what runs goes on. `closed`: nothing runs any more. */
   private state: 'open' | 'draining' | 'closed' = 'open';
-  private readonly unstarted: { readonly workflowId: string; readonly owner: string }[] = [];
+  private readonly unstarted: OwnedWorkflow[] = [];
 
   constructor(options: EngineOptions) {
     const { writer, version, storage, clock, codecs, registry } = options;
@@ -84,19 +92,33 @@ export class Executions implements Engine {
     this.news.listen((topic) => {
       if (topic === null || topic === 'ended') this.outcomes.lookSoon();
     });
-    this.outcomes = new Outcomes(storage, clock, logger, (id) => this.running.has(id));
+    this.outcomes = new Outcomes(storage, clock, logger, (id) => this.isHere(id));
     this.watches = new Watches(storage, clock, logger, this.news);
     this.sends = new Sends(storage, logger);
     this.turns = new Turns(options.beforeResolve);
   }
 
+  /** How many workflows are this process's, in memory or at rest. */
   get size(): number {
-    return this.running.size;
+    return this.running.size + this.resting.size;
+  }
+
+  /** How many of them have something to do. */
+  get busy(): number {
+    let busy = 0;
+    for (const execution of this.running.values()) if (execution.idleUntil() === undefined) busy++;
+    return busy;
+  }
+
+  /** Those in memory. */
+  get inMemory(): ReadonlyMap<string, Execution> {
+    return this.running;
   }
 
   /** No write waits and no result is on its way to user code. What steps do by themselves does not count. */
   get atRest(): boolean {
-    return this.turns.idle && this.checkpoints.isIdle && this.enqueues.isIdle && this.sends.isIdle;
+    const { turns, checkpoints, enqueues, sends, resting } = this;
+    return turns.idle && checkpoints.isIdle && enqueues.isIdle && sends.isIdle && resting.isIdle;
   }
 
   checkOpen(): void {
@@ -109,24 +131,44 @@ export class Executions implements Engine {
       this.unstarted.push({ workflowId, owner });
       return;
     }
-    if (this.cancelledUnstarted.delete(owner)) return;
+    if (this.cancelledUnstarted.delete(unstartedKey(workflowId, owner))) return;
     // A claim by this very process supersedes its own earlier execution like any other owner's.
     const earlier = this.running.get(workflowId);
     earlier?.park();
-    if (earlier) this.load.leave(earlier);
+    const rest = this.resting.take(workflowId);
+    const isBack = rest?.owner === owner;
+    for (const each of [earlier, isBack ? undefined : rest]) if (each) this.load.leave(each);
     if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
       this.running.delete(workflowId);
+      if (rest && isBack) this.load.leave(rest);
       void this.expire(workflowId);
       return;
     }
     const execution = new Execution(this, claimed);
     this.running.set(workflowId, execution);
-    this.load.enter(execution);
+    if (rest && isBack) {
+      execution.tellAtEnd = rest.tellAtEnd;
+      this.load.replace(rest, execution);
+    } else this.load.enter(execution);
+    if (this.running.size > mostWaitingInMemory) this.onCrowded?.();
     if (deadlineAt !== null) execution.deadlineTimer = this.clock.at(deadlineAt, () => void this.expire(workflowId));
     runWorkflow(execution).catch((error) => {
       this.logger.error(`Workflow "${workflowId}" could not be run: ${describeError(error)}`);
       this.drop(execution);
     });
+  }
+
+  /** Lets go of an execution that only waits: its memory is free, its workflow goes on being this process's. */
+  rest(execution: Execution): boolean {
+    const waits = execution.restableWaits();
+    const until = execution.idleUntil();
+    // What is due at this moment is about to go on.
+    if (!waits || until === undefined || until <= this.clock.now() || this.state !== 'open') return false;
+    this.running.delete(execution.workflowId);
+    const rest = this.resting.add(execution, waits);
+    this.load.replace(execution, rest);
+    execution.letGo();
+    return true;
   }
 
   finished(ending: Ending, owner: string): boolean {
@@ -168,7 +210,9 @@ export class Executions implements Engine {
     const cancelled = await this.storage.workflows.cancel({ workflowIds, reason, now: this.clock.now() });
     for (const each of cancelled) {
       // Its start is committed, but the answer to that is still on its way here.
-      if (this.owners.issued(each.owner) && !this.running.has(each.workflowId)) this.cancelledUnstarted.add(each.owner);
+      if (this.owners.issued(each.owner) && !this.isHere(each.workflowId)) {
+        this.cancelledUnstarted.add(unstartedKey(each.workflowId, each.owner));
+      }
       this.wasCancelled(each);
       if (each.queueName !== null) this.news.tell(`queue:${each.queueName}`);
     }
@@ -194,6 +238,11 @@ export class Executions implements Engine {
       if (execution.facts.owner !== owner) return;
       execution.cancel(reason);
       this.drop(execution);
+    }
+    const rest = this.resting.of(workflowId);
+    if (rest) {
+      if (rest.owner !== owner) return;
+      this.dropRest(rest);
     }
     this.watches.ended(workflowId);
     const none = { output: null, error: null, serialization: null };
@@ -225,7 +274,9 @@ export class Executions implements Engine {
     const until = this.clock.now() + drainMs;
     const timeUp = new AbortController();
     const timer = this.clock.at(until, () => timeUp.abort());
-    while (!timeUp.signal.aborted && [...this.running.values()].some((each) => !waitsBeyond(each, until))) {
+    const isDone = (): boolean =>
+      this.resting.nextAt > until && [...this.running.values()].every((each) => waitsBeyond(each, until));
+    while (!timeUp.signal.aborted && !isDone()) {
       await Promise.race([this.nextEnd(), delay(this.clock, 100, timeUp.signal)]);
       // A parent that waited for the one that ended is still on its way to learn of it.
       await new Promise((resolve) => setImmediate(resolve));
@@ -238,6 +289,7 @@ export class Executions implements Engine {
     this.state = 'closed';
     this.claims.stop();
     const unfinished = [...this.running.values()];
+    const resting = this.resting.close();
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
     await Promise.race([Promise.all([this.checkpoints.idle(), this.enqueues.idle(), this.sends.idle()]), timeUp]);
@@ -248,13 +300,14 @@ export class Executions implements Engine {
     this.outcomes.close();
     this.watches.close();
     // Also what was started or claimed while closing, and never ran here.
-    const owned = [...unfinished.map(({ facts: { workflowId, owner } }) => ({ workflowId, owner })), ...this.unstarted];
-    if (owned.length === 0) return;
-    await this.release(owned);
+    const owned = [...unfinished.map(({ facts }) => facts), ...resting, ...this.unstarted];
+    for (let from = 0; from < owned.length; from += releasePage) {
+      await this.release(owned.slice(from, from + releasePage).map(({ workflowId, owner }) => ({ workflowId, owner })));
+    }
   }
 
   /** Tried for a while: work that stays behind waits until someone knows that this executor is dead. */
-  private async release(owned: readonly { readonly workflowId: string; readonly owner: string }[]): Promise<void> {
+  private async release(owned: readonly OwnedWorkflow[]): Promise<void> {
     const backoff = new Backoff('Handing over unfinished workflows', this.logger);
     const until = performance.now() + longestFlushMs;
     for (;;) {
@@ -279,10 +332,15 @@ export class Executions implements Engine {
     this.checkpoints.close();
     this.enqueues.close();
     this.sends.close();
+    this.resting.close();
     for (const execution of this.running.values()) execution.park();
     this.running.clear();
     this.outcomes.close();
     this.watches.close();
+  }
+
+  private isHere(workflowId: string): boolean {
+    return this.running.has(workflowId) || this.resting.of(workflowId) !== undefined;
   }
 
   private async expire(workflowId: string): Promise<void> {
@@ -298,8 +356,18 @@ export class Executions implements Engine {
   private drop(execution: Execution): void {
     if (this.running.get(execution.workflowId) === execution) this.running.delete(execution.workflowId);
     this.load.leave(execution);
-    this.watches.ended(execution.workflowId);
-    for (const topic of execution.tellAtEnd ?? []) this.news.tellOthers(topic);
+    this.over(execution);
+  }
+
+  private dropRest(rest: Rest): void {
+    this.resting.take(rest.workflowId);
+    this.load.leave(rest);
+    this.over(rest);
+  }
+
+  private over({ workflowId, tellAtEnd }: Pick<Execution, 'workflowId' | 'tellAtEnd'>): void {
+    this.watches.ended(workflowId);
+    for (const topic of tellAtEnd ?? []) this.news.tellOthers(topic);
     for (const resolve of this.endWaiters) resolve();
     this.endWaiters.clear();
   }
@@ -307,6 +375,11 @@ export class Executions implements Engine {
   private nextEnd(): Promise<void> {
     return new Promise((resolve) => this.endWaiters.add(resolve));
   }
+}
+
+/** A claim gives all that it takes the same token. */
+function unstartedKey(workflowId: string, owner: string): string {
+  return `${owner} ${workflowId}`;
 }
 
 function waitsBeyond(execution: Execution, until: number): boolean {

@@ -7,7 +7,7 @@ import type { Ending, WorkflowRecord } from '../storage/storage.js';
 import { currentExecution } from './context.js';
 import { notFoundError, resultOf } from './endings.js';
 import type { Engine } from './engine.js';
-import type { Execution } from './execution.js';
+import type { Execution, Wait } from './execution.js';
 import { toInfo, type WorkflowInfo } from './info.js';
 import { type Outcome, once, onceAt, type Result } from './once.js';
 import { rejecting } from './rejecting.js';
@@ -127,7 +127,9 @@ async function recordableResult(
   const waiting = waitForEnding(engine, workflowId, timeoutMs);
   let stop = (): void => {};
   const cancelled = new Promise<never>((_, cancel) => {
-    stop = execution.onCancel({ ...until, cancelled: cancel, dropped: waiting.giveUp });
+    // A timeout is not on record: it would begin anew.
+    const rest = timeoutMs === undefined && engine === execution.engine ? restFor(engine, workflowId) : undefined;
+    stop = execution.onCancel({ ...until, cancelled: cancel, dropped: waiting.giveUp, rest });
   });
   try {
     const ending = await Promise.race([waiting.ending, cancelled]).finally(() => stop());
@@ -145,6 +147,15 @@ async function recordableResult(
   } finally {
     waiting.giveUp();
   }
+}
+
+/** Waits for the end of a workflow on behalf of one that is not in memory. */
+function restFor(engine: Engine, workflowId: string): Wait['rest'] {
+  return (wake) => {
+    const { ending, forget } = engine.outcomes.wait(workflowId);
+    ending.then(wake, wake);
+    return forget;
+  };
 }
 
 /** Not as the workflow stored it: another app may use a format that this one cannot read. */

@@ -35,6 +35,12 @@ export class Load {
     this.onFreed?.(queueName, execution.isSuspect);
   }
 
+  /** The same work in another form: nothing becomes free. */
+  replace(former: Counted, latter: Counted): void {
+    const executions = this.queues.get(former.facts.queueName ?? '')?.executions;
+    if (executions?.delete(former)) executions.add(latter);
+  }
+
   of(queueName: string): number {
     return this.queues.get(queueName)?.executions.size ?? 0;
   }

@@ -46,6 +46,8 @@ export function once<T>(execution: Execution, name: string, live: Live): Promise
 /** {@link once} for an operation that had to take its number earlier. */
 export function onceAt<T>(execution: Execution, stepNumber: number, name: string, live: Live): Promise<T> {
   if (!execution.running) return execution.refuse();
+  execution.openCalls++;
+  execution.activity++;
   const promise = new Promise<T>((resolve, reject) => {
     const caller: Caller = { resolve: resolve as (value: unknown) => void, reject };
     const found = execution.history?.request(stepNumber, name);
@@ -138,8 +140,9 @@ async function perform(execution: Execution, operation: Operation, caller: Calle
     outcome = await operation.live(operation.stepNumber, operation.begun);
   } catch (error) {
     // Operations turn what the user's code throws into an outcome. What arrives here ended the wait itself.
-    if (execution.running) caller.reject(error);
-    else execution.refuse().catch(caller.reject);
+    if (!execution.running) return void execution.refuse().catch(caller.reject);
+    execution.openCalls--;
+    caller.reject(error);
     return;
   }
   if (!execution.running) return void execution.refuse().catch(caller.reject);
@@ -211,6 +214,8 @@ function delivery(execution: Execution, caller: Caller, result: Result, complete
   return {
     deliver: () => {
       execution.currentTime = Math.max(execution.currentTime, completedAt);
+      execution.openCalls--;
+      execution.activity++;
       if (result.ok) caller.resolve(result.value);
       else caller.reject(result.error);
     },

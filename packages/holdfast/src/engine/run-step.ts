@@ -4,7 +4,7 @@ import { describeError, HoldfastError, isHoldfastError } from '../model/errors.j
 import type { Effect } from '../storage/messaging.js';
 import { enter, type Scope, type StepScope, stepScope } from './context.js';
 import { tellOfEffects } from './effects.js';
-import type { Execution } from './execution.js';
+import type { Execution, Wait } from './execution.js';
 import type { Outcome, Result } from './once.js';
 
 /** A step's options, checked and in milliseconds. */
@@ -182,7 +182,7 @@ async function backOff(
 }
 
 /** Resolves at that instant; rejects at once when the workflow is cancelled. */
-export function waitUntil(execution: Execution, until: number): Promise<void> {
+export function waitUntil(execution: Execution, until: number, rest?: Wait['rest']): Promise<void> {
   return new Promise((resolve, reject) => {
     if (!execution.running) return void execution.refuse().catch(reject);
     const timer = execution.engine.clock.at(until, () => {
@@ -196,6 +196,7 @@ export function waitUntil(execution: Execution, until: number): Promise<void> {
         reject(error);
       },
       dropped: () => timer.cancel(),
+      rest,
     });
   });
 }

@@ -15,7 +15,7 @@ export function sleep(duration: Duration): Promise<void> {
   const ms = parseDuration(duration, 'The argument of sleep()');
   return once(execution, sleepName, async (stepNumber, begun) => {
     const { wakeAt, startedAt } = begun ? recordedSleep(begun) : await beginSleep(execution, stepNumber, ms);
-    await waitUntil(execution, wakeAt);
+    await waitUntil(execution, wakeAt, restUntilThen);
     return {
       output: null,
       error: null,
@@ -27,6 +27,9 @@ export function sleep(duration: Duration): Promise<void> {
     };
   });
 }
+
+/** There is nothing to watch: its wake time is on record, and whoever lets it rest sees to that. */
+function restUntilThen(): undefined {}
 
 /**
  * The end of a wait that began at `startedAt`, as a sleep under a step number of its own: recorded now, unless an earlier

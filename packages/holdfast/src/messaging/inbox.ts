@@ -2,7 +2,7 @@ import type { Execution } from '../engine/execution.js';
 import type { Watcher } from '../engine/watch.js';
 import { type InboxQuestion, watchKey } from '../engine/watches.js';
 import type { WaitingMessage } from '../storage/messaging.js';
-import { Looks, type Sought } from './sought.js';
+import { Looks, restBy, type Sought } from './sought.js';
 
 /**
  * The messages of one topic for one execution. Whoever receives first gets the first message.
@@ -39,7 +39,14 @@ class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
       messages.look(this);
       return looked;
     };
-    return { found, lookedNow, forget: () => this.leave(receiver) };
+    const { workflowId } = this.execution;
+    const rest = restBy(
+      messages,
+      [watchKey(workflowId, this.topic)],
+      { workflowId, topic: this.topic, most: 1 },
+      anyMessage,
+    );
+    return { found, lookedNow, forget: () => this.leave(receiver), rest };
   }
 
   /** The consumption of a message is committed. */
@@ -78,6 +85,10 @@ class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
     this.watching?.forget();
     this.watching = undefined;
   }
+}
+
+function anyMessage(messages: readonly WaitingMessage[]): { readonly value: true } | undefined {
+  return messages.length > 0 ? { value: true } : undefined;
 }
 
 interface Receiver {

@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution.js';
+import type { Execution, Wait } from '../engine/execution.js';
 import { deadlineOf } from '../engine/sleep.js';
 import type { Watch, Watcher } from '../engine/watch.js';
 import type { Timer } from '../model/clock.js';
@@ -12,6 +12,8 @@ export interface Sought<Value> {
   lookedNow(): Promise<boolean>;
   /** Lets go of the wait. */
   forget(): void;
+  /** Goes on watching for a workflow that is let go of (`Wait.rest`). */
+  rest(wake: () => void): () => void;
 }
 
 /** What an answer of a watch means to one who waits: found, or (undefined) not yet. */
@@ -51,7 +53,36 @@ export function seek<Question, Answer, Value>(
     watch.look(watcher);
     return looked;
   };
-  return { found, lookedNow, forget };
+  return { found, lookedNow, forget, rest: restBy(watch, keys, question, accept) };
+}
+
+/** Watches for the same, and knows nobody but the one to wake. In a function of its own: a closure holds all of its scope. */
+export function restBy<Question, Answer>(
+  watch: Watch<Question, Answer>,
+  keys: readonly string[],
+  question: Question,
+  accept: Accept<Answer, unknown>,
+): (wake: () => void) => () => void {
+  return (wake) => watch.add(keys, new RestingWatcher(question, accept, wake)).forget;
+}
+
+class RestingWatcher<Question, Answer> implements Watcher<Question, Answer> {
+  constructor(
+    private readonly asked: Question,
+    private readonly accept: Accept<Answer, unknown>,
+    private readonly wake: () => void,
+  ) {}
+
+  question(): Question {
+    return this.asked;
+  }
+
+  answered(answer: Answer): void {
+    if (this.accept(answer)) this.wake();
+  }
+
+  /** Only when the app closes, which hands over what rests. */
+  failed(): void {}
 }
 
 /** Tells those who want to know of a look that begins from now on when it has been answered. */
@@ -93,26 +124,32 @@ export function foundBefore<Value>(
       sought.forget();
       settle();
     };
-    const stop = execution.onCancel({
+    const wait: Wait = {
       until: timer.startedAt + timer.timeoutMs,
       cancelled: (error) => end(() => reject(error)),
       dropped: () => end(() => {}),
-    });
+    };
+    const stop = execution.onCancel(wait);
     const giveUp = async (): Promise<void> => {
+      wait.rest = undefined;
       if (!(await sought.lookedNow())) end(() => resolve(undefined));
     };
-    const wait = async (): Promise<void> => {
+    const begin = async (): Promise<void> => {
       if (await sought.lookedNow()) return;
       if (timer.timeoutMs === 0) return end(() => resolve(undefined));
       const until = await deadlineOf(execution, timer);
       // It may have been found while the deadline was being written: nobody would cancel an alarm set now.
-      if (!ended && execution.running) alarm = clock.at(until, () => void giveUp());
+      if (ended || !execution.running) return;
+      alarm = clock.at(until, () => void giveUp());
+      // On record, perhaps by an earlier execution: then it is sooner than it looked.
+      wait.until = until;
+      wait.rest = sought.rest;
     };
     sought.found.then(
       (value) => end(() => resolve(value)),
       (error) => end(() => reject(error)),
     );
-    wait().catch((error) => end(() => reject(error)));
+    begin().catch((error) => end(() => reject(error)));
   });
 }
 

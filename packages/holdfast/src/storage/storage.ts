@@ -190,6 +190,12 @@ export type ClaimedRecord = Pick<
   | 'neverRan'
 >;
 
+/** A workflow and under which token it is its owner's. */
+export interface OwnedWorkflow {
+  readonly workflowId: string;
+  readonly owner: string;
+}
+
 /** `held`: the turn was the caller's to take work under. If not, it knows nothing of what waits. */
 export interface Dequeued {
   readonly claimed: ClaimedRecord[];
@@ -266,6 +272,8 @@ export interface Workflows {
     readonly executorId: string;
     readonly version: string;
   }): Promise<WorkflowRecord[]>;
+  /** Those that are still PENDING and still this owner's. */
+  owned(workflows: readonly OwnedWorkflow[]): Promise<ClaimedRecord[]>;
   /** Which workflows these executors have PENDING, with one ID of each: what a recovery would have to run. */
   pendingKeys(params: {
     readonly executorIds: readonly string[];
@@ -297,7 +305,7 @@ export interface Workflows {
   }): Promise<{ readonly workflowId: string; readonly queueName: string }[]>;
   /** Hands unfinished work back: ENQUEUED, owned by nobody, the attempt given back. */
   release(params: {
-    readonly owned: readonly { readonly workflowId: string; readonly owner: string }[];
+    readonly owned: readonly OwnedWorkflow[];
     readonly queueName: string;
     readonly now: number;
   }): Promise<Set<string>>;

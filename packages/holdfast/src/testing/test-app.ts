@@ -13,6 +13,11 @@ import { VirtualClock } from './virtual-clock.js';
 export interface TestAppOptions extends Partial<LaunchOptions> {
   /** Default: a virtual clock that stands still. `'real'`: the database's own. */
   readonly clock?: VirtualClock | 'real';
+  /**
+   * Lets go of every workflow as soon as it only waits, so that each wait ends in a replay: shows whether your code
+   * repeats itself exactly.
+   */
+  readonly releaseAtOnce?: boolean;
   /** Crashes the app, as `crash()` does, at this statement. */
   readonly crashAt?: CrashPoint;
   /** What crashes there: the app in memory (the default), or the whole process, by SIGKILL. */
@@ -57,7 +62,7 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
 }
 
 async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> {
-  const { clock: clockChoice, crashAt, crash: crashOf = 'app', ...launchOptions } = options;
+  const { clock: clockChoice, crashAt, crash: crashOf = 'app', releaseAtOnce, ...launchOptions } = options;
   let engine: Executions | undefined;
   let abandon = async (): Promise<void> => {};
   let over: Promise<void> | undefined;
@@ -66,8 +71,10 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
     reportCrash = resolve;
   });
   let forget = (): void => {};
+  const releasing = releaseAtOnce ? setInterval(() => releaseAll(engine), 1).unref() : undefined;
   const crash = (): Promise<void> => {
     forget();
+    clearInterval(releasing);
     over ??= abandon().then(reportCrash);
     return over;
   };
@@ -107,10 +114,15 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
     },
     stop: async () => {
       forget();
+      clearInterval(releasing);
       if (!over) await app.shutdown();
       await shared.cleanUp();
     },
   };
+}
+
+function releaseAll(engine: Executions | undefined): void {
+  for (const execution of engine?.inMemory.values() ?? []) engine?.rest(execution);
 }
 
 /** At rest: no statement under way and no result on its way, for several turns of the event loop; or crashed. */

@@ -39,7 +39,7 @@ export function describeBackends(
         emptyDatabase: () => stores.create('empty'),
         testApp: async (options = {}) => {
           const database = options.database ?? (await stores.create('migrated'));
-          return track(await testApp({ logger: silent, ...options, database }), started);
+          return track(await testApp({ logger: silent, ...releasing, ...options, database }), started);
         },
       });
     });
@@ -50,6 +50,9 @@ function track(app: TestApp, started: TestApp[]): TestApp {
   started.push(app);
   return { ...app, restart: async (options) => track(await app.restart(options), started) };
 }
+
+/** `HOLDFAST_RELEASE_AT_ONCE=1 npx vitest run behaviour`: every wait of every test ends in a replay. */
+const releasing = process.env.HOLDFAST_RELEASE_AT_ONCE === '1' ? { releaseAtOnce: true } : {};
 
 export const silent = { debug() {}, info() {}, warn() {}, error() {} };
 

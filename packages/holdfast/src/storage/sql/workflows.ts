@@ -3,6 +3,7 @@ import type { BatchStatement, Columns, Database, Dialect } from '../database.js'
 import type {
   CancelledWorkflow,
   Claim,
+  ClaimedRecord,
   DebouncedWorkflow,
   Dequeued,
   DequeueParams,
@@ -11,6 +12,7 @@ import type {
   FinishedWorkflow,
   NewChild,
   NewWorkflow,
+  OwnedWorkflow,
   WorkflowFilter,
   WorkflowRecord,
   Workflows,
@@ -22,7 +24,7 @@ import { Enqueue } from './enqueue.js';
 import { runnableJson } from './known.js';
 import { inLockOrder } from './lock-order.js';
 import { partitionKey } from './queues.js';
-import { toCancelled, toEnding, toKey, toWorkflow, workflowColumns } from './rows.js';
+import { claimedColumns, toCancelled, toClaimed, toEnding, toKey, toWorkflow, workflowColumns } from './rows.js';
 
 /** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
 export class SqlWorkflows implements Workflows {
@@ -165,11 +167,15 @@ export class SqlWorkflows implements Workflows {
     return rows.map((row) => ({ workflowId: row.workflow_uuid as string, queueName: row.queue_name as string }));
   }
 
-  async release(params: {
-    owned: readonly { workflowId: string; owner: string }[];
-    queueName: string;
-    now: number;
-  }): Promise<Set<string>> {
+  async owned(workflows: readonly OwnedWorkflow[]): Promise<ClaimedRecord[]> {
+    const owners = new Map(workflows.map(({ workflowId, owner }) => [workflowId, owner]));
+    const rows = await this.database.query(this.sql.pending, [this.database.dialect.list([...owners.keys()])]);
+    return rows
+      .map((row) => toClaimed(row, { owner: row.owner_xid as string, queueName: row.queue_name as string | null }))
+      .filter(({ workflowId, owner }) => owners.get(workflowId) === owner);
+  }
+
+  async release(params: { owned: readonly OwnedWorkflow[]; queueName: string; now: number }): Promise<Set<string>> {
     const inOrder = inLockOrder(this.database.dialect, params.owned, (each) => each.workflowId);
     return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], inOrder));
   }
@@ -229,10 +235,46 @@ const finishedColumns: Columns<FinishedWorkflow> = {
   completedAt: 'bigint',
 };
 
-const ownedColumns: Columns<{ workflowId: string; owner: string }> = { workflowId: 'text', owner: 'text' };
+const ownedColumns: Columns<OwnedWorkflow> = { workflowId: 'text', owner: 'text' };
 
 function list(statuses: readonly string[]): string {
   return statuses.map((status) => `'${status}'`).join(', ');
+}
+
+function reads(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  return {
+    get: {
+      name: 'workflows.get',
+      text: `select ${workflowColumns} from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+    },
+    endings: {
+      name: 'workflows.endings',
+      text:
+        'select workflow_uuid, status, serialization, status_reason, ' +
+        `case when status in (${list(activeStatuses)}) then null else output end as output, ` +
+        `case when status in (${list(activeStatuses)}) then null else error end as error ` +
+        `from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+    },
+    pending: {
+      name: 'workflows.pending',
+      text:
+        `select ${claimedColumns}, owner_xid, queue_name from ${workflows} ` +
+        `where ${d.anyOf('workflow_uuid', '$1')} and status = 'PENDING'`,
+    },
+    expired: {
+      name: 'workflows.expired',
+      text:
+        `select workflow_uuid from ${workflows} where status in ('ENQUEUED', 'PENDING', 'DELAYED') ` +
+        'and workflow_deadline_epoch_ms is not null and workflow_deadline_epoch_ms <= $1 limit $2',
+    },
+    cancelledSince: {
+      name: 'workflows.cancelledSince',
+      text:
+        `select workflow_uuid, owner_xid, status_reason, queue_name from ${workflows} ` +
+        `where completed_at >= $1 and status = 'CANCELLED'`,
+    },
+  };
 }
 
 function workflowStatements(d: Dialect) {
@@ -251,30 +293,7 @@ function workflowStatements(d: Dialect) {
       `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
       'returning workflow_uuid',
     ]),
-    get: {
-      name: 'workflows.get',
-      text: `select ${workflowColumns} from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
-    },
-    endings: {
-      name: 'workflows.endings',
-      text:
-        'select workflow_uuid, status, serialization, status_reason, ' +
-        `case when status in (${list(activeStatuses)}) then null else output end as output, ` +
-        `case when status in (${list(activeStatuses)}) then null else error end as error ` +
-        `from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
-    },
-    expired: {
-      name: 'workflows.expired',
-      text:
-        `select workflow_uuid from ${workflows} where status in ('ENQUEUED', 'PENDING', 'DELAYED') ` +
-        'and workflow_deadline_epoch_ms is not null and workflow_deadline_epoch_ms <= $1 limit $2',
-    },
-    cancelledSince: {
-      name: 'workflows.cancelledSince',
-      text:
-        `select workflow_uuid, owner_xid, status_reason, queue_name from ${workflows} ` +
-        `where completed_at >= $1 and status = 'CANCELLED'`,
-    },
+    ...reads(d),
     release: batch('workflows.release', ownedColumns, [
       `update ${workflows} as w set status = 'ENQUEUED', queue_name = coalesce(queue_name, $1), updated_at = $2,`,
       'owner_xid = null, executor_id = null,',

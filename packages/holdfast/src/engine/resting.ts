@@ -1,0 +1,210 @@
+import type { Timer } from '../model/clock.js';
+import { describeError } from '../model/errors.js';
+import type { OwnedWorkflow } from '../storage/storage.js';
+import { Agenda } from './agenda.js';
+import { outside } from './carrier.js';
+import { bringBack } from './claimed.js';
+import type { Engine } from './engine.js';
+import type { Execution, RestableWait } from './execution.js';
+import type { Topic } from './news.js';
+
+/** How many are read back by one statement. */
+const pageSize = 200;
+
+/** More than this many busy executions, and those that are due wait a moment: a replay is work too. */
+const mostBusy = 1_000;
+
+/** How long until room is looked for again, or until a page that could not be read is tried again. */
+const pauseMs = { room: 20, failure: 5_000 };
+
+/** A workflow of this process that is not in memory: all that is left is where it stands and what it waits for. */
+export class Rest implements OwnedWorkflow {
+  readonly workflowId: string;
+  readonly owner: string;
+  readonly facts: { readonly queueName: string | null; readonly partition: string | null };
+  readonly isSuspect: boolean;
+  readonly tellAtEnd: Set<Topic> | undefined;
+  /** Ends its waits. */
+  stops: readonly (() => void)[] = none;
+
+  constructor(
+    execution: Execution,
+    /** When it is due, whatever else happens. */
+    readonly at: number,
+  ) {
+    const { workflowId, owner, queueName, partition } = execution.facts;
+    [this.workflowId, this.owner] = [workflowId, owner];
+    this.facts = queueName === null ? ofNoQueue : { queueName, partition };
+    this.isSuspect = execution.isSuspect;
+    this.tellAtEnd = execution.tellAtEnd;
+  }
+
+  idleUntil(): number {
+    return this.at;
+  }
+}
+
+const none: readonly never[] = [];
+const ofNoQueue = { queueName: null, partition: null };
+
+/**
+ * Workflows of this process that only wait and were let go of. They are PENDING and this process's like any other that
+ * it runs; when what they wait for may have come, their history is read and they are run again from it. That is no
+ * attempt, and no write: their owner token stays, and whoever has taken them over meanwhile has fenced it.
+ *
+ * **Invariant:** a wait is watched for here before the execution stops watching, and the first look at what it waits for
+ * begins after that: what comes in between is seen by one of the two.
+ */
+export class Resting {
+  private readonly rests = new Map<string, Rest>();
+  private readonly agenda = new Agenda<Rest>();
+  private readonly due = new Set<Rest>();
+  private returning = false;
+  private closed = false;
+  private timer: Timer | undefined;
+  private timerAt = Number.POSITIVE_INFINITY;
+
+  constructor(private readonly engine: Engine & { readonly busy: number }) {}
+
+  get size(): number {
+    return this.rests.size;
+  }
+
+  /** Nobody is on the way back. */
+  get isIdle(): boolean {
+    return this.due.size === 0 && !this.returning;
+  }
+
+  /** When the next one is due; now, if one is on its way back. */
+  get nextAt(): number {
+    if (!this.isIdle) return Number.NEGATIVE_INFINITY;
+    this.passOverGone();
+    return this.agenda.first?.at ?? Number.POSITIVE_INFINITY;
+  }
+
+  of(workflowId: string): Rest | undefined {
+    return this.rests.get(workflowId);
+  }
+
+  /** All of them; whoever closes hands them over. */
+  close(): OwnedWorkflow[] {
+    this.closed = true;
+    this.timer?.cancel();
+    this.due.clear();
+    const all = [...this.rests.values()];
+    for (const rest of all) this.take(rest.workflowId);
+    return all;
+  }
+
+  /** Takes the place of an execution, which the caller then lets go of. */
+  add(execution: Execution, waits: readonly RestableWait[]): Rest {
+    let at = execution.facts.deadlineAt ?? Number.POSITIVE_INFINITY;
+    for (const { until } of waits) at = Math.min(at, until ?? at);
+    const rest = new Rest(execution, at);
+    this.rests.set(rest.workflowId, rest);
+    const wake = wakerOf(rest, (due) => this.wake(due));
+    const stops = waits.flatMap((wait) => wait.rest(wake) ?? []);
+    if (stops.length > 0) rest.stops = stops;
+    if (at < Number.POSITIVE_INFINITY) this.agenda.add(rest);
+    this.arm();
+    return rest;
+  }
+
+  /** It is here no more: it runs again, or is someone else's, or has ended. */
+  take(workflowId: string): Rest | undefined {
+    const rest = this.rests.get(workflowId);
+    if (!rest) return undefined;
+    this.rests.delete(workflowId);
+    this.due.delete(rest);
+    for (const stop of rest.stops) stop();
+    // What is gone before its time stays on the agenda until it is most of it.
+    if (this.rests.size === 0 || this.agenda.size > 2 * this.rests.size + 1_000) {
+      this.agenda.filter((each) => this.isHere(each));
+      this.arm();
+    }
+    return rest;
+  }
+
+  private isHere(rest: Rest): boolean {
+    return this.rests.get(rest.workflowId) === rest;
+  }
+
+  private passOverGone(): void {
+    for (let first = this.agenda.first; first && !this.isHere(first); first = this.agenda.first)
+      this.agenda.takeFirst();
+  }
+
+  private wake(rest: Rest): void {
+    if (this.closed || !this.isHere(rest)) return;
+    this.due.add(rest);
+    if (this.returning) return;
+    this.returning = true;
+    // Together with what else becomes due in this turn of the event loop.
+    outside(() => setImmediate(() => void this.bringAllBack()));
+  }
+
+  private arm(): void {
+    const at = this.agenda.first?.at ?? Number.POSITIVE_INFINITY;
+    if (this.closed || at === this.timerAt) return;
+    this.timer?.cancel();
+    this.timerAt = at;
+    if (at < Number.POSITIVE_INFINITY) this.timer = outside(() => this.engine.clock.at(at, () => this.wakeDue()));
+  }
+
+  private wakeDue(): void {
+    this.timerAt = Number.POSITIVE_INFINITY;
+    const now = this.engine.clock.now();
+    for (let first = this.agenda.first; first && first.at <= now; first = this.agenda.first) {
+      this.agenda.takeFirst();
+      this.wake(first);
+    }
+    this.arm();
+  }
+
+  private async bringAllBack(): Promise<void> {
+    while (this.due.size > 0 && !this.closed) {
+      if (this.engine.busy > mostBusy) {
+        await new Promise((resolve) => setTimeout(resolve, pauseMs.room));
+        continue;
+      }
+      const page = [...this.due].slice(0, pageSize);
+      await this.bringBack(page);
+    }
+    this.returning = false;
+  }
+
+  private async bringBack(page: readonly Rest[]): Promise<void> {
+    const asked = new Set(page);
+    const isAwaited = (workflowId: string): boolean => {
+      const rest = this.rests.get(workflowId);
+      return rest !== undefined && asked.has(rest);
+    };
+    try {
+      await bringBack(this.engine, page, isAwaited);
+    } catch (error) {
+      this.engine.logger.error(`Workflows that are due could not be read: ${describeError(error)}`);
+      for (const rest of page) this.tryLater(rest);
+      return;
+    }
+    // What was not brought back is not this process's any more.
+    for (const rest of page) if (this.isHere(rest)) this.lose(rest);
+  }
+
+  private tryLater(rest: Rest): void {
+    this.due.delete(rest);
+    if (!this.isHere(rest) || this.closed) return;
+    const { clock } = this.engine;
+    clock.at(clock.now() + pauseMs.failure, () => this.wake(rest));
+  }
+
+  private lose(rest: Rest): void {
+    this.take(rest.workflowId);
+    this.engine.load.leave(rest);
+    this.engine.outcomes.watchElsewhere(rest.workflowId);
+  }
+}
+
+/** In a function of its own, so that it holds on to nothing else. */
+function wakerOf(rest: Rest, wake: (rest: Rest) => void): () => void {
+  return () => wake(rest);
+}
