@@ -27,7 +27,13 @@ describeBackends('random programs', (backend) => {
       onTestFinished(store.rows.close);
       for (let next = waiting.shift(); next; next = waiting.shift()) {
         const [n, plan] = next;
-        const trial = new Trial(store, `program-${n}`, plan);
+        // Of every third program each wait ends in a replay, as if memory were scarce.
+        const trial = new Trial(
+          store,
+          `program-${n}`,
+          plan,
+          n % 3 === 0 || process.env.HOLDFAST_RELEASE_AT_ONCE === '1',
+        );
         const found = await trial.run();
         crashes += trial.crashes;
         if (found.length > 0) divergences.push(`program ${n}: ${found.join('; ')} ${JSON.stringify(plan)}`);
@@ -77,6 +83,7 @@ class Trial {
     private readonly store: Store,
     private readonly name: string,
     private readonly plan: Plan,
+    private readonly releases: boolean,
   ) {
     this.world.latencySeed = plan.latencySeed;
   }
@@ -106,6 +113,7 @@ class Trial {
     world.launches++;
     world.clock = new VirtualClock();
     const t = await testApp({
+      releaseAtOnce: this.releases,
       database: this.store.database,
       workflows: [world.root, world.child],
       version: 'faults',

@@ -16,11 +16,13 @@ export class SqlVersions implements Versions {
 
   async register(params: { name: string; appName: string; asLatest?: boolean; now: number }): Promise<void> {
     const { name, appName, asLatest = true, now } = params;
-    await this.database.query(this.sql.register, [randomUUID(), name, appName, now, asLatest]);
-    // Whoever came first, another process of this app or another app, has committed by now.
-    await this.database.query(this.sql.registerSecond, [randomUUID(), name, appName, now, asLatest]);
-    // Registered before, by a process that was no reason to.
-    if (asLatest) await this.database.query(this.sql.raise, [name, appName, now]);
+    const row = [randomUUID(), name, appName, now, asLatest];
+    if ((await this.database.query(this.sql.register, row)).length > 0) return;
+    // Someone was first, and has committed by now: another process of this app, or another app.
+    const registered = (await this.list(appName)).find((version) => version.name === name);
+    if (!registered) await this.database.query(this.sql.registerSecond, row);
+    // By a process that was no reason to make it the latest.
+    else if (asLatest && registered.latestAt === 0) await this.database.query(this.sql.raise, [name, appName, now]);
   }
 
   async apps(): Promise<string[]> {
@@ -64,7 +66,7 @@ function versionStatements(d: Dialect) {
       text:
         `insert into ${versions} (version_id, version_name, application_name, version_timestamp, created_at) ` +
         `values ($1, $2, $3, case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, $4) ` +
-        'on conflict do nothing',
+        'on conflict do nothing returning version_id',
     },
     registerSecond: {
       name: 'versions.registerSecond',
@@ -72,8 +74,8 @@ function versionStatements(d: Dialect) {
         `insert into ${versions} ` +
         '(version_id, version_name, name_in_app, application_name, version_timestamp, created_at) ' +
         `select $1, cast($3 as text) || '/' || $2, $2, $3, ` +
-        `case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, cast($4 as bigint) ` +
-        `where not exists (select 1 from ${versions} where ${ofApp('$3')} and ${nameInApp} = $2) on conflict do nothing`,
+        `case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, cast($4 as bigint)` +
+        ' on conflict do nothing',
     },
     raise: {
       name: 'versions.raise',
