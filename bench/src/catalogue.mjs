@@ -25,6 +25,7 @@
  * @property {import('./queue/fleet.mjs').QueueAdapter} [queue] for workloads that measure queues
  * @property {import('./messages/exchange.mjs').MessagesAdapter} [messages] for those that measure messages
  * @property {import('./waiting/memory.mjs').WaitingAdapter} [waiting] for those that measure waiting workflows
+ * @property {import('./sleepers/sleepers.mjs').SleepersAdapter} [sleepers] for those that measure very many of them
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
@@ -38,7 +39,7 @@
  * @property {(system: any, effort: Effort) => Promise<Measured>} measure
  *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply
  *
- * @typedef {'open' | 'queue' | 'messages' | 'waiting'} Side
+ * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers'} Side
  *
  * @typedef {object} Workload
  * @property {string} name

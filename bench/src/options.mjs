@@ -42,6 +42,7 @@ const groups = new Map([
   ['queue', ['W4', 'W5']],
   ['messages', ['W8']],
   ['waiting', ['W9']],
+  ['sleepers', ['W10']],
 ]);
 
 /** @param {string} asked */

@@ -2,6 +2,7 @@
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
+import { holdfastSleepers } from '../sleepers/holdfast.mjs';
 import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */
@@ -12,4 +13,5 @@ export default {
   queue: holdfastQueue,
   messages: holdfastMessages,
   waiting: holdfastWaiting,
+  sleepers: holdfastSleepers,
 };

@@ -1,6 +1,7 @@
 /** Holdfast on SQLite. */
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
+import { holdfastSleepers } from '../sleepers/holdfast.mjs';
 import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */
@@ -10,4 +11,5 @@ export default {
   open: openHoldfast,
   messages: holdfastMessages,
   waiting: holdfastWaiting,
+  sleepers: holdfastSleepers,
 };

@@ -1,0 +1,121 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { launchWith } from '../../src/app/launch.js';
+import type { Executions } from '../../src/engine/executions.js';
+import { run, sleep, topic, workflow } from '../../src/index.js';
+import { VirtualClock } from '../../src/testing/index.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { failure, gate } from '../support/faults.js';
+
+/** Letting go of a workflow, against everything that may happen at that moment. */
+describeBackends('a workflow is let go of', (backend) => {
+  const order = topic<string>('order');
+
+  async function launch(workflows: readonly unknown[], clock = new VirtualClock()) {
+    const database = await backend.newDatabase();
+    let engine!: Executions;
+    const onStart = (started: Executions): void => {
+      engine = started;
+    };
+    const options = { name: 'test', logger: silent, workflows, database };
+    const app = await launchWith(options as never, { onStart, clock });
+    onTestFinished(() => app.shutdown());
+    const letGo = (): boolean => [...engine.inMemory.values()].map((each) => engine.rest(each)).some(Boolean);
+    const untilLetGo = async (): Promise<void> => {
+      while (!letGo()) await new Promise((resolve) => setImmediate(resolve));
+    };
+    return { app, engine, clock, letGo, untilLetGo };
+  }
+
+  it('in the turn in which the news comes: the message is seen, without another poll', async () => {
+    const wf = workflow('wf', () => order.receive({ timeout: '1d' }));
+    const { engine, letGo } = await launch([wf]);
+    const released = gate<boolean>();
+    const handle = await wf.start();
+    const isWaiting = (): boolean => [...engine.inMemory.values()].some((each) => each.restableWaits() !== undefined);
+    while (!isWaiting()) await new Promise((resolve) => setImmediate(resolve));
+    engine.news.listen((heard) => {
+      if (heard?.startsWith('message:')) released.open(letGo());
+    });
+    await order.send(handle.id, 'tea');
+    expect(await released.promise).toBe(true);
+    expect(await handle.result()).toBe('tea');
+  });
+
+  it('not while a write of it is under way: its record would come after the history that is read back', async () => {
+    const other = workflow('other', () => order.receive({ timeout: '1d' }));
+    const wf = workflow('wf', async (recipient: string) => {
+      await Promise.all([order.send(recipient, 'hello'), sleep('1h')]);
+      return 'sent';
+    });
+    const { engine, clock, letGo, untilLetGo } = await launch([wf, other]);
+    const recipient = await other.start();
+    await untilLetGo();
+    const { steps } = engine.storage;
+    const [reached, answer] = [gate(), gate()];
+    const real = steps.recordEffects.bind(steps);
+    steps.recordEffects = async (...args) => {
+      reached.open();
+      await answer.promise;
+      return real(...args);
+    };
+    const handle = await wf.start(recipient.id);
+    await reached.promise;
+    // The sleep is on record meanwhile, and is waited for.
+    for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+    expect(letGo()).toBe(false);
+    answer.open();
+    expect(await recipient.result()).toBe('hello');
+    await untilLetGo();
+    await clock.advance('1h');
+    expect(await handle.result()).toBe('sent');
+  });
+
+  it('and is cancelled while its history is read back: it does not run again', async () => {
+    let bodies = 0;
+    const wf = workflow('wf', async () => {
+      bodies++;
+      await sleep('1h');
+      await run('after', () => void bodies++);
+    });
+    const { engine, clock, untilLetGo } = await launch([wf]);
+    const handle = await wf.start();
+    await untilLetGo();
+    const { steps } = engine.storage;
+    const [reached, answer] = [gate(), gate()];
+    const real = steps.history.bind(steps);
+    steps.history = async (...args) => {
+      reached.open();
+      await answer.promise;
+      return real(...args);
+    };
+    await clock.advance('1h');
+    await reached.promise;
+    await handle.cancel();
+    answer.open();
+    expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+    expect([bodies, engine.size]).toEqual([1, 0]);
+  });
+
+  it('and the database is out of reach when it is due: it goes on when that is back', async () => {
+    const wf = workflow('wf', async () => {
+      await sleep('1h');
+      return 'done';
+    });
+    const { engine, clock, untilLetGo } = await launch([wf]);
+    const handle = await wf.start();
+    await untilLetGo();
+    const { workflows } = engine.storage;
+    const real = workflows.owned.bind(workflows);
+    let failures = 0;
+    const broken = Object.assign(new Error('Connection terminated unexpectedly'), { code: 'ECONNRESET' });
+    workflows.owned = async (...args) => {
+      if (failures++ < 3) throw broken;
+      return real(...args);
+    };
+    if (engine.storage.classify(broken) === 'refused') return;
+    await clock.advance('1h');
+    expect(await handle.result()).toBe('done');
+    expect(failures).toBe(4);
+  });
+});
