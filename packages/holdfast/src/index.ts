@@ -29,9 +29,14 @@ export {
   queue,
   type RateLimit,
 } from './model/queues.js';
+export type { OnExceeded, RecoveryOptions, WorkflowRecoveryOptions } from './model/recovery.js';
 export type { WorkflowStatus } from './model/status.js';
 export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';
 export type { LimitInfo, QueueChanges, QueueInfo, QueueOperations, QueueStatus } from './queues/operations.js';
+export type { IncompleteOptions, IncompleteWorkflow } from './recovery/incomplete.js';
+export type { RecoverTarget, RecoveryOperations } from './recovery/operations.js';
+export type { RecoveryAction, RecoveryPlan } from './recovery/policy.js';
+export type { SweepReport, SweptWorkflow } from './recovery/report.js';
 export type { BackfillRange, BackfillTick } from './schedules/backfill.js';
 export type { ScheduleInfo } from './schedules/info.js';
 export type { ScheduleOperations } from './schedules/operations.js';

@@ -1,17 +1,17 @@
 import type { Watcher } from '../classes/instances.js';
 import { noteClosed, noteRunning, standFor } from '../engine/app-engine.js';
 import type { Executions } from '../engine/executions.js';
-import type { WorkflowHandle } from '../engine/handle.js';
 import type { Loop } from '../engine/loop.js';
 import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { type Duration, parseDuration } from '../model/duration.js';
-import { checkName } from '../model/ids.js';
 import { checkKnownOptions } from '../model/options.js';
 import type { Dispatcher } from '../queues/dispatcher.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
-import type { Recovery } from '../recovery/recovery.js';
+import type { Liveness } from '../recovery/liveness.js';
+import type { Recovery } from '../recovery/manager.js';
+import { type RecoveryOperations, recoveryOperations } from '../recovery/operations.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import type { Scheduler } from '../schedules/scheduler.js';
 import { addTo, type Picked, pickWorkflows, type Registrable } from './options.js';
@@ -25,10 +25,7 @@ export interface App {
   readonly queues: QueueOperations;
   readonly schedules: ScheduleOperations;
   readonly versions: VersionOperations;
-  readonly recovery: {
-    /** Takes over the PENDING work of executors that are known to be dead. */
-    recover(executorIds: readonly string[]): Promise<WorkflowHandle[]>;
-  };
+  readonly recovery: RecoveryOperations;
   /** Registers more workflows, or classes with workflows; what waited for them in recovery is run at once. */
   register(...workflows: Registrable[]): void;
   /** Lets work go on for up to `drain` (default: not at all), then hands over what is unfinished and closes. */
@@ -41,6 +38,7 @@ export interface AppParts {
   readonly recovery: Recovery;
   readonly dispatcher: Dispatcher;
   readonly scheduler: Scheduler;
+  readonly liveness: Liveness;
   readonly loops: readonly Loop[];
   /** The workflows that know of the engine, to be told when it is gone. */
   readonly registered: Set<AnyWorkflow>;
@@ -59,13 +57,7 @@ export function createApp(parts: AppParts): App {
     queues: queueOperations(engine),
     schedules: scheduleOperations(engine),
     versions: versionOperations(engine),
-    recovery: {
-      recover: (executorIds) => {
-        engine.checkOpen();
-        for (const id of executorIds) checkName('An executor ID', id);
-        return recovery.recover(executorIds);
-      },
-    },
+    recovery: recoveryOperations(engine, recovery),
     register: (...workflows) => {
       engine.checkOpen();
       attach(parts, pickWorkflows(workflows));
@@ -131,6 +123,7 @@ async function close(parts: AppParts, drainMs: number): Promise<void> {
   await Promise.all(parts.loops.map((loop) => loop.stop()));
   detach(parts);
   await engine.handOver();
+  await parts.liveness.stop();
   await engine.news.stop();
   await engine.storage.close();
 }

@@ -10,7 +10,9 @@ import { Dispatcher } from '../queues/dispatcher.js';
 import { checkQueueOwners, registerQueues } from '../queues/operations.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
-import { type FindDead, Recovery } from '../recovery/recovery.js';
+import { Liveness, type LivenessOptions } from '../recovery/liveness.js';
+import { partWithLost } from '../recovery/lost.js';
+import { otherVersion, Recovery } from '../recovery/manager.js';
 import { applySchedules } from '../schedules/operations.js';
 import { keyOf } from '../schedules/schedule.js';
 import { Scheduler } from '../schedules/scheduler.js';
@@ -36,6 +38,7 @@ export interface Internals {
   readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
   readonly beforeResolve?: () => void;
+  readonly liveness?: LivenessOptions;
   /** Receives the engine, and a way to stop the app as a crash would. */
   readonly onStart?: (engine: Executions, abandon: () => Promise<void>) => void;
 }
@@ -51,7 +54,7 @@ export function launch(options: LaunchOptions): Promise<App> {
 export async function launchWith(options: LaunchOptions, internals: Internals): Promise<App> {
   const checked = checkLaunchOptions(options);
   const picked = pickWorkflows(options.workflows);
-  const registry = new Registry();
+  const registry = new Registry(checked.recovery);
   addTo(registry, picked);
   for (const each of checked.schedules) registry.require(keyOf(each));
   const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});
@@ -91,18 +94,28 @@ async function assemble(
   const { name } = checked;
   const { clock } = engine;
   const dispatcher = new Dispatcher(engine);
-  const recovery = new Recovery(engine, findDead(engine));
   const scheduler = new Scheduler(engine);
+  const liveness = new Liveness(engine, livenessOptions(internals, checked.recovery.staleTimeoutMs));
+  liveness.onReturn = () => partWithLost(engine);
+  const recovery = new Recovery({
+    engine,
+    deaths: liveness,
+    settings: checked.recovery,
+    isDeadHere,
+    takeUp: () => dispatcher.takeUp(),
+  });
   const loops = [deadlineSweep(engine), cancellationWatch(engine), idleRelease(engine, checked.releaseAfterMs)];
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const known = { registered: new Set<AnyWorkflow>(), watched: new Map() };
-  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, loops, ...known };
+  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, ...known };
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   try {
     await start(parts, checked, workflows);
   } catch (error) {
     detach(parts);
+    await liveness.stop();
+    await engine.news.abandon();
     throw error;
   }
   return app;
@@ -113,16 +126,18 @@ async function start(
   { queues, listen, schedules }: CheckedOptions,
   workflows: LaunchOptions['workflows'],
 ): Promise<void> {
-  const { engine, dispatcher, recovery, scheduler, loops } = parts;
+  const { engine, dispatcher, recovery, scheduler, liveness, loops } = parts;
   await checkQueueOwners(engine, queues);
   await registerVersion(engine, listen?.length !== 0);
   await warnOfOtherVersions(engine);
   await registerQueues(engine, queues);
   await warnOfUnknownQueues(engine, listen);
   await applySchedules(engine, schedules, engine.version);
+  await engine.news.start(liveness.presence);
+  // Before anything can begin here: others must know of this process by then, or nobody would take its work over.
+  await liveness.start();
   // Picked again: instances may have been constructed since.
   attach(parts, pickWorkflows(workflows));
-  await engine.news.start();
   for (const loop of loops) loop.start();
   // First what was under way: back on its queue, it comes before what has only waited there.
   await recovery.start();
@@ -130,22 +145,19 @@ async function start(
   await scheduler.start();
 }
 
-/** Work under this executor's own ID (at launch), and of dead processes on this host, is free to take. */
-function findDead(engine: Executions): FindDead {
-  const { version, writer } = engine;
-  return async (when) => {
-    const pending = await engine.storage.workflows.pendingExecutors({ version, appName: writer.appName });
-    return pending.filter((id) => (id === writer.executorId ? when === 'launch' : isDeadHere(id)));
-  };
+/** On a virtual clock time is what the clock says, and nothing else. */
+function livenessOptions({ clock, liveness }: Internals, ttlMs: number): LivenessOptions {
+  return { ttlMs, ...(clock && { monotonic: () => clock.now() }), ...liveness };
 }
 
 async function abandon(parts: AppParts): Promise<void> {
-  const { engine, dispatcher, scheduler, loops, recovery } = parts;
+  const { engine, dispatcher, scheduler, liveness, loops, recovery } = parts;
   detach(parts);
   engine.abandon();
+  const silent = liveness.abandon();
   const scheduling = scheduler.abandon();
   await engine.news.abandon();
-  await Promise.all([scheduling, recovery.stop(), dispatcher.stop(), ...loops.map((loop) => loop.stop())]);
+  await Promise.all([scheduling, silent, recovery.stop(), dispatcher.stop(), ...loops.map((loop) => loop.stop())]);
   await engine.storage.close();
 }
 
@@ -164,10 +176,11 @@ async function registerVersion(engine: Executions, asLatest: boolean): Promise<v
 
 /** A changed workflow is a new version, and what the old one left unfinished waits for it: silently, but for this. */
 async function warnOfOtherVersions(engine: Executions): Promise<void> {
-  const { storage, version, writer, logger } = engine;
-  const others = await storage.workflows.pendingOfOtherVersions({ version, appName: writer.appName });
+  const { storage, version, writer } = engine;
+  const others = await storage.takeovers.otherVersions({ version, appName: writer.appName });
   for (const other of others) {
-    logger.warn(
+    engine.warnOnce(
+      otherVersion(other.version),
       `${other.count} unfinished ${other.count === 1 ? 'workflow belongs' : 'workflows belong'} to version ` +
         `"${other.version}" and will not run in this process, which is version "${version}". A process with that code ` +
         `goes on with such work; so does this code under launch({ version: '${other.version}' }), if its steps still match.`,

@@ -11,9 +11,10 @@ import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
+import { checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
-import { checkSchema } from '../storage/open.js';
+import { checkPoolSize, checkSchema } from '../storage/open.js';
 
 /** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
 export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => object) | ConfiguredInstance;
@@ -44,6 +45,8 @@ export interface LaunchOptions {
    * with each restart (containers), give each replica one of its own that stays. No two live processes may share one.
    */
   readonly executorId?: string;
+  /** What becomes of work whose process died, and when a process counts as dead. */
+  readonly recovery?: RecoveryOptions;
   /**
    * How long a workflow may only wait (for its sleep, a message, an event, another workflow) until it is let go of, to come
    * back by replay when what it waits for is there. Default 1 minute; sooner when more than a thousand wait.
@@ -51,6 +54,8 @@ export interface LaunchOptions {
   readonly releaseAfter?: Duration;
   /** Schema of the system tables on Postgres (default `dbos`). */
   readonly schema?: string;
+  /** Connections to Postgres (default 10, at least 2), beside one that listens. */
+  readonly poolSize?: number;
   /** Any object with debug, info, warn and error. Default: warnings and errors on standard error. */
   readonly logger?: Logger;
   /** Stores values in a format of your own. */
@@ -68,8 +73,10 @@ const launchOptionNames = [
   'schedules',
   'version',
   'executorId',
+  'recovery',
   'releaseAfter',
   'schema',
+  'poolSize',
   'logger',
   'serializer',
   'migrate',
@@ -85,6 +92,8 @@ export interface CheckedOptions {
   readonly listen: readonly string[] | undefined;
   readonly schedules: readonly Schedule[];
   readonly releaseAfterMs: number;
+  readonly recovery: RecoverySettings;
+  readonly poolSize?: number;
 }
 
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
@@ -108,7 +117,10 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   }
   const { releaseAfter = defaultReleaseAfterMs } = options;
   const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
-  return { name, url: databaseUrl(options), schema, logger, migrate, queues, listen, schedules, releaseAfterMs };
+  const recovery = checkRecovery(options.recovery);
+  const url = databaseUrl(options);
+  const pool = checkPoolSize('launch()', options.poolSize);
+  return { name, url, schema, ...pool, logger, migrate, queues, listen, schedules, releaseAfterMs, recovery };
 }
 
 function checkQueues(queues: readonly Queue[]): void {
@@ -140,6 +152,9 @@ export function pickWorkflows(given: LaunchOptions['workflows']): Picked {
   const plain: AnyWorkflow[] = [];
   const classes: GivenClass[] = [];
   const isList = Array.isArray(given);
+  if (workflowInternals(given) || givenClass(given) || (given !== undefined && typeof given !== 'object')) {
+    throw invalidOption('launch()', 'workflows', given, 'a list, as in [checkout], or the exports of a module');
+  }
   for (const [key, each] of Object.entries(given ?? {})) {
     const ofClass = givenClass(each);
     if (workflowInternals(each)) plain.push(each as AnyWorkflow);

@@ -74,7 +74,8 @@ export function register(instance: object, definedBy: Class, given: string): voi
     throw new HoldfastError(
       'DUPLICATE_WORKFLOW',
       `Class "${className}" has an instance named "${configName}" already. A stored workflow finds its instance by this ` +
-        'name: give the new one another, or use the one that there is.',
+        'name: give the new one another, or use the one that there is. If the constructor of that one has thrown, do what ' +
+        'can fail before super(), or in a method: nobody can see that an object was not finished.',
       { details: { className, configName } },
     );
   }

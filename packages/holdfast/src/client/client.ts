@@ -16,8 +16,10 @@ import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
+import { clientKnowledge, listIncomplete } from '../recovery/incomplete.js';
+import type { RecoveryOperations } from '../recovery/operations.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
-import { checkSchema, openStorage } from '../storage/open.js';
+import { checkPoolSize, checkSchema, openStorage } from '../storage/open.js';
 
 /** What to start: a workflow's name; of a method, with its class and (of an instance) the instance's name. */
 export type WorkflowName =
@@ -31,6 +33,8 @@ export interface ClientOptions {
   readonly name?: string;
   /** Schema of the system tables on Postgres (default `dbos`). */
   readonly schema?: string;
+  /** Connections to Postgres (default 10, at least 2), beside one that listens. */
+  readonly poolSize?: number;
   readonly logger?: Logger;
 }
 
@@ -43,6 +47,8 @@ export interface Client {
   readonly queues: QueueOperations;
   readonly schedules: ScheduleOperations;
   readonly versions: VersionOperations;
+  /** What work there is whose process may be dead. To take it over is for a process of the app. */
+  readonly recovery: Pick<RecoveryOperations, 'incomplete'>;
   /** Enqueues a workflow by its name; without a queue it runs in any process of the app. */
   start<T = unknown>(workflow: WorkflowName, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
   /**
@@ -68,7 +74,7 @@ export interface Client {
 
 /** Connects to the database of an application. */
 export async function connect(options: ClientOptions): Promise<Client> {
-  checkKnownOptions('connect()', options, ['database', 'name', 'schema', 'logger']);
+  checkKnownOptions('connect()', options, ['database', 'name', 'schema', 'poolSize', 'logger']);
   const { name = '', schema = 'dbos', logger = defaultLogger } = options;
   if (options.name !== undefined) checkName('The name of an app', name);
   checkSchema('connect()', schema);
@@ -76,6 +82,7 @@ export async function connect(options: ClientOptions): Promise<Client> {
   const storage = await openStorage({
     url: databaseUrl(options),
     schema,
+    ...checkPoolSize('connect()', options.poolSize),
     migrate: false,
     logger,
     applicationName: name === '' ? 'client' : `${name} client`,
@@ -140,6 +147,12 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
     queues: queueOperations(engine),
     schedules: scheduleOperations(engine),
     versions: versionOperations(engine),
+    recovery: {
+      incomplete: async (options) => {
+        engine.checkOpen();
+        return listIncomplete(engine, await clientKnowledge(engine), options);
+      },
+    },
     start: async (workflow, options, ...args) => {
       engine.checkOpen();
       const target = known(workflow);

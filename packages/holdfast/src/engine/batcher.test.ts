@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Failure } from '../storage/database.js';
-import { Batcher, type BatchKind } from './batcher.js';
+import type { BatchKind } from './batch-kind.js';
+import { Batcher } from './batcher.js';
 
 /** A database for one kind of batch: it answers when the test says so, and fails as the test says. */
 class FakeTable implements BatchKind<string, string> {
@@ -16,6 +17,10 @@ class FakeTable implements BatchKind<string, string> {
     const failure = this.failures.shift() ?? (items.includes('bad') ? 'refused' : undefined);
     if (failure) throw new Error(failure);
     return items.map((item) => `${item}!`);
+  }
+
+  key(item: string): string {
+    return item;
   }
 
   weigh(item: string): number {

@@ -1,7 +1,15 @@
-import { describeError, HoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import type { Failure } from '../storage/database.js';
 import { Backoff } from './backoff.js';
+import { type BatchKind, type Entry, mostRows, mostWeight, refusal, writeBatch } from './batch-kind.js';
+import { HeldUp } from './held-up.js';
+
+const worthSharing = 40;
+
+export interface BatcherOptions {
+  readonly logger: Logger;
+  classify(error: unknown): Failure;
+}
 
 /**
  * Group commit for one kind of write. Whatever is waiting goes out as one statement while the previous one commits:
@@ -9,35 +17,8 @@ import { Backoff } from './backoff.js';
  *
  * **Invariant:** an item's promise settles only after its own row is committed (or certainly never will be).
  * **Invariant:** a row that the database refuses fails alone, never its batch.
- *
- * Writes must be idempotent under repetition: after a lost connection the same rows are sent again, and `write` tells
- * for each row how it stands now (see checkpoints.ts, which reads back what was not confirmed).
+ * **Invariant:** a row that another session has locked waits alone, never its batch (held-up.ts).
  */
-export interface BatchKind<T, R> {
-  readonly name: string;
-  /** How many statements may be under way at once (default 1). With more, rows may be committed out of order. */
-  readonly lanes?: number;
-  /** One statement for all items; resolves with a result per item, in order. */
-  write(items: readonly T[]): Promise<R[]>;
-  /** About how many characters the item adds to the statement. */
-  weigh(item: T): number;
-}
-
-const mostRows = 1000;
-const mostWeight = 4_000_000;
-const worthSharing = 40;
-
-interface Entry<T, R> {
-  readonly item: T;
-  readonly resolve: (result: R) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-export interface BatcherOptions {
-  readonly logger: Logger;
-  classify(error: unknown): Failure;
-}
-
 export class Batcher<T, R> {
   private waiting: Entry<T, R>[] = [];
   private sending = 0;
@@ -46,17 +27,20 @@ export class Batcher<T, R> {
   private closedWith: Error | undefined;
   private readonly backoff: Backoff;
   private readonly idleWaiters: (() => void)[] = [];
+  private readonly heldUp: HeldUp<T, R>;
 
   constructor(
     private readonly kind: BatchKind<T, R>,
     private readonly options: BatcherOptions,
   ) {
     this.backoff = new Backoff(`Writing ${kind.name}`, options.logger);
+    this.heldUp = new HeldUp(kind, { ...options, onEmpty: () => this.tellIfIdle() });
   }
 
   submit(item: T): Promise<R> {
     return new Promise((resolve, reject) => {
       if (this.closedWith) return reject(this.closedWith);
+      if (this.closed) return;
       this.waiting.push({ item, resolve, reject });
       this.schedule();
     });
@@ -69,15 +53,17 @@ export class Batcher<T, R> {
   }
 
   get isIdle(): boolean {
-    return this.sending === 0 && this.waiting.length === 0;
+    return this.sending === 0 && this.waiting.length === 0 && this.heldUp.isEmpty;
   }
 
   /** Gives up retrying: what the database has not confirmed fails with this error, or without one never settles. */
   close(error?: Error): void {
     this.closed = true;
     this.closedWith = error;
+    this.heldUp.close(error);
     this.giveUp(this.waiting);
     this.waiting = [];
+    this.tellIfIdle();
   }
 
   private giveUp(entries: readonly Entry<T, R>[]): void {
@@ -102,7 +88,11 @@ export class Batcher<T, R> {
       await this.send(batch);
     }
     this.sending--;
-    if (this.sending === 0) for (const resolve of this.idleWaiters.splice(0)) resolve();
+    this.tellIfIdle();
+  }
+
+  private tellIfIdle(): void {
+    if (this.isIdle) for (const resolve of this.idleWaiters.splice(0)) resolve();
   }
 
   /**
@@ -129,16 +119,21 @@ export class Batcher<T, R> {
     return all;
   }
 
-  private async send(batch: readonly Entry<T, R>[]): Promise<void> {
+  private async send(given: readonly Entry<T, R>[]): Promise<void> {
+    let batch = given;
     while (!this.closed) {
+      // Each time: an earlier part of the batch, or another lane, may have been held up since.
+      batch = this.heldUp.keepBehind(batch);
+      if (batch.length === 0) return;
       try {
-        const results = await this.kind.write(batch.map((entry) => entry.item));
+        await writeBatch(this.kind, batch);
         this.backoff.reset();
-        for (const [i, entry] of batch.entries()) entry.resolve(results[i] as R);
         return;
       } catch (error) {
-        if (this.options.classify(error) === 'refused') return this.isolate(batch, error);
-        await this.backoff.pause(error);
+        const failure = this.options.classify(error);
+        if (failure === 'refused') return this.isolate(batch, error);
+        if (failure !== 'held-up') await this.backoff.pause(error);
+        else if (!this.closed) return this.heldUp.add(batch);
       }
     }
     this.giveUp(batch);
@@ -151,7 +146,6 @@ export class Batcher<T, R> {
       await this.send(batch.slice(0, middle));
       return this.send(batch.slice(middle));
     }
-    const message = `The database refused to store a value (${this.kind.name}): ${describeError(cause)}.`;
-    batch[0]?.reject(new HoldfastError('STORAGE_REFUSED', message, { cause }));
+    batch[0]?.reject(refusal(this.kind.name, cause));
   }
 }

@@ -13,6 +13,7 @@ import {
   type WorkflowRecord,
   type Writer,
 } from '../storage/storage.js';
+import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
 
 /** How a write of an execution turned out: committed, or whose the workflow is instead. */
@@ -52,59 +53,49 @@ export class Checkpoints {
     logger: Logger,
   ) {
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
-    const { workflows, steps, writeLanes: lanes } = storage;
-    this.starts = new Batcher(
-      {
-        name: 'workflow starts',
-        lanes,
-        write: async (rows) => this.started(rows, await workflows.insertMany(writer, rows)),
-        weigh: (row) => row.inputs.length + 300,
-      },
-      options,
-    );
-    this.children = new Batcher(
-      {
-        name: 'child workflow starts',
-        write: async (rows) => this.started(rows, await workflows.insertChildren(writer, rows)),
-        weigh: (row) => row.inputs.length + 300,
-      },
-      options,
-    );
-    this.steps = new Batcher(
-      {
-        name: 'step checkpoints',
-        lanes,
-        write: (rows) => this.writeSteps(rows, () => steps.recordMany(writer.appName, rows)),
-        weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 200,
-      },
-      options,
-    );
-    this.effects = new Batcher(
-      {
-        // One statement at a time: the offsets of a stream follow each other (storage/sql/effects.ts).
-        name: 'steps with effects',
-        write: (rows) => this.writeEffects(rows, () => steps.recordEffects(writer.appName, rows)),
-        weigh: (row) => row.effects.reduce((sum, each) => sum + ('value' in each ? each.value.length : 0) + 200, 300),
-      },
-      options,
-    );
-    this.completions = new Batcher(
-      {
-        name: 'step completions',
-        write: (rows) => this.writeSteps(rows, () => steps.completeMany(rows)),
-        weigh: () => 100,
-      },
-      options,
-    );
-    this.finishes = new Batcher(
-      {
-        name: 'workflow outcomes',
-        lanes,
-        write: (rows) => this.writeFinishes(rows),
-        weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
-      },
-      options,
-    );
+    const { writeLanes: lanes } = storage;
+    const by = (impatient?: boolean) => (impatient ? storage.impatient : storage);
+    const batcher = <T, R>(kind: BatchKind<T, R>): Batcher<T, R> => new Batcher(kind, options);
+    this.starts = batcher({
+      name: 'workflow starts',
+      key: (row) => row.workflowId,
+      lanes,
+      write: async (rows, hasty) => this.started(rows, await by(hasty).workflows.insertMany(writer, rows)),
+      weigh: (row) => row.inputs.length + 300,
+    });
+    this.children = batcher({
+      name: 'child workflow starts',
+      key: (row) => row.parentWorkflowId,
+      write: async (rows, hasty) => this.started(rows, await by(hasty).workflows.insertChildren(writer, rows)),
+      weigh: (row) => row.inputs.length + 300,
+    });
+    this.steps = batcher({
+      name: 'step checkpoints',
+      key: (row) => row.workflowId,
+      lanes,
+      write: (rows, hasty) => this.writeSteps(rows, () => by(hasty).steps.recordMany(writer.appName, rows)),
+      weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 200,
+    });
+    this.effects = batcher({
+      // One statement at a time: the offsets of a stream follow each other (storage/sql/effects.ts).
+      name: 'steps with effects',
+      key: (row) => row.workflowId,
+      write: (rows, hasty) => this.writeEffects(rows, () => by(hasty).steps.recordEffects(writer.appName, rows)),
+      weigh: (row) => row.effects.reduce((sum, each) => sum + ('value' in each ? each.value.length : 0) + 200, 300),
+    });
+    this.completions = batcher({
+      name: 'step completions',
+      key: (row) => row.workflowId,
+      write: (rows, hasty) => this.writeSteps(rows, () => by(hasty).steps.completeMany(rows)),
+      weigh: () => 100,
+    });
+    this.finishes = batcher({
+      name: 'workflow outcomes',
+      key: (row) => row.workflowId,
+      lanes,
+      write: (rows, hasty) => this.writeFinishes(rows, () => by(hasty).workflows.finishMany(rows)),
+      weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
+    });
   }
 
   start(row: NewWorkflow): Promise<Started> {
@@ -203,8 +194,11 @@ export class Checkpoints {
     };
   }
 
-  private async writeFinishes(rows: readonly FinishedWorkflow[]): Promise<Written[]> {
-    const written = await this.storage.workflows.finishMany(rows);
+  private async writeFinishes(
+    rows: readonly FinishedWorkflow[],
+    write: () => Promise<Set<string>>,
+  ): Promise<Written[]> {
+    const written = await write();
     if (written.size === rows.length) return rows.map(() => 'written');
     const unconfirmed = rows.filter((row) => !written.has(row.workflowId)).map((row) => row.workflowId);
     const found = new Map((await this.storage.workflows.get(unconfirmed)).map((row) => [row.workflowId, row]));

@@ -1,6 +1,6 @@
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
-import { describeKey } from '../model/workflow-key.js';
+import { describeKey, type WorkflowKey } from '../model/workflow-key.js';
 import type { Claim, ClaimedRecord, OwnedWorkflow, StepRecord } from '../storage/storage.js';
 import type { Engine } from './engine.js';
 import { roleFor } from './identity.js';
@@ -9,6 +9,9 @@ import { roleFor } from './identity.js';
 const uncertainMs = 60_000;
 /** How often. */
 const lookAgainMs = 1_000;
+
+/** How many histories are read by one statement. */
+const historiesAtOnce = 50;
 
 /**
  * Takes work from the database and runs it.
@@ -33,25 +36,27 @@ export class Claims {
   async take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]> {
     await this.readBack();
     const { owners, storage, clock, writer, version, registry } = this.engine;
+    const { returns } = this.engine.standing;
     const owner = owners.next();
     const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
     const claimed = await statement(claim).catch((error) => {
       if (storage.classify(error) === 'lost') this.lookFor(owner);
       throw error;
     });
-    await runClaimed(this.engine, claimed);
+    await runClaimed(this.engine, claimed, returns);
     return claimed;
   }
 
   /** Runs what lost claims turn out to have taken. Who plans by what runs here calls it first. */
   async readBack(): Promise<void> {
-    const { storage, writer, version, clock } = this.engine;
+    const { storage, writer, version, clock, standing } = this.engine;
     for (const [owner, until] of this.uncertain) {
+      const { returns } = standing;
       const claimed = await storage.workflows.claimedUnder({ owner, executorId: writer.executorId, version });
       // Another turn of a loop may have found it meanwhile.
       if (!this.uncertain.has(owner)) continue;
       if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
-      await runClaimed(this.engine, claimed);
+      await runClaimed(this.engine, claimed, returns);
     }
   }
 
@@ -90,22 +95,60 @@ export async function bringBack(
   rests: readonly OwnedWorkflow[],
   isAwaited: (workflowId: string) => boolean,
 ): Promise<void> {
+  const { returns } = engine.standing;
   const read = () => engine.storage.workflows.owned(rests);
   const records = (await engine.untilAnswered('Reading workflows that are due', read)) ?? [];
-  const histories = await readHistories(engine, records);
-  for (const record of records) if (isAwaited(record.workflowId)) runRecord(engine, record, histories);
+  await runInSlices(engine, { records, returns }, isAwaited);
+}
+
+/** Runs workflows that this process has claimed, when it had come back so often. */
+async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[], returns: number): Promise<void> {
+  const mine = claimed.filter((record) => record.status === 'PENDING');
+  for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
+  await runInSlices(engine, { records: mine, returns }, () => true);
 }
 
 /**
- * Runs workflows that this process has claimed. The histories of those that may have one are read in one statement,
- * after the claim: by then every checkpoint of a former owner is either committed, and seen, or fenced.
+ * The histories of those that may have one are read after the claim: by then every checkpoint of a former owner is either
+ * committed, and seen, or fenced. Not of too many by one statement: nobody knows how long they are.
  */
-async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[]): Promise<void> {
-  const mine = claimed.filter((record) => record.status === 'PENDING');
-  for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
-  if (mine.length === 0) return;
-  const histories = await readHistories(engine, mine);
-  for (const record of mine) runRecord(engine, record, histories);
+async function runInSlices(
+  engine: Engine,
+  { records, returns }: { readonly records: readonly ClaimedRecord[]; readonly returns: number },
+  isAwaited: (workflowId: string) => boolean,
+): Promise<void> {
+  for (const slice of slicesOf(records)) {
+    const histories = await readHistories(engine, slice);
+    // Taken for dead in between, it may have lost them again. What is in memory when it comes back is seen to there.
+    const own = engine.standing.returns === returns ? slice : await stillOwned(engine, slice);
+    for (const record of own) if (isAwaited(record.workflowId)) runRecord(engine, record, histories);
+  }
+}
+
+async function stillOwned(engine: Engine, records: readonly ClaimedRecord[]): Promise<readonly ClaimedRecord[]> {
+  const claims = records.map(({ workflowId, owner }) => ({ workflowId, owner: owner ?? '' }));
+  const read = () => engine.storage.workflows.owned(claims);
+  const owned = new Set(
+    (await engine.untilAnswered('Reading whether claimed workflows are still claimed', read))?.map(
+      (each) => each.workflowId,
+    ),
+  );
+  return records.filter(({ workflowId }) => owned.has(workflowId));
+}
+
+/** In their order, with no more than so many in each that have a history to be read. */
+function slicesOf(records: readonly ClaimedRecord[]): ClaimedRecord[][] {
+  const slices: ClaimedRecord[][] = [];
+  let reads = historiesAtOnce;
+  for (const record of records) {
+    if (!record.neverRan) reads++;
+    if (reads > historiesAtOnce || slices.length === 0) {
+      slices.push([]);
+      reads = record.neverRan ? 0 : 1;
+    }
+    slices.at(-1)?.push(record);
+  }
+  return slices;
 }
 
 function runRecord(engine: Engine, record: ClaimedRecord, histories: ReadonlyMap<string, StepRecord[]>): void {
@@ -143,12 +186,17 @@ async function readHistories(engine: Engine, claimed: readonly ClaimedRecord[]):
   return groupByWorkflow(steps ?? []);
 }
 
-function reportDead(engine: Engine, record: ClaimedRecord): void {
+/** Says that a workflow was given up, also to whoever waits for it here. */
+export function reportDead(
+  engine: Engine,
+  record: Pick<ClaimedRecord, 'workflowId' | 'status' | 'attempts' | keyof WorkflowKey>,
+): void {
   engine.logger.error(
     `Workflow "${record.workflowId}" (${describeKey(record)}) was given up after ${record.attempts - 1} attempts: ` +
       'MAX_RECOVERY_ATTEMPTS_EXCEEDED. Find out why it does not survive, then resume it.',
   );
-  engine.outcomes.settle({ ...record, output: null, error: null, statusReason: null });
+  const { workflowId, status } = record;
+  engine.outcomes.settle({ workflowId, status, output: null, error: null, serialization: null, statusReason: null });
 }
 
 function groupByWorkflow(steps: readonly StepRecord[]): Map<string, StepRecord[]> {

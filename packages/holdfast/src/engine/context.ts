@@ -14,8 +14,11 @@ export interface StepScope {
   readonly stepNumber: number;
   readonly attempt: number;
   readonly signal: AbortSignal;
-  /** What this attempt brings about if it succeeds, in order (undefined: came to nothing); null once it has ended. */
-  effects: (Effect | Promise<Effect | undefined>)[] | null;
+  /**
+   * What this attempt brings about if it succeeds, in order (undefined: came to nothing); null once it has ended. Taken up
+   * at its end: what rejects then is what the attempt fails with.
+   */
+  effects: (Effect | PromiseLike<Effect | undefined>)[] | null;
 }
 
 export function enter<R>(scope: Scope, fn: () => R): R {

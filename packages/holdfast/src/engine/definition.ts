@@ -1,11 +1,16 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Duration } from '../model/duration.js';
+import type { WorkflowRecovery, WorkflowRecoveryOptions } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
 
 /** Options of `workflow(name, fn, options)`. */
 export interface WorkflowOptions {
-  /** How often the workflow may be tried again after its first start (default 100). */
+  /** How often the workflow may be tried again after its first start (default 100): `recovery.maxAttempts`. */
   readonly maxRecoveryAttempts?: number;
+  /** What becomes of a run whose process died, where that is to differ from `launch({ recovery })`. */
+  readonly recovery?: WorkflowRecoveryOptions;
+  /** `false`: a run whose process died is set aside as STALLED until someone resumes it (default true). */
+  readonly resumable?: boolean;
   /** Start-to-completion. At the deadline the workflow and its children are cancelled. */
   readonly timeout?: Duration;
   /** A Standard Schema (zod, valibot, arktype, ...) for the first argument: checked before anything is stored. */
@@ -23,7 +28,7 @@ export interface WorkflowDefinition extends WorkflowKey {
   readonly fn: (...args: never[]) => unknown;
   /** The code as the user wrote it, which a version is made of: `fn` may be bound to an instance. */
   readonly source: string;
-  readonly maxRecoveryAttempts: number;
+  readonly recovery: WorkflowRecovery;
   readonly timeoutMs: number | null;
   readonly input: StandardSchemaV1 | undefined;
   readonly output: StandardSchemaV1 | undefined;

@@ -34,8 +34,8 @@ export class QueueDirectory {
   }
 
   /** The queue to enqueue on, or a typed error that names the one that was probably meant. */
-  async require(name: string): Promise<QueueRecord> {
-    if (!this.queues.has(name) || performance.now() - this.readAt > freshMs) await this.refresh();
+  async require(name: string, refresh = () => this.refresh()): Promise<QueueRecord> {
+    if (!this.queues.has(name) || performance.now() - this.readAt > freshMs) await refresh();
     const found = this.queues.get(name);
     if (found) return found;
     throw unknownQueue(name, this.names());

@@ -11,6 +11,7 @@ export async function resultOf(codecs: Codecs, ending: Ending): Promise<unknown>
   if (ending.error !== null) return Promise.reject(await codec.decodeError(ending.error));
   if (status === 'ERROR') return Promise.reject(undefined);
   if (status === 'CANCELLED') throw cancelledError(workflowId, ending.statusReason);
+  if (status === 'STALLED') throw setAsideError(workflowId, ending.statusReason);
   throw new HoldfastError(
     'WORKFLOW_DEAD',
     `Workflow "${workflowId}" is ${status}: it was started too often without finishing. ` +
@@ -36,6 +37,13 @@ export function cancelledError(workflowId: string, reason: string | null): Holdf
 /** Why a workflow was cancelled that outlived its deadline. */
 export function timeoutReason(): string {
   return 'its timeout passed';
+}
+
+/** Set aside by recovery, which knows no error: only that nobody is to go on with it unasked. */
+function setAsideError(workflowId: string, reason: string | null): HoldfastError {
+  return new HoldfastError('WORKFLOW_STALLED', `Workflow "${workflowId}" is STALLED: ${reason ?? 'it was set aside'}`, {
+    details: { workflowId, reason },
+  });
 }
 
 /** Why a workflow was set aside: running on would be a guess. */

@@ -14,6 +14,7 @@ import type { News } from './news.js';
 import type { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 import type { Sends } from './sends.js';
+import type { Standing } from './standing.js';
 import type { Watches } from './watches.js';
 
 /**
@@ -39,6 +40,10 @@ export interface Engine {
   /** Whether this process takes work from the queue. A client takes none. */
   worksOn(queueName: string): boolean;
   readonly load: Load;
+  /** How many executions have something to do, and do not only wait. */
+  readonly busy: number;
+  /** Whether a step may begin here at the moment. */
+  readonly standing: Standing;
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
   readonly claims: {
     take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]>;

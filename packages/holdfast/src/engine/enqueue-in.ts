@@ -1,6 +1,6 @@
 import { HoldfastError } from '../model/errors.js';
 import { misplacedOption } from '../model/options.js';
-import { borrow } from '../storage/borrowed.js';
+import { borrow, type Purpose } from '../storage/borrowed.js';
 import type { StorageWithin } from '../storage/storage.js';
 import { currentExecution } from './context.js';
 import type { Engine } from './engine.js';
@@ -13,7 +13,7 @@ import type { StartOptions } from './start-options.js';
  * Storage inside a transaction of the caller's own, or a typed error before anything is done in it. No statement of ours
  * fails in it then, unless the database does: the caller can catch what is refused and go on.
  */
-export async function storageIn(engine: Engine, what: string, tx: unknown): Promise<StorageWithin> {
+export async function storageIn(engine: Engine, what: string, tx: unknown, purpose: Purpose): Promise<StorageWithin> {
   if (currentExecution()) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
@@ -21,12 +21,19 @@ export async function storageIn(engine: Engine, what: string, tx: unknown): Prom
     );
   }
   const within = engine.storage.within(borrow(what, tx));
-  if (await within.reaches()) return within;
+  if (!(await within.isOpen())) {
+    throw misplacedOption(
+      what,
+      'tx',
+      "is a client on which no transaction has begun: what is done through it would commit by itself. Query 'begin' first",
+    );
+  }
+  if (await within.reaches(purpose)) return within;
   throw misplacedOption(
     what,
     'tx',
-    'is a transaction of another database, or of a role without rights on the tables of Holdfast. Both must be in one ' +
-      'database to commit together',
+    `is a transaction of another database, or of a role without the rights that it takes to ${purpose}. Both must be in ` +
+      'one database to commit together',
   );
 }
 
@@ -40,7 +47,7 @@ export async function enqueueIn(
 ): Promise<string> {
   const what = `startIn() of "${workflow.name}"`;
   const row = await enqueuedRow(engine, workflow, options, args, null);
-  const within = await storageIn(engine, what, tx);
+  const within = await storageIn(engine, what, tx, 'start a workflow');
   for (;;) {
     const created = await within.workflows.enqueueMany([row]);
     const [enqueued] = await explainEnqueued(within, [row], created);

@@ -4,6 +4,7 @@ import { invalidOption, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import type { QueueRecord } from '../storage/queues.js';
 import type { EnqueuedWorkflow } from '../storage/storage.js';
+import { currentExecution } from './context.js';
 import { unknownQueue } from './directory.js';
 import type { Engine } from './engine.js';
 import { duplicateError, type Enqueued } from './enqueues.js';
@@ -157,11 +158,17 @@ async function placeOf(
 }
 
 async function fittingQueue(engine: Engine, what: string, name: string, options: StartOptions): Promise<QueueRecord> {
-  const queue = await engine.directory.require(name);
+  const { directory } = engine;
+  // In a workflow what fails goes on record as the outcome: that the database was out of reach must not be that.
+  const refresh = async (): Promise<void> => {
+    if (currentExecution()) await engine.untilAnswered('Reading the queues', () => directory.refresh());
+    else await directory.refresh();
+  };
+  const queue = await directory.require(name, refresh);
   if (misfit(what, queue, options) === undefined) return queue;
   // It may have been changed a moment ago.
-  await engine.directory.refresh();
-  const now = await engine.directory.require(name);
+  await refresh();
+  const now = await directory.require(name, refresh);
   const error = misfit(what, now, options);
   if (error) throw error;
   return now;

@@ -31,10 +31,13 @@ export class Enqueues {
     logger: Logger,
   ) {
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
+    const by = (impatient?: boolean) => (impatient ? storage.impatient : storage);
     this.batcher = new Batcher(
       {
         name: 'enqueued workflows',
-        write: async (rows) => explainEnqueued(storage, rows, await storage.workflows.enqueueMany(rows)),
+        key: lockKey,
+        write: async (rows, impatient) =>
+          explainEnqueued(storage, rows, await by(impatient).workflows.enqueueMany(rows)),
         weigh: (row) => row.inputs.length + 400,
       },
       options,
@@ -42,9 +45,15 @@ export class Enqueues {
     this.batches = new Batcher(
       {
         name: 'batches of enqueued workflows',
+        // Of several deduplication IDs the first: others that want one of the rest may pass while somebody holds it up.
+        key: (rows) => {
+          const row = rows.find(({ dedupId }) => dedupId !== null) ?? rows[0];
+          return row ? lockKey(row) : '';
+        },
         // One at a time: each is its own statement.
-        write: ([rows = []]) =>
-          storage.workflows.enqueueAll(rows).then(async (created) => [await explainEnqueued(storage, rows, created)]),
+        write: async ([rows = []], impatient) => [
+          await explainEnqueued(storage, rows, await by(impatient).workflows.enqueueAll(rows)),
+        ],
         weigh: () => Number.POSITIVE_INFINITY,
       },
       options,
@@ -135,6 +144,14 @@ async function holders(
 
 function dedupKey({ queueName, dedupId }: { readonly queueName: string; readonly dedupId: string | null }): string {
   return JSON.stringify([queueName, dedupId]);
+}
+
+/**
+ * What somebody may have locked: the parent, or the deduplication ID, which a start that is not committed yet holds too, or
+ * else the queue. One that waits for its deduplication ID is passed by others of its queue.
+ */
+function lockKey(row: EnqueuedWorkflow): string {
+  return row.parentWorkflowId ?? (row.dedupId === null ? row.queueName : dedupKey(row));
 }
 
 export function duplicateError(queueName: string, dedupId: string, workflowId: string): HoldfastError {

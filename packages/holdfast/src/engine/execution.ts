@@ -41,6 +41,9 @@ export class Execution {
   activity = 0;
   /** What is news to other processes as soon as it is over: their readers of its streams have all there will be. */
   tellAtEnd: Set<Topic> | undefined;
+  /** Its code awaits more than what is on record: letting go of it again would only make it begin that anew. */
+  isRestless = false;
+  private stirred: (() => void) | undefined;
   private steps = 0;
   private generator: SeededRandom | undefined;
   private controller: AbortController | undefined;
@@ -67,7 +70,7 @@ export class Execution {
   /** It has used up half of its attempts: perhaps it is what ends its processes (storage/sql/dequeue.ts). */
   get isSuspect(): boolean {
     const before = this.facts.attempt - 1;
-    return before > 0 && before * 2 >= this.facts.definition.maxRecoveryAttempts;
+    return before > 0 && before * 2 >= this.engine.registry.policyOf(this.facts.definition).maxAttempts;
   }
 
   /**
@@ -122,10 +125,13 @@ export class Execution {
     return waits.every((wait): wait is RestableWait => wait.rest !== undefined) ? waits : undefined;
   }
 
-  /** Its code is let go of: nothing of it runs any more, not even listeners of its signal. A replay takes its place. */
-  letGo(): void {
-    this.stop('parked');
-    this.dropWaits();
+  /**
+   * Its code is let go of, and a replay takes its place when one of its waits ends. If it makes another durable call after
+   * all, because it also awaited something that is not on record, `stirred` is called: the replay will get there too.
+   */
+  letGo(stirred: () => void): void {
+    this.park();
+    this.stirred = stirred;
   }
 
   cancel(reason: string | null): void {
@@ -149,6 +155,7 @@ export class Execution {
 
   /** What a durable call does in an execution that is over: fail if cancelled, else never settle. */
   refuse(): Promise<never> {
+    this.stirred?.();
     if (!this.cancellation) return new Promise(() => {});
     const refusal = Promise.reject(this.cancellation);
     refusal.catch(() => {});
@@ -186,16 +193,12 @@ export class Execution {
   }
 
   private end(state: ExecutionState): void {
-    this.stop(state);
-    // Listeners run in here, on behalf of whoever cancels: perhaps another workflow.
-    outside(() => this.controller?.abort(this.cancellation));
-  }
-
-  private stop(state: ExecutionState): void {
     this.state = state;
     this.deliveries.stop();
     this.deadlineTimer?.cancel();
     this.replayTimer?.cancel();
+    // Listeners run in here, on behalf of whoever cancels: perhaps another workflow.
+    outside(() => this.controller?.abort(this.cancellation));
   }
 }
 

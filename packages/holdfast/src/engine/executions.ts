@@ -14,6 +14,7 @@ import { timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { Enqueues } from './enqueues.js';
 import { Execution } from './execution.js';
+import { handOver } from './hand-over.js';
 import { mostWaitingInMemory } from './idle-release.js';
 import { Load } from './load.js';
 import { News } from './news.js';
@@ -23,6 +24,7 @@ import type { Registry } from './registry.js';
 import { type Rest, Resting } from './resting.js';
 import { runWorkflow } from './run-workflow.js';
 import { Sends } from './sends.js';
+import { Standing } from './standing.js';
 import { Watches } from './watches.js';
 
 export interface EngineOptions {
@@ -42,9 +44,6 @@ export interface EngineOptions {
 /** At shutdown: how long to wait for writes that a database out of reach will never confirm. */
 const longestFlushMs = 5_000;
 
-/** How many workflows are handed over by one statement. */
-const releasePage = 5_000;
-
 /** The engine of one app: every execution of this process, from its claim until it has ended or is someone else's. */
 export class Executions implements Engine {
   app: object | undefined;
@@ -61,6 +60,7 @@ export class Executions implements Engine {
   readonly directory: QueueDirectory;
   readonly news: News;
   readonly load = new Load();
+  readonly standing = new Standing();
   readonly claims = new Claims(this);
   readonly outcomes: Outcomes;
   readonly watches: Watches;
@@ -110,6 +110,11 @@ export class Executions implements Engine {
     return busy;
   }
 
+  /** Those at rest. */
+  resters(): readonly OwnedWorkflow[] {
+    return this.resting.all();
+  }
+
   /** Those in memory. */
   get inMemory(): ReadonlyMap<string, Execution> {
     return this.running;
@@ -141,13 +146,14 @@ export class Executions implements Engine {
     if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
       this.running.delete(workflowId);
       if (rest && isBack) this.load.leave(rest);
-      void this.expire(workflowId);
+      void this.expireUnstarted(claimed);
       return;
     }
     const execution = new Execution(this, claimed);
     this.running.set(workflowId, execution);
     if (rest && isBack) {
       execution.tellAtEnd = rest.tellAtEnd;
+      execution.isRestless = rest.wasStirred;
       this.load.replace(rest, execution);
     } else this.load.enter(execution);
     if (this.running.size > mostWaitingInMemory) this.onCrowded?.();
@@ -167,7 +173,7 @@ export class Executions implements Engine {
     this.running.delete(execution.workflowId);
     const rest = this.resting.add(execution, waits);
     this.load.replace(execution, rest);
-    execution.letGo();
+    execution.letGo(this.resting.stirrerOf(rest));
     return true;
   }
 
@@ -182,6 +188,11 @@ export class Executions implements Engine {
   }
 
   superseded(workflowId: string, owner: string, by: Superseded): void {
+    const rest = this.resting.of(workflowId);
+    if (rest?.owner === owner) {
+      this.dropRest(rest);
+      this.outcomes.watchElsewhere(workflowId);
+    }
     const execution = this.running.get(workflowId);
     if (execution?.facts.owner !== owner) return;
     if (by.status === 'CANCELLED' && by.owner === owner) execution.cancel(null);
@@ -207,7 +218,12 @@ export class Executions implements Engine {
   }
 
   async cancel(workflowIds: readonly string[], reason: string | null): Promise<void> {
-    const cancelled = await this.storage.workflows.cancel({ workflowIds, reason, now: this.clock.now() });
+    const params = { workflowIds, reason, now: this.clock.now() };
+    await this.storage.workflows.cancel(params, (part) => this.haveCancelled(part));
+  }
+
+  /** This process has: if a later part of the same call fails, these are CANCELLED all the same. */
+  private haveCancelled(cancelled: readonly CancelledWorkflow[]): void {
     for (const each of cancelled) {
       // Its start is committed, but the answer to that is still on its way here.
       if (this.owners.issued(each.owner) && !this.isHere(each.workflowId)) {
@@ -301,28 +317,7 @@ export class Executions implements Engine {
     this.watches.close();
     // Also what was started or claimed while closing, and never ran here.
     const owned = [...unfinished.map(({ facts }) => facts), ...resting, ...this.unstarted];
-    for (let from = 0; from < owned.length; from += releasePage) {
-      await this.release(owned.slice(from, from + releasePage).map(({ workflowId, owner }) => ({ workflowId, owner })));
-    }
-  }
-
-  /** Tried for a while: work that stays behind waits until someone knows that this executor is dead. */
-  private async release(owned: readonly OwnedWorkflow[]): Promise<void> {
-    const backoff = new Backoff('Handing over unfinished workflows', this.logger);
-    const until = performance.now() + longestFlushMs;
-    for (;;) {
-      try {
-        await this.storage.workflows.release({ owned, queueName: internalQueue, now: this.clock.now() });
-        this.news.tellOthers('queues');
-        return;
-      } catch (error) {
-        if (this.storage.classify(error) === 'refused' || performance.now() > until) {
-          this.logger.warn(`Unfinished workflows could not be handed over: ${describeError(error)}`);
-          return;
-        }
-        await backoff.pause(error);
-      }
-    }
+    await handOver(this, owned, longestFlushMs);
   }
 
   /** Stops everything as a crash would: nothing is handed over, nothing more is written. For tests. */
@@ -341,6 +336,15 @@ export class Executions implements Engine {
 
   private isHere(workflowId: string): boolean {
     return this.running.has(workflowId) || this.resting.of(workflowId) !== undefined;
+  }
+
+  /** One whose deadline has passed when it is about to run. */
+  private async expireUnstarted({ workflowId, owner }: OwnedWorkflow): Promise<void> {
+    await this.expire(workflowId);
+    this.cancelledUnstarted.delete(unstartedKey(workflowId, owner));
+    // Someone else may have cancelled it before, and told nobody here.
+    this.watches.ended(workflowId);
+    this.outcomes.watchElsewhere(workflowId);
   }
 
   private async expire(workflowId: string): Promise<void> {

@@ -15,6 +15,9 @@ export const mostWaitingInMemory = 1_000;
 /** A wait that ends sooner than this is not worth a replay. */
 const shortestRestMs = 5_000;
 
+/** Even in a crowd: its code may be awaiting something beside the wait, and is about to go on. */
+const leastIdleMs = 200;
+
 /** Reading back so many steps costs as much again: with as many more, it is to have waited for that much longer. */
 const stepsPerRead = 100;
 
@@ -39,14 +42,14 @@ export function idleRelease(host: Host, releaseAfterMs: number): Loop {
     const now = clock.now();
     for (const execution of inMemory.values()) {
       const until = execution.idleUntil();
-      if (until === undefined || until - now < shortestRestMs) continue;
+      if (until === undefined || until - now < shortestRestMs || execution.isRestless) continue;
       const { activity } = execution;
       const seen = idle.get(execution);
       if (seen?.activity !== activity) idle.set(execution, { activity, since: now });
       const idleMs = seen?.activity === activity ? now - seen.since : 0;
       const reads = 1 + execution.stepCount / stepsPerRead;
       // Those that came back last are last in the order of the map.
-      const isCrowded = inMemory.size > mostWaitingInMemory && reads < 10;
+      const isCrowded = inMemory.size > mostWaitingInMemory && reads < 10 && idleMs >= leastIdleMs;
       if (isCrowded || idleMs >= releaseAfterMs * reads) host.rest(execution);
     }
   };

@@ -53,6 +53,11 @@ export class Loop {
     await this.current;
   }
 
+  /** Resolves when the run under way, if any, has ended. */
+  async settled(): Promise<void> {
+    await this.current;
+  }
+
   private schedule(): void {
     const { clock, everyMs: pace } = this.options;
     if (pace === undefined) return;

@@ -1,6 +1,6 @@
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import type { Listening } from '../storage/database.js';
+import type { Listening, Presence } from '../storage/database.js';
 import type { Storage } from '../storage/storage.js';
 import { outside } from './carrier.js';
 
@@ -48,8 +48,8 @@ export class News {
     this.listeners.add(listener);
   }
 
-  /** Starts to hear other processes. Resolves when it does, or cannot at the moment. */
-  async start(): Promise<void> {
+  /** Starts to hear other processes, and to be present to them. Resolves when it does, or cannot at the moment. */
+  async start(presence?: Presence): Promise<void> {
     this.hearing = this.storage.hear({
       heard: (topics) => {
         if (topics === null) this.deliver(null);
@@ -58,6 +58,7 @@ export class News {
       state: (hears) => {
         this.hearsOthers = hears;
       },
+      presence,
     });
     await this.hearing.ready;
   }

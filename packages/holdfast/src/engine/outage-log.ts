@@ -20,12 +20,14 @@ export function limitOutages(
   let lastLogAt = Number.NEGATIVE_INFINITY;
   let leftOut = 0;
   return {
-    debug: (message, details) => logger.debug(message, details),
-    info: (message, details) => logger.info(message, details),
-    error: (message, details) => logger.error(message, details),
-    warn: (message, details) => {
+    // As they came: the console would print details that are none.
+    debug: (...line) => logger.debug(...line),
+    info: (...line) => logger.info(...line),
+    error: (...line) => logger.error(...line),
+    warn: (...line) => {
+      const [message, details] = line;
       const isOne = details !== undefined && 'retriedAfter' in details && isOutage(details.retriedAfter);
-      if (!isOne) return logger.warn(message, details);
+      if (!isOne) return logger.warn(...line);
       if (now() - lastLogAt < logEveryMs) {
         leftOut++;
         return;

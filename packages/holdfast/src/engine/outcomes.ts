@@ -9,6 +9,12 @@ import type { Retried } from './outage-log.js';
 const firstPollMs = 20;
 const longestPollMs = 500;
 
+/** Workflows that are asked for by one statement. */
+const pageSize = 1_000;
+
+/** Looking takes at most this part of the time, however many are waited for. */
+const share = 0.1;
+
 /**
  * Everyone in this process who waits for a workflow to end. Workflows that run here report their end directly; for
  * all others together one statement looks from time to time.
@@ -101,15 +107,19 @@ export class Outcomes {
     this.timer = undefined;
     const elsewhere = [...this.waiters.keys()].filter((id) => !this.runsHere(id));
     if (elsewhere.length === 0 || this.closed) return;
+    const began = performance.now();
     try {
-      this.report(elsewhere, await this.storage.workflows.endings(elsewhere));
+      for (let from = 0; from < elsewhere.length && !this.closed; from += pageSize) {
+        const page = elsewhere.slice(from, from + pageSize);
+        this.report(page, await this.storage.workflows.endings(page));
+      }
     } catch (error) {
       const message = `Looking for the results of other processes failed: ${describeError(error)}`;
       this.logger.warn(message, { retriedAfter: error } satisfies Retried);
     }
     if (this.timer || this.closed) return;
     this.pollMs = Math.min(longestPollMs, this.pollMs * 1.5);
-    this.lookWithin(this.pollMs);
+    this.lookWithin(Math.max(this.pollMs, (performance.now() - began) / share));
   }
 
   private report(asked: readonly string[], found: readonly Ending[]): void {

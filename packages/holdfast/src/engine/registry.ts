@@ -1,4 +1,5 @@
 import { HoldfastError } from '../model/errors.js';
+import { defaultRecovery, policyFor, type RecoveryPolicy, type RecoverySettings } from '../model/recovery.js';
 import { didYouMean } from '../model/suggest.js';
 import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
 import type { Runnable } from '../storage/storage.js';
@@ -9,6 +10,9 @@ export class Registry {
   private readonly workflows = new Map<string, WorkflowDefinition>();
   private readonly classes = new Map<string, object>();
   private readonly steps = new Map<string, object>();
+
+  /** `recovery` holds for workflows that say nothing of their own. */
+  constructor(private readonly recovery: RecoverySettings = defaultRecovery) {}
 
   add(definition: WorkflowDefinition): void {
     const existing = this.get(definition);
@@ -79,9 +83,17 @@ export class Registry {
     return [...this.workflows.values()];
   }
 
+  /** What is to become of a run of the workflow whose process died. */
+  policyOf({ recovery }: WorkflowDefinition): RecoveryPolicy {
+    return policyFor(recovery, this.recovery);
+  }
+
   runnable(): Runnable[] {
-    return this.all().map(({ name, className, configName, maxRecoveryAttempts }) => ({
-      ...{ name, className, configName, maxRecoveryAttempts },
+    return this.all().map((definition) => ({
+      name: definition.name,
+      className: definition.className,
+      configName: definition.configName,
+      maxRecoveryAttempts: this.policyOf(definition).maxAttempts,
     }));
   }
 }

@@ -11,11 +11,14 @@ import type { Topic } from './news.js';
 /** How many are read back by one statement. */
 const pageSize = 200;
 
-/** More than this many busy executions, and those that are due wait a moment: a replay is work too. */
+/**
+ * More than this many busy executions, and pages of those that are due come at a slower pace: a replay is work too. But
+ * they do come, or those who keep the process busy might wait for them.
+ */
 const mostBusy = 1_000;
 
-/** How long until room is looked for again, or until a page that could not be read is tried again. */
-const pauseMs = { room: 20, failure: 5_000 };
+/** How long until the next page when all are busy, or until a page that could not be read is tried again. */
+const pauseMs = { busy: 200, failure: 5_000 };
 
 /** A workflow of this process that is not in memory: all that is left is where it stands and what it waits for. */
 export class Rest implements OwnedWorkflow {
@@ -24,6 +27,8 @@ export class Rest implements OwnedWorkflow {
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
   readonly tellAtEnd: Set<Topic> | undefined;
+  /** Its code went on although it was let go of. */
+  wasStirred = false;
   /** Ends its waits. */
   stops: readonly (() => void)[] = none;
 
@@ -82,6 +87,10 @@ export class Resting {
     return this.agenda.first?.at ?? Number.POSITIVE_INFINITY;
   }
 
+  all(): readonly Rest[] {
+    return [...this.rests.values()];
+  }
+
   of(workflowId: string): Rest | undefined {
     return this.rests.get(workflowId);
   }
@@ -108,6 +117,14 @@ export class Resting {
     if (at < Number.POSITIVE_INFINITY) this.agenda.add(rest);
     this.arm();
     return rest;
+  }
+
+  /** For code that goes on although it was let go of. */
+  stirrerOf(rest: Rest): () => void {
+    return wakerOf(rest, (due) => {
+      due.wasStirred = true;
+      this.wake(due);
+    });
   }
 
   /** It is here no more: it runs again, or is someone else's, or has ended. */
@@ -163,10 +180,7 @@ export class Resting {
 
   private async bringAllBack(): Promise<void> {
     while (this.due.size > 0 && !this.closed) {
-      if (this.engine.busy > mostBusy) {
-        await new Promise((resolve) => setTimeout(resolve, pauseMs.room));
-        continue;
-      }
+      if (this.engine.busy > mostBusy) await new Promise((resolve) => setTimeout(resolve, pauseMs.busy));
       const page = [...this.due].slice(0, pageSize);
       await this.bringBack(page);
     }

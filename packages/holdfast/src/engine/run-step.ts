@@ -29,8 +29,11 @@ export interface StepCall {
 export function performStep(execution: Execution, call: StepCall): Promise<Outcome> {
   return performAttempts(execution, call, async (scope, startedAt) => {
     const value = await runAttempt(scope, call);
-    const effects = (await Promise.all(endAttempt(scope.step))).filter((each) => each !== undefined);
-    return withEffects(execution, await encodeValue(execution, call.name, startedAt, value), effects);
+    const said = endAttempt(scope.step);
+    const outcome = await encodeValue(execution, call.name, startedAt, value);
+    // Last of all: whether something can still be said is up to the moment in which the step goes on record.
+    const effects = (await Promise.all(said)).filter((each) => each !== undefined);
+    return withEffects(execution, outcome, effects);
   });
 }
 
@@ -44,6 +47,7 @@ export async function performAttempts(
   execution.runningSteps++;
   try {
     for (let attempt = 1; ; attempt++) {
+      if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {
         return await perform(scope, startedAt);
@@ -59,7 +63,7 @@ export async function performAttempts(
 }
 
 /** What comes after the end of an attempt is no part of it. */
-function endAttempt(step: StepScope): readonly (Effect | Promise<Effect | undefined>)[] {
+function endAttempt(step: StepScope): NonNullable<StepScope['effects']> {
   const effects = step.effects ?? [];
   step.effects = null;
   return effects;
@@ -125,6 +129,8 @@ async function encodeError(execution: Execution, startedAt: number, thrown: unkn
 function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: number, error: unknown): boolean {
   const { max, retryIf } = call.policy;
   if (attempt > max || !execution.running || isHoldfastError(error, 'FATAL')) return false;
+  // What it writes to stays closed: the function may have succeeded, and would only do its work once more for nothing.
+  if (isHoldfastError(error, 'STREAM_CLOSED')) return false;
   try {
     return enter(stepScope(execution, call.stepNumber, attempt), () => retryIf?.(error)) !== false;
   } catch (failure) {
@@ -179,6 +185,29 @@ async function backOff(
       `next one in ${ms} ms: ${describeError(error)}`,
   );
   await waitUntil(execution, clock.now() + ms);
+}
+
+/** Holds up an attempt until this process knows again that it is not taken for dead, unless the workflow ends before. */
+export async function untilConfirmed(execution: Execution): Promise<void> {
+  const { standing } = execution.engine;
+  while (!standing.confirmed) {
+    await new Promise<void>((resolve, reject) => {
+      if (!execution.running) return void execution.refuse().catch(reject);
+      const stop = standing.onceConfirmed(() => {
+        forget();
+        resolve();
+      });
+      const forget = execution.onCancel({
+        cancelled: (error) => {
+          stop();
+          reject(error);
+        },
+        dropped: stop,
+      });
+    });
+  }
+  // What ended it may have come between the confirmation and here.
+  if (!execution.running) await execution.refuse();
 }
 
 /** Resolves at that instant; rejects at once when the workflow is cancelled. */

@@ -2,7 +2,8 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkWorkflowRecovery } from '../model/recovery.js';
 import { describeKey, plainKey } from '../model/workflow-key.js';
 import { currentScope } from './context.js';
 import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
@@ -88,7 +89,16 @@ export function workflowInternals(value: unknown): WorkflowInternals | undefined
   return (value as unknown as { [internals]: WorkflowInternals })[internals];
 }
 
-const workflowOptionNames = ['maxRecoveryAttempts', 'timeout', 'input', 'output', 'serialization', 'requireRole'];
+const workflowOptionNames = [
+  'maxRecoveryAttempts',
+  'recovery',
+  'resumable',
+  'timeout',
+  'input',
+  'output',
+  'serialization',
+  'requireRole',
+];
 
 /** What the engine is to know of a plain function that becomes a workflow. */
 export function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
@@ -96,7 +106,7 @@ export function define(name: string, fn: WorkflowDefinition['fn'], options: Work
   const what = `Workflow "${name}"`;
   if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
   checkKnownOptions(what, options, workflowOptionNames);
-  const { maxRecoveryAttempts = 100, timeout, input, output, serialization = 'native', requireRole } = options;
+  const { timeout, input, output, serialization = 'native', requireRole } = options;
   if (serialization !== 'native' && serialization !== 'portable') {
     throw invalidOption(what, 'serialization', serialization, '"native" or "portable"');
   }
@@ -110,7 +120,7 @@ export function define(name: string, fn: WorkflowDefinition['fn'], options: Work
     ...plainKey(name),
     fn,
     source: fn.toString(),
-    maxRecoveryAttempts: checkCount(what, 'maxRecoveryAttempts', maxRecoveryAttempts),
+    recovery: checkWorkflowRecovery(what, options),
     timeoutMs: timeout === undefined ? null : parseDuration(timeout, `The timeout of ${what}`),
     input,
     output,

@@ -81,8 +81,10 @@ class RestingWatcher<Question, Answer> implements Watcher<Question, Answer> {
     if (this.accept(answer)) this.wake();
   }
 
-  /** Only when the app closes, which hands over what rests. */
-  failed(): void {}
+  /** The app has closed: if it is another one than that which rests, its code is to see that. */
+  failed(): void {
+    this.wake();
+  }
 }
 
 /** Tells those who want to know of a look that begins from now on when it has been answered. */

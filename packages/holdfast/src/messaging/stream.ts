@@ -42,7 +42,10 @@ export interface ReadOptions {
 /** Values that a workflow writes one after the other, for any number of readers. */
 export interface Stream<T> {
   readonly key: string;
-  /** In a workflow: appends a value. In a step: the value is there once the step has succeeded. */
+  /**
+   * In a workflow: appends a value. In a step: the value is there once the step has succeeded, which it does not if the
+   * stream was closed meanwhile.
+   */
   write(value: T): Promise<void>;
   /** In a workflow: nothing more will be written. */
   close(): Promise<void>;
@@ -80,6 +83,13 @@ interface StreamParts {
   readonly options: StreamOptions;
 }
 
+/** A value on its way: to text, to what the step brings about, and whether it still may, when the step has ended. */
+interface Writing {
+  encode(): string | Promise<string>;
+  toEffect(text: string): Effect;
+  ifOpen(effect: Effect): Effect;
+}
+
 /** The streams that each execution has closed: known from its own calls, which a replay repeats. */
 const closed = new WeakMap<Execution, Set<string>>();
 
@@ -95,7 +105,11 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `A value of ${what}`);
   const toEffect = (text: string) => ({ kind: 'stream', key, value: text, serialization: codec.name }) as const;
-  if (step) return takenUpLater(writeWithStep(what, step, encode, toEffect));
+  const ifOpen = (effect: Effect): Effect => {
+    if (closed.get(execution)?.has(key)) throw closedMeanwhile(what, execution);
+    return effect;
+  };
+  if (step) return takenUpLater(writeWithStep(what, step, { encode, toEffect, ifOpen }));
   return once(execution, writeName, () =>
     effectsOutcome(execution, lineOf(key), async () => ({ effects: [toEffect(await encode())] })),
   );
@@ -105,12 +119,7 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
  * Takes its place among what the attempt brings about in this turn, also if nobody awaits it. Whoever does learns that a
  * value cannot be stored, and may go on without it.
  */
-async function writeWithStep(
-  what: string,
-  step: StepScope,
-  encode: () => string | Promise<string>,
-  toEffect: (text: string) => Effect,
-): Promise<void> {
+async function writeWithStep(what: string, step: StepScope, { encode, toEffect, ifOpen }: Writing): Promise<void> {
   if (!step.effects) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
@@ -119,9 +128,16 @@ async function writeWithStep(
     );
   }
   const text = encode();
-  const effect = typeof text === 'string' ? toEffect(text) : text.then(toEffect);
-  step.effects.push(effect instanceof Promise ? effect.catch(() => undefined) : effect);
+  const effect = Promise.resolve(text).then(toEffect);
+  const stored = effect.catch(() => undefined);
+  step.effects.push(atTheEnd(() => stored.then((each) => each && ifOpen(each))));
   await effect;
+}
+
+/** Asked for when the attempt has ended, and not before. */
+function atTheEnd<T>(ask: () => Promise<T>): PromiseLike<T> {
+  // biome-ignore lint/suspicious/noThenProperty: to be awaited at the end is all that it is for.
+  return { then: (resolve, reject) => ask().then(resolve, reject) };
 }
 
 function refused(error: HoldfastError): Promise<never> {
@@ -148,6 +164,16 @@ function closedStream(what: string, { workflowId }: Execution): HoldfastError {
   return new HoldfastError(
     'STREAM_CLOSED',
     `${what} of workflow "${workflowId}" is closed. Write before you close it, or use another stream.`,
+    { details: { workflowId } },
+  );
+}
+
+/** Not a value behind the end, which no reader would come to, and not a value lost without a word. */
+function closedMeanwhile(what: string, { workflowId }: Execution): HoldfastError {
+  return new HoldfastError(
+    'STREAM_CLOSED',
+    `${what} of workflow "${workflowId}" was closed while a step that writes to it was running, so that its values are ` +
+      'lost and the step has failed. Await the steps that write to a stream before you close it.',
     { details: { workflowId } },
   );
 }

@@ -11,7 +11,7 @@ import { schemaError } from '../engine/new-row.js';
 import { once, onceAt, reserve } from '../engine/once.js';
 import { watchKey } from '../engine/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
-import { closedError, HoldfastError } from '../model/errors.js';
+import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/messaging.js';
@@ -138,7 +138,7 @@ async function sendIn(own: TopicParts, tx: unknown, letter: Letter<unknown>, app
   const engine = engineMeant(what, app);
   checkOpenFor(engine);
   const messages = await toMessages(own, [letter], engine);
-  const within = await storageIn(engine, what, tx);
+  const within = await storageIn(engine, what, tx, 'send a message');
   const stored = await within.messages.send(messages);
   if (!messages.every(({ messageId }) => stored.has(messageId))) throw notFoundError(to);
 }
@@ -162,14 +162,7 @@ function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], exec
 
 async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], engine: Engine): Promise<void> {
   const messages = await toMessages(own, letters, engine);
-  if (messages.length === 1) {
-    const [message] = messages as [NewMessage];
-    if (!(await engine.sends.send(message))) throw notFoundError(message.destination);
-  } else if (messages.length > 0) {
-    const stored = await engine.untilAnswered('Sending messages', () => engine.storage.messages.sendAll(messages));
-    if (stored === undefined) throw closedError();
-    if (!stored) throw absentError(letters);
-  }
+  if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
   for (const { destination } of messages) engine.news.tellHere(`message:${watchKey(destination, own.topic)}`);
 }
 

@@ -8,6 +8,7 @@
 export const errorCodes = {
   APP_CLOSED: 'The app was shut down while the call was waiting, or before it was made.',
   AMBIGUOUS_APP: 'Several running apps registered the workflow and the call does not say which one to use.',
+  DATABASE_FAILED: 'The database failed under a call, which can be made again.',
   DATABASE_MISSING: 'The Postgres database does not exist and could not be created.',
   DATABASE_UNREACHABLE: 'The database server or file could not be opened.',
   DATABASE_URL_INVALID: 'The database URL is not one that Holdfast understands.',
@@ -48,7 +49,7 @@ export const errorCodes = {
   WORKFLOW_DEAD: 'The workflow was given up after too many recovery attempts.',
   WORKFLOW_NOT_FOUND: 'There is no workflow with this ID.',
   WORKFLOW_NOT_REGISTERED: 'No registered workflow has this name.',
-  WORKFLOW_STALLED: 'The workflow was set aside because its code no longer matches its record.',
+  WORKFLOW_STALLED: 'The workflow was set aside: a step cannot be read, or it is not to be resumed by itself.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

@@ -27,7 +27,8 @@ export function newWorkflowId(nowMs: number): string {
  * same executor ID left behind.
  */
 export class OwnerTokens {
-  private readonly incarnation = randomBytes(8).toString('hex');
+  /** What they begin with: this launch, and no other. */
+  readonly incarnation = randomBytes(8).toString('hex');
   private count = 0;
 
   next(): string {

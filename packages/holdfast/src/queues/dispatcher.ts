@@ -53,6 +53,12 @@ export class Dispatcher {
     await this.overview.runNow();
   }
 
+  /** Looks at everything now. Resolves when what there is room for has been taken. */
+  async takeUp(): Promise<void> {
+    await this.overview.runNow();
+    await Promise.all([...this.workers.values()].map((worker) => worker.settled()));
+  }
+
   /** Something may have changed anywhere. */
   wake(): void {
     this.overview.wake();
@@ -80,14 +86,20 @@ export class Dispatcher {
   private freed(queueName: string, wasSuspect: boolean): void {
     // Another one may be waiting for it to end.
     if (wasSuspect && !this.stopped) outside(() => this.workerOf(queueName)?.wakeThoroughly());
-    const settings = this.engine.directory.known(queueName)?.settings;
-    if (this.stopped || !settings) return;
-    const limits = [settings.limits, ...(settings.partition ? [settings.partition] : [])];
-    if (!limits.some(isLimited)) return;
-    if (limits.some(spansFleet)) this.engine.news.tellOthers(`queue:${queueName}`);
+    if (this.stopped || !this.makesRoom(queueName)) return;
     // At the end of this turn of the event loop: what ends with one commit makes room together.
     if (this.freedQueues.size === 0) outside(() => setImmediate(() => this.refill()));
     this.freedQueues.add(queueName);
+  }
+
+  /** Whether what waits there may have waited for this. */
+  private makesRoom(queueName: string): boolean {
+    if (queueName === internalQueue) return this.workers.get(queueName)?.isFull === true;
+    const settings = this.engine.directory.known(queueName)?.settings;
+    if (!settings) return false;
+    const limits = [settings.limits, ...(settings.partition ? [settings.partition] : [])];
+    if (limits.some(spansFleet)) this.engine.news.tellOthers(`queue:${queueName}`);
+    return limits.some(isLimited);
   }
 
   private refill(): void {

@@ -13,6 +13,7 @@ import {
   type QueueSettings,
   type RateLimit,
 } from '../model/queues.js';
+import { afterChange } from '../storage/database-failed.js';
 import type { QueueCounts, QueueRecord } from '../storage/queues.js';
 
 /** A queue as it is stored. */
@@ -198,8 +199,7 @@ async function remove(engine: Engine, name: string): Promise<void> {
       { details: { name, count } },
     );
   }
-  await directory.refresh();
-  news.tell('queues');
+  await afterChange(() => directory.refresh()).finally(() => news.tell('queues'));
 }
 
 function changed(engine: Engine, queues: readonly QueueRecord[]): void {

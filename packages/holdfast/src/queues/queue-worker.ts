@@ -20,6 +20,18 @@ const explainMs = 30_000;
 /** After a failure of the database. */
 const retryMs = 1_000;
 
+/**
+ * The internal queue has no limits, and may hold all that a dead fleet has left: a process takes from it only while it has
+ * fewer than this many executions that do something. Those that wait do not count, or parents would keep out the
+ * children that they wait for.
+ */
+const mostBusy = 1_000;
+
+/** What is taken from the internal queue all the same. */
+const trickle = { most: 50, everyMs: 1_000 };
+/** How soon it looks again whether there is room. That an execution waits now is nobody's news. */
+const roomMs = 100;
+
 /** Which of the waiting work a turn is about: what has used up half of its attempts is taken by itself, one at a time. */
 type Kind = 'healthy' | 'suspect';
 
@@ -45,6 +57,7 @@ export class QueueWorker {
    */
   private sure: { readonly turn: number; readonly elsewhere: number } | undefined;
   /** The last look found a limit in the way. */
+  private tookAt = Number.NEGATIVE_INFINITY;
   private full = false;
   private explainedAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
@@ -69,9 +82,19 @@ export class QueueWorker {
     this.wake();
   }
 
+  /** There was no room at the last look. */
+  get isFull(): boolean {
+    return this.full;
+  }
+
   /** Executions of the queue have ended here. */
   freed(): void {
     this.loop.wake();
+  }
+
+  /** Resolves when the look that is under way, if there is one, has ended. */
+  settled(): Promise<void> {
+    return this.loop.settled();
   }
 
   async stop(): Promise<void> {
@@ -142,13 +165,26 @@ export class QueueWorker {
 
   /** No limit but this process's own: no question of what others do. */
   private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
-    const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : this.pageSize;
+    const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : this.roomWithin();
     const n = Math.min(this.pageSize, room, most(kind));
     this.full = n <= 0;
+    if (this.full && !queue) this.lookForRoom();
     if (this.full) return nothing;
     const terms = { turn: queue?.turn ?? null, exclusive: false };
     const { claimed, mixed } = await this.claim(kind, terms, [{ partition: null, n }]);
     return { claimed, more: claimed.length === n || mixed };
+  }
+
+  /**
+   * What is on the internal queue does not pile up in memory. But a few go on however busy it is: what keeps it busy may
+   * wait for them.
+   */
+  private roomWithin(): number {
+    const now = this.engine.clock.now();
+    const room = mostBusy - this.engine.busy;
+    if (room <= 0 && now - this.tookAt < trickle.everyMs) return room;
+    this.tookAt = now;
+    return Math.max(room, trickle.most);
   }
 
   private async takeWithinLimits(known: QueueRecord, kind: Kind): Promise<Page> {
@@ -287,6 +323,12 @@ export class QueueWorker {
       return dequeued.claimed;
     });
     return { claimed, held, mixed };
+  }
+
+  private lookForRoom(): void {
+    const { clock } = this.engine;
+    this.retryTimer?.cancel();
+    if (!this.stopped) this.retryTimer = clock.at(clock.now() + roomMs, () => this.wake(), 'background');
   }
 
   private waitForRate(at: number | undefined): Page {

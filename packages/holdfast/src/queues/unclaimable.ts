@@ -25,7 +25,9 @@ export async function warnOfUnclaimable(engine: Engine, queueName: string): Prom
       engine.warnOnce(
         `version ${queueName} ${name} ${wanted}`,
         `${where} it is for ${whose} of the app, and this process is version "${version}". ` +
-          (wanted === null ? `If that is the one to run it: app.versions.setLatest('${version}').` : ''),
+          (wanted === null
+            ? `If that is the one to run it: app.versions.setLatest('${version}').`
+            : 'A process of that version goes on with it: keep one, or launch one.'),
       );
     }
   }

@@ -1,6 +1,7 @@
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { afterChange } from '../storage/database-failed.js';
 import type { ScheduleRecord } from '../storage/schedules.js';
 import { cronOf } from './info.js';
 import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';
@@ -64,7 +65,13 @@ export async function backfill(
   range: Range,
 ): Promise<WorkflowHandle[]> {
   const started = new Set<string>();
-  while (!(await startAll(engine, await read(), range, started))) await engine.directory.refresh();
+  const turn = async (): Promise<boolean> => {
+    if (await startAll(engine, await read(), range, started)) return true;
+    await engine.directory.refresh();
+    return false;
+  };
+  // A page is started by a statement of its own: a later one may fail when others are under way.
+  while (!(await afterChange(turn, () => started.size > 0))) {}
   return [...started].map((workflowId) => createHandle(engine, workflowId));
 }
 

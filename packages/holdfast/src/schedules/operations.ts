@@ -4,7 +4,8 @@ import { HoldfastError } from '../model/errors.js';
 import { newWorkflowId } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
-import type { ScheduleRecord } from '../storage/schedules.js';
+import { afterChange } from '../storage/database-failed.js';
+import type { ScheduledRun, ScheduleRecord } from '../storage/schedules.js';
 import { type BackfillRange, type BackfillTick, backfill, checkRange, previewBackfill } from './backfill.js';
 import { type ScheduleInfo, toScheduleInfo } from './info.js';
 import { sourceOf, tellOfRuns, toRun } from './runs.js';
@@ -94,7 +95,7 @@ export async function applySchedules(
   await storage.schedules.apply({ settings, appName: appNameOf(engine), version, now: clock.now() });
   news.tell('schedules');
   // Another app may have taken a name just now.
-  await checkOwner(engine, schedules);
+  await afterChange(() => checkOwner(engine, schedules));
 }
 
 async function checkOwner(engine: Engine, schedules: readonly Schedule[]): Promise<void> {
@@ -138,15 +139,27 @@ async function trigger<T>(engine: Engine, name: string): Promise<WorkflowHandle<
     const schedule = await requireSchedule(engine, name);
     await checkQueue(engine, `Schedule "${name}"`, schedule.queueName);
     const run = await toRun(engine, await sourceOf(engine, schedule), workflowId, scheduledAt);
-    const now = engine.clock.now();
-    const created = await engine.storage.schedules.fire({ schedule, runs: [run], evenIfPaused: true, now });
-    if (created.has(workflowId)) {
+    if (await fired(engine, schedule, run)) {
       tellOfRuns(engine, schedule);
       return createHandle<T>(engine, workflowId);
     }
     // It, or its queue, was changed or deleted since it was read.
     await engine.directory.refresh();
   }
+}
+
+/**
+ * Repeated until the database answers, which does no harm under an ID that only this call knows: a caller who was told
+ * of a lost answer could not make the call again without a second run. False: the schedule is not as it was read.
+ */
+async function fired(engine: Engine, schedule: ScheduleRecord, run: ScheduledRun): Promise<boolean> {
+  const { schedules } = engine.storage;
+  const started = await engine.untilAnswered(`Triggering schedule "${schedule.name}"`, async () => {
+    const created = await schedules.fire({ schedule, runs: [run], evenIfPaused: true, now: engine.clock.now() });
+    return created.size > 0 || (await schedules.taken([run.workflowId])).size > 0;
+  });
+  engine.checkOpen();
+  return started ?? false;
 }
 
 async function changed(engine: Engine, name: string, record: ScheduleRecord | undefined): Promise<ScheduleInfo> {

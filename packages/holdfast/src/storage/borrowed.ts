@@ -8,9 +8,14 @@ import { arrayLiteral } from './postgres/array-literal.js';
  */
 export interface Borrowed {
   readonly dialect: 'postgres' | 'sqlite';
+  /** Whether a transaction has begun cannot be told by its shape. */
+  readonly mayBeIdle?: true;
   /** One statement, with `$1`, `$2` and so on for parameters. Resolves with the rows. */
   query(text: string, params: readonly unknown[]): Promise<Row[]>;
 }
+
+/** What is to be done in it: each takes rights of its own. */
+export type Purpose = 'record a step' | 'start a workflow' | 'send a message';
 
 type Query = Borrowed['query'];
 
@@ -154,7 +159,9 @@ function recognise(tx: Thing): Borrowed | undefined {
     return has('savepoint') ? { dialect: 'postgres', query: postgresJsQuery(tx as unknown as PostgresJs) } : undefined;
   }
   // A pool would run each statement on another connection.
-  if (has('query') && !('totalCount' in tx)) return { dialect: 'postgres', query: pgQuery(tx as unknown as PgClient) };
+  if (has('query') && !('totalCount' in tx)) {
+    return { dialect: 'postgres', mayBeIdle: true, query: pgQuery(tx as unknown as PgClient) };
+  }
   return undefined;
 }
 

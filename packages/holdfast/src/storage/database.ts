@@ -6,12 +6,12 @@
  *   batch  one statement for many rows that commits by itself: all rows or none. Postgres sends the columns as arrays
  *          (`unnest`); SQLite runs it once per row inside one transaction. The text is the same but for `dialect.rows`.
  */
-export interface Database {
+export interface Database extends Statements {
   readonly dialect: Dialect;
+  /** The same for statements that are to wait for a lock a moment only, and one at a time. Absent: nobody locks rows. */
+  readonly impatient?: Statements;
   /** Batches that can be written at the same time: one where writers wait for each other anyway. */
   readonly writeLanes: number;
-  query(statement: Statement, params: readonly unknown[]): Promise<Row[]>;
-  batch<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]): Promise<Row[]>;
   /** What a failed statement may have done, judged by SQLSTATE or result code, never by message text. */
   classify(error: unknown): Failure;
   /** Epoch milliseconds on the clock of the database. */
@@ -24,11 +24,25 @@ export interface Database {
   close(): Promise<void>;
 }
 
+export interface Statements {
+  query(statement: Statement, params: readonly unknown[]): Promise<Row[]>;
+  batch<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]): Promise<Row[]>;
+}
+
 /** Hears of changes by other processes: what they announced, or null for "anything may have changed". */
 export interface Hearing {
   heard(topics: readonly string[] | null): void;
   /** Whether it would hear of one at the moment. */
   state(hears: boolean): void;
+  /** Held by what hears, where that is a session with a server: others see by it that this process lives. */
+  readonly presence?: Presence | undefined;
+}
+
+/** A lock that goes with a session. */
+export interface Presence {
+  readonly key: string;
+  /** Whether others see it held. Never called where sessions, or their locks, mean nothing. */
+  held(isHeld: boolean): void;
 }
 
 export interface Listening {
@@ -82,9 +96,10 @@ export type ColumnType = 'text' | 'int' | 'bigint' | 'double' | 'bool' | 'json';
  *   idempotent.
  * - `retry`: certainly not applied, and worth repeating after a pause (deadlock, busy, too many clients, read-only
  *   after a failover, a missing right that an operator will grant).
+ * - `held-up`: the same, because another session holds a lock on one of the rows and does not let go of it.
  * - `refused`: certainly not applied, and a repeat would fail alike: the data itself is at fault.
  */
-export type Failure = 'lost' | 'retry' | 'refused';
+export type Failure = 'lost' | 'retry' | 'held-up' | 'refused';
 
 /** The places where the two databases' SQL differs. */
 export interface Dialect {
@@ -156,6 +171,8 @@ export interface Dialect {
   effects<T extends object>(list: EffectList<T>): string;
   /** The order in which messages were sent, in the words of the index over unread ones. */
   readonly messageOrder: string;
+  /** Epoch milliseconds on the database's clock, at the moment at which the expression is evaluated. */
+  readonly now: string;
   /**
    * An instant, or the database's time if that is later by now. Where the instant is far from it, it is of another clock
    * (a virtual one), and stays.
@@ -163,6 +180,8 @@ export interface Dialect {
   notBeforeNow(instant: string): string;
   /** For RETURNING of an update of workflows `w`: whether it never ran before, given its start before the update. */
   neverRan(startedBefore: string): string;
+  /** Whether the lock of this key is held by some session, null where there are none; and a query that it needs before it. */
+  readonly presence: { readonly before: string; of(key: string): string };
 }
 
 /** Two stretches of one index, each a FROM with its conditions, that are worked off as if they were one. */
@@ -203,7 +222,7 @@ export interface Guard {
 /** How many order numbers one statement takes: more than it can enqueue. */
 export const enqueueBlock = 2 ** 20;
 
-/** Under which a statement is prepared. */
+/** What a statement is called where it is kept prepared. */
 export function preparedName({ name, variant }: Statement): string {
   return variant === undefined ? name : `${name}.${variant}`;
 }

@@ -1,18 +1,22 @@
-import { closedError, HoldfastError } from '../model/errors.js';
+import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import type { Database } from './database.js';
+import type { Database, Statement, Statements } from './database.js';
+import { databaseFailed } from './database-failed.js';
 import type { StatementProbe } from './probe.js';
 import { SqlEvents } from './sql/events.js';
+import { SqlExecutors } from './sql/executors.js';
 import { SqlMessages } from './sql/messages.js';
 import { SqlQueues } from './sql/queues.js';
 import { SqlSchedules } from './sql/schedules.js';
 import { SqlSteps } from './sql/steps.js';
 import { SqlStreams } from './sql/streams.js';
+import { SqlTakeovers } from './sql/takeovers.js';
 import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
 import type { Storage } from './storage.js';
 import { storageWithin } from './within.js';
 
+export { checkPoolSize } from './postgres/connect.js';
 export { checkSchema } from './postgres/identifiers.js';
 
 export interface StorageOptions {
@@ -24,21 +28,31 @@ export interface StorageOptions {
   readonly applicationName: string;
   /** How long an unanswered statement is waited for on Postgres, in place of the default. */
   readonly answerTimeoutMs?: number;
+  /** How many connections to Postgres there are at most, besides one that listens and one for what is held up; two at least. */
+  readonly poolSize?: number;
   readonly probe?: StatementProbe;
 }
 
 /** Opens the database behind a URL, with its schema in place (or verified, with `migrate: false`). */
 export async function openStorage(options: StorageOptions): Promise<Storage> {
-  const database = untilClosed(await openDatabase(options));
+  const database = withTypedErrors(await openDatabase(options));
+  const impatient: Database = { ...database, ...database.impatient };
   return {
     workflows: new SqlWorkflows(database),
     steps: new SqlSteps(database),
     versions: new SqlVersions(database),
+    executors: new SqlExecutors(database),
+    takeovers: new SqlTakeovers(database),
     queues: new SqlQueues(database),
     schedules: new SqlSchedules(database),
     messages: new SqlMessages(database),
     events: new SqlEvents(database),
     streams: new SqlStreams(database),
+    impatient: {
+      workflows: new SqlWorkflows(impatient),
+      steps: new SqlSteps(impatient),
+      messages: new SqlMessages(impatient),
+    },
     writeLanes: database.writeLanes,
     classify: (error) => database.classify(error),
     now: () => database.now(),
@@ -50,19 +64,32 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
   };
 }
 
-/** The same database; after its end each call fails with a typed error, not with whatever the driver throws then. */
-function untilClosed(database: Database): Database {
+/**
+ * The same database, with typed errors: after its end each call fails with APP_CLOSED, and what fails by the database and
+ * not by its data with DATABASE_FAILED, whatever the driver throws then.
+ */
+function withTypedErrors(database: Database): Database {
   let closed = false;
-  const ifOpen = <R>(work: () => Promise<R>): Promise<R> => (closed ? Promise.reject(closedError()) : work());
+  const run = async <R>({ name }: Pick<Statement, 'name'>, work: () => Promise<R>): Promise<R> => {
+    if (closed) throw closedError();
+    return work().catch((error: unknown) => {
+      const failure = database.classify(error);
+      throw failure === 'refused' || isHoldfastError(error) ? error : databaseFailed(name, failure, error);
+    });
+  };
+  const typed = (statements: Statements): Statements => ({
+    query: (statement, params) => run(statement, () => statements.query(statement, params)),
+    batch: (statement, shared, rows) => run(statement, () => statements.batch(statement, shared, rows)),
+  });
   return {
     dialect: database.dialect,
     writeLanes: database.writeLanes,
-    query: (statement, params) => ifOpen(() => database.query(statement, params)),
-    batch: (statement, shared, rows) => ifOpen(() => database.batch(statement, shared, rows)),
-    classify: (error) => database.classify(error),
-    now: () => ifOpen(() => database.now()),
+    ...typed(database),
+    ...(database.impatient && { impatient: typed(database.impatient) }),
+    classify: (error) => database.classify(isHoldfastError(error, 'DATABASE_FAILED') ? error.cause : error),
+    now: () => run({ name: 'now' }, () => database.now()),
     changeCounter: () => database.changeCounter(),
-    announce: (topics, by) => ifOpen(() => database.announce(topics, by)),
+    announce: (topics, by) => run({ name: 'announce' }, () => database.announce(topics, by)),
     hear: (hearing) => database.hear(hearing),
     close: () => {
       closed = true;

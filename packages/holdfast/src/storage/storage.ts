@@ -1,13 +1,17 @@
 import type { WorkflowStatus } from '../model/status.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
-import type { Borrowed } from './borrowed.js';
-import type { Claim, DequeueParams, Writer } from './claim.js';
+import type { Borrowed, Purpose } from './borrowed.js';
+import type { CancelledWorkflow } from './cancelled.js';
+import type { DequeueParams, Writer } from './claim.js';
 import type { Failure, Hearing, Listening } from './database.js';
+import type { Executors } from './executors.js';
 import type { Events, Messages, Streams } from './messaging.js';
 import type { Queues } from './queues.js';
 import type { Schedules } from './schedules.js';
 import type { Steps } from './steps.js';
+import type { Takeovers } from './takeovers.js';
 
+export type { CancelledWorkflow } from './cancelled.js';
 export type { Claim, DequeueParams, Portion, Runnable, Writer } from './claim.js';
 export { type CompletedStep, type NewStep, type StepRecord, type StepStanding, type Steps, stepKey } from './steps.js';
 
@@ -24,11 +28,18 @@ export interface Storage {
   readonly workflows: Workflows;
   readonly steps: Steps;
   readonly versions: Versions;
+  readonly executors: Executors;
+  readonly takeovers: Takeovers;
   readonly queues: Queues;
   readonly schedules: Schedules;
   readonly messages: Messages;
   readonly events: Events;
   readonly streams: Streams;
+  /**
+   * The same for writes that others' locks have held up already: they wait for a lock a moment only, and one at a time, so
+   * that they are in nobody's way.
+   */
+  readonly impatient: Pick<Storage, 'workflows' | 'steps' | 'messages'>;
   /** How many batches of one kind are worth writing at once. */
   readonly writeLanes: number;
   classify(error: unknown): Failure;
@@ -48,8 +59,10 @@ export interface Storage {
  * is retried in it, and what it reads is what the transaction sees.
  */
 export interface StorageWithin extends Pick<Storage, 'workflows' | 'queues' | 'steps' | 'messages' | 'announce'> {
-  /** Whether the system tables are in the database of that transaction, and its role may write them. */
-  reaches(): Promise<boolean>;
+  /** Whether that transaction is in the database of the system tables, and its role has the rights that this takes. */
+  reaches(purpose: Purpose): Promise<boolean>;
+  /** Whether a transaction has begun at all, as far as that is not certain. */
+  isOpen(): Promise<boolean>;
   /** Whether the workflow is seen there under this owner token. */
   owns(workflowId: string, owner: string): Promise<boolean>;
 }
@@ -158,14 +171,6 @@ export interface Ending {
   readonly statusReason: string | null;
 }
 
-/** `owner` tells which execution it was: the workflow may have been resumed since, and belong to another. */
-export interface CancelledWorkflow {
-  readonly workflowId: string;
-  readonly owner: string | null;
-  readonly reason: string | null;
-  readonly queueName: string | null;
-}
-
 /** What a claim tells of a workflow: as much as running it takes. */
 export type ClaimedRecord = Pick<
   WorkflowRecord,
@@ -229,15 +234,9 @@ export interface Workflows {
   /** Where these stand; outcomes only of those that have ended. Unknown IDs are missing from the answer. */
   endings(workflowIds: readonly string[]): Promise<Ending[]>;
   /**
-   * Takes PENDING workflows away from these executors: a fresh owner token, one attempt more. What has had its
-   * attempts becomes MAX_RECOVERY_ATTEMPTS_EXCEEDED and is returned as such. Work of a queue goes back to it instead
-   * (returned as ENQUEUED). Workflows that this process cannot run are left alone,
-   * and so is work under an owner token like `exceptOwners` (a LIKE pattern): what the caller itself is running.
+   * Takes ENQUEUED workflows from a queue, in its order: a fresh owner token, one attempt more. What has had its attempts
+   * becomes MAX_RECOVERY_ATTEMPTS_EXCEEDED and is returned as such. Workflows that this process cannot run are left alone.
    */
-  claimPending(
-    claim: Claim & { readonly executorIds: readonly string[]; readonly exceptOwners: string },
-  ): Promise<WorkflowRecord[]>;
-  /** Takes ENQUEUED workflows from a queue, in its order; attempts as above. */
   dequeue(params: DequeueParams): Promise<Dequeued>;
   /** Returns the IDs of the rows that were new. What is not: the ID or deduplication ID is taken, or no such queue. */
   enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
@@ -274,25 +273,18 @@ export interface Workflows {
   }): Promise<WorkflowRecord[]>;
   /** Those that are still PENDING and still this owner's. */
   owned(workflows: readonly OwnedWorkflow[]): Promise<ClaimedRecord[]>;
-  /** Which workflows these executors have PENDING, with one ID of each: what a recovery would have to run. */
-  pendingKeys(params: {
-    readonly executorIds: readonly string[];
-    readonly version: string;
-    readonly appName: string;
-  }): Promise<(WorkflowKey & { readonly workflowId: string })[]>;
-  /** The executors that have PENDING work of this version. */
-  pendingExecutors(params: { readonly version: string; readonly appName: string }): Promise<string[]>;
-  /** How much PENDING work belongs to each other version of the app: work that this version will not touch. */
-  pendingOfOtherVersions(params: {
-    readonly version: string;
-    readonly appName: string;
-  }): Promise<{ readonly version: string; readonly count: number }[]>;
-  /** Cancels these and all their descendants but the detached ones. Returns those that changed. */
-  cancel(params: {
-    readonly workflowIds: readonly string[];
-    readonly reason: string | null;
-    readonly now: number;
-  }): Promise<CancelledWorkflow[]>;
+  /**
+   * Cancels these and all their descendants but the detached ones. Returns those that changed; `onChange` learns of each
+   * part of them when it is committed, also if a later part fails.
+   */
+  cancel(
+    params: {
+      readonly workflowIds: readonly string[];
+      readonly reason: string | null;
+      readonly now: number;
+    },
+    onChange?: (part: readonly CancelledWorkflow[]) => void,
+  ): Promise<CancelledWorkflow[]>;
   /** IDs of unfinished workflows whose deadline has passed, running, dead or handed over. */
   expired(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
   /** Which workflows were cancelled since then, by anyone. */
@@ -308,6 +300,8 @@ export interface Workflows {
     readonly owned: readonly OwnedWorkflow[];
     readonly queueName: string;
     readonly now: number;
+    /** Leaves those alone that somebody has locked. */
+    readonly passOverLocked?: boolean;
   }): Promise<Set<string>>;
   /** Sets one aside as STALLED, its attempt given back. Returns whether it was still this owner's. */
   stall(params: {

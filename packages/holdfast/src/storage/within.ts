@@ -1,6 +1,7 @@
 import type { Borrowed } from './borrowed.js';
-import type { BatchStatement, Database, Dialect, Row, Statement } from './database.js';
+import type { BatchStatement, Database, Row, Statement } from './database.js';
 import { columnLiteral } from './postgres/array-literal.js';
+import { isOpen, reaches } from './reach.js';
 import { SqlMessages } from './sql/messages.js';
 import { SqlQueues } from './sql/queues.js';
 import { SqlSteps } from './sql/steps.js';
@@ -16,7 +17,8 @@ export function storageWithin(own: Database, tx: Borrowed): StorageWithin {
     steps: new SqlSteps(database),
     messages: new SqlMessages(database),
     announce: (topics) => database.announce(topics),
-    reaches: () => reaches(own.dialect, tx),
+    reaches: (purpose) => reaches(own, tx, purpose),
+    isOpen: () => isOpen(tx),
     owns: async (workflowId, owner) => {
       const text =
         `select 1 as found from ${own.dialect.table('workflow_status')} ` +
@@ -24,21 +26,6 @@ export function storageWithin(own: Database, tx: Borrowed): StorageWithin {
       return (await tx.query(text, [workflowId, owner])).length > 0;
     },
   };
-}
-
-/** Asked without touching the tables: a statement that fails would spoil the transaction. */
-async function reaches(d: Dialect, tx: Borrowed): Promise<boolean> {
-  if (d.name !== tx.dialect) return false;
-  if (d.name === 'sqlite') {
-    const text = "select name from sqlite_master where type = 'table' and name in ('workflow_status', 'notifications')";
-    return (await tx.query(text, [])).length === 2;
-  }
-  const may = (table: string, rights: readonly string[]): string[] =>
-    rights.map((right) => `coalesce(has_table_privilege(to_regclass(${table})::oid, '${right}'), false)`);
-  const all = [...may('$1', ['select', 'insert', 'update']), ...may('$2', ['select', 'insert'])];
-  const tables = [d.table('workflow_status'), d.table('operation_outputs')];
-  const [row] = await tx.query(`select ${all.join(' and ')} as reached`, tables);
-  return Boolean(row?.reached);
 }
 
 function borrowedDatabase(own: Database, tx: Borrowed): Database {

@@ -6,6 +6,8 @@ import { launchWith } from '../app/launch.js';
 import type { LaunchOptions } from '../app/options.js';
 import type { Executions } from '../engine/executions.js';
 import { defaultLogger, type Logger } from '../model/logger.js';
+import { isGone } from '../recovery/process.js';
+import type { ExecutorRecord } from '../storage/executors.js';
 import { CrashClock, type CrashPoint } from './crash-point.js';
 import { Signals } from './signals.js';
 import { VirtualClock } from './virtual-clock.js';
@@ -43,6 +45,18 @@ export interface TestApp {
 
 /** Tests provoke retries and failures on purpose: what is only a warning elsewhere would drown their own output. */
 const errorsOnly: Logger = { ...defaultLogger, warn: () => {} };
+
+/** Incarnations that have crashed. They share a process with those that have not, and are to be as dead as if they had not. */
+const crashedHere = new Set<string>();
+
+function asCrashed(engine: Executions, abandon: () => Promise<void>): Promise<void> {
+  crashedHere.add(engine.owners.incarnation);
+  return abandon();
+}
+
+function isGoneOrCrashed(peer: ExecutorRecord): boolean {
+  return crashedHere.has(peer.incarnation) || isGone(peer);
+}
 
 interface Shared {
   readonly clock: VirtualClock;
@@ -91,9 +105,10 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
       ...(clockChoice !== 'real' && { clock: shared.clock }),
       probe: crashClock.probe,
       beforeResolve: crashClock.beforeResolve,
+      liveness: { isGone: isGoneOrCrashed },
       onStart: (started, abandonApp) => {
         engine = started;
-        abandon = abandonApp;
+        abandon = () => asCrashed(started, abandonApp);
       },
     },
   );

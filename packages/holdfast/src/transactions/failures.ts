@@ -1,5 +1,5 @@
 import { isHoldfastError } from '../model/errors.js';
-import { classifyPostgres, sqlState } from '../storage/postgres/failures.js';
+import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/failures.js';
 
 /**
  * What an error of the application's database means. Libraries wrap the driver's error, so its causes count as well; what
@@ -26,13 +26,22 @@ export function isConflict(error: unknown): boolean {
 
 const outageStates = new Set(['57P01', '57P02', '57P03', '53300']);
 
-/** The server says, or the library by a code of its own, that there is no connection (any more). */
+/** The server says, or the library by a code of its own, or our storage, that there is no connection (any more). */
 export function isOutage(error: unknown): boolean {
+  if (isHoldfastError(error, 'DATABASE_FAILED')) return true;
   return causes(error).some((each) => {
     const state = sqlState(each);
     if (state !== undefined) return state.startsWith('08') || outageStates.has(state);
     return /^CONNECTION_(CLOSED|ENDED|DESTROYED)$|^CONNECT_TIMEOUT$/.test(codeOf(each));
   });
+}
+
+/**
+ * The server takes no changes: after a failover, the old primary. Another connection may lead to the new one. Of a
+ * transaction that was begun as read-only it says nothing about the server.
+ */
+export function isReadOnlyServer(error: unknown): boolean {
+  return causes(error).some(standsWrong);
 }
 
 const unreachable = new Set([

@@ -10,22 +10,55 @@ import { type Completions, hasCompletions, openCompletions } from '../storage/sq
  *
  * - `checkpoint`: the step's own checkpoint, where the datasource reaches the database of the system tables.
  * - `record`: a row of `transaction_completion` in the application's database; the checkpoint follows.
+ *
+ * Two executions of a workflow may judge differently (rights were granted in between, a server failed over), and both be
+ * in the function at once. Checkpoints are fenced: what comes after one knows of it. A record is not, so that whoever
+ * comes after one that may still be written must meet it in its table:
+ *
+ * 1. An execution with `record` has owned its workflow at a moment at which the table was there already ({@link homeOf}).
+ * 2. So it is there for every execution that comes later. One with `checkpoint` that may have had predecessors looks for
+ *    it when it owns the workflow, and if it is there, commits a record as well: the primary key lets one of them through.
  */
 export type Home =
   | { readonly kind: 'record'; readonly completions: Completions }
-  /** `earlier`: records of another time, when it was not known, or of DBOS. */
-  | { readonly kind: 'checkpoint'; readonly earlier: Completions | undefined };
+  /** `earlier`: where others keep, or kept, records: processes that judge differently, or DBOS. If it is there by now. */
+  | { readonly kind: 'checkpoint'; readonly earlier: () => Promise<Completions | undefined> };
 
 const homes = new WeakMap<Engine, WeakMap<object, Promise<Home | undefined>>>();
 const tables = new WeakMap<object, Promise<Completions>>();
+
+/** Executions that have owned their workflow since the table of the datasource was there. */
+const heldSince = new WeakMap<object, WeakSet<Execution>>();
 
 /** Found out once per app and datasource. Undefined: the workflow has another owner, which is no time to find out. */
 export async function homeOf<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {
   const known = homes.get(execution.engine) ?? new WeakMap();
   homes.set(execution.engine, known);
-  const home = await remembered(known, datasource, () => find(execution, datasource));
+  const found = await remembered(known, datasource, () => find(execution, datasource));
   // That another workflow has lost its owner says nothing about this one.
-  return home ?? find(execution, datasource);
+  const home = found ?? (await find(execution, datasource));
+  return home?.kind !== 'record' || (await isHeldSince(execution, datasource)) ? home : undefined;
+}
+
+/** What was found out may be so no longer: a database was not reached, and may be another one when it is. */
+export function judgeAgain<Tx>(execution: Execution, datasource: Datasource<Tx>): void {
+  homes.get(execution.engine)?.delete(datasource);
+}
+
+/** Asked once per execution, and only where there are homes of both kinds. */
+async function isHeldSince<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<boolean> {
+  if (datasource.dialect === 'sqlite') return true;
+  const held = heldSince.get(datasource) ?? new WeakSet();
+  heldSince.set(datasource, held);
+  if (held.has(execution)) return true;
+  if (!(await isOwner(execution))) return false;
+  held.add(execution);
+  return true;
+}
+
+async function isOwner({ engine, facts }: Execution): Promise<boolean> {
+  const [row] = await engine.storage.workflows.get([facts.workflowId]);
+  return row?.owner === facts.owner && row.status === 'PENDING';
 }
 
 export function borrowed<Tx>(datasource: Datasource<Tx>, tx: Tx): Borrowed {
@@ -36,7 +69,15 @@ async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promi
   const seen = datasource.dialect === 'postgres' ? await look(execution, datasource) : 'elsewhere';
   if (seen === 'fenced') return undefined;
   if (seen === 'elsewhere') return { kind: 'record', completions: await tableOf(datasource) };
-  return { kind: 'checkpoint', earlier: seen.hasRecords ? await tableOf(datasource) : undefined };
+  return { kind: 'checkpoint', earlier: () => earlierOf(datasource) };
+}
+
+/** Asked each time until the table is there: another process, or DBOS, may create it at any time. */
+async function earlierOf<Tx>(datasource: Datasource<Tx>): Promise<Completions | undefined> {
+  const known = tables.get(datasource);
+  if (known !== undefined) return known;
+  const present = await datasource.transact({}, (tx) => hasCompletions(datasource, tx));
+  return present ? tableOf(datasource) : undefined;
 }
 
 function tableOf<Tx>(datasource: Datasource<Tx>): Promise<Completions> {
@@ -44,26 +85,21 @@ function tableOf<Tx>(datasource: Datasource<Tx>): Promise<Completions> {
 }
 
 /** The row of this very workflow under its owner token is in no other database. */
-async function look<Tx>(
-  execution: Execution,
-  datasource: Datasource<Tx>,
-): Promise<'elsewhere' | 'fenced' | { readonly hasRecords: boolean }> {
+async function look<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<'elsewhere' | 'fenced' | 'here'> {
   const { storage } = execution.engine;
   const { workflowId, owner } = execution.facts;
   const seen = await datasource
     .transact({}, async (tx) => {
       const within = storage.within(borrowed(datasource, tx));
-      if (!(await within.reaches()) || !(await within.owns(workflowId, owner))) return undefined;
-      return { hasRecords: await hasCompletions(datasource, tx) };
+      return (await within.reaches('record a step')) && (await within.owns(workflowId, owner));
     })
     .catch((error: unknown) => {
-      // No right to use the schema, say. The tables are not for this role, wherever they are.
-      if (sqlState(error) === '42501' || sqlState((error as Error)?.cause) === '42501') return undefined;
+      // The tables are not for this role, wherever they are.
+      if (sqlState(error) === '42501' || sqlState((error as Error)?.cause) === '42501') return false;
       throw error;
     });
-  if (seen) return seen;
-  const [row] = await storage.workflows.get([workflowId]);
-  return row?.owner === owner && row.status === 'PENDING' ? 'elsewhere' : 'fenced';
+  if (seen) return 'here';
+  return (await isOwner(execution)) ? 'elsewhere' : 'fenced';
 }
 
 /** What failed, or was undefined, is asked for again by the next. */

@@ -2,13 +2,13 @@ import { Backoff } from '../engine/backoff.js';
 import { enter, type Scope, type StepScope } from '../engine/context.js';
 import type { Execution } from '../engine/execution.js';
 import type { Outcome, Result } from '../engine/once.js';
-import { encodeValue } from '../engine/run-step.js';
+import { encodeValue, untilConfirmed } from '../engine/run-step.js';
 import { HoldfastError } from '../model/errors.js';
 import { type Datasource, rolledBackSilently, type TransactionMode, withoutWrites } from '../storage/datasource.js';
 import type { Completion, Completions } from '../storage/sql/completions.js';
 import { stepKey } from '../storage/storage.js';
-import { isConflict, isOutage, isUnanswered, isUnreachable } from './failures.js';
-import { borrowed, type Home, homeOf } from './homes.js';
+import { isConflict, isOutage, isReadOnlyServer, isUnanswered, isUnreachable } from './failures.js';
+import { borrowed, type Home, homeOf, judgeAgain } from './homes.js';
 
 export interface TransactionCall<Tx> {
   readonly datasource: Datasource<Tx>;
@@ -26,14 +26,19 @@ type Phase = 'opening' | 'running' | 'recording' | 'committing';
  *
  * 1. The record is looked for before the function runs, and again before the function's error counts: an execution that
  *    is gone may have had its commit under way when this one looked. The function then fails over what is already there.
- * 2. Two executions that get as far as the record meet in its primary key. The later one rolls back and takes what the
- *    earlier one recorded.
+ * 2. Two executions that get as far as the record meet in its primary key, also if only one of them takes a checkpoint
+ *    for it (homes.ts). The later one rolls back and takes what the earlier one recorded.
  * 3. An execution that has lost its workflow does not commit. With a checkpoint for a record that is certain, by its
  *    fence; with a record in another database it is as soon as the loss is known here, and then (2) keeps it single.
  */
 export class TransactionRun<Tx> {
   private phase: Phase = 'opening';
+  /** The function was not called, because nobody knows whether the workflow is still this process's. */
+  private isUnheard = false;
+  /** Stays what it was: of an attempt whose commit was not answered the next one must learn in the same place. */
   private home: Home | undefined;
+  /** Where records are looked for and written. Undefined: nobody else writes any, and this execution does without. */
+  private completions: Completions | undefined;
   /** Its place among the results, from the first time it went on record: it stays its own if that was rolled back. */
   private seq: number | undefined;
 
@@ -48,16 +53,20 @@ export class TransactionRun<Tx> {
     const { logger } = execution.engine;
     const backoff = new Backoff(`Transaction "${call.name}" of workflow "${execution.workflowId}"`, logger);
     for (;;) {
+      if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
       this.phase = 'opening';
+      this.isUnheard = false;
       try {
         return await this.confirmed(await this.commit(scope, startedAt), startedAt, backoff);
       } catch (error) {
         if (error instanceof Unstorable) return error.outcome;
         if (!execution.running) throw error;
+        if (this.isUnheard) continue;
         const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
         if (settled) return settled;
         if (!isUnanswered(error)) this.givePlaceBack();
         if (!this.isDatabaseFault(error) || !execution.running) throw error;
+        if (!(error instanceof Beaten) && !isConflict(error)) judgeAgain(execution, call.datasource);
         await backoff.pause(error);
         if (!execution.running) throw error;
       }
@@ -86,14 +95,14 @@ export class TransactionRun<Tx> {
    */
   async settleFailure(outcome: Outcome): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
-    const { home } = this;
-    if (outcome.result.ok || mode.readOnly || home?.kind !== 'record' || !this.execution.running) return outcome;
+    const { completions } = this;
+    if (outcome.result.ok || mode.readOnly || !completions || !this.execution.running) return outcome;
     const { logger, clock } = this.execution.engine;
     const backoff = new Backoff(`Recording the failure of transaction "${name}"`, logger);
     while (this.execution.running) {
       try {
         const row = { ...this.key, output: null, error: outcome.error, createdAt: clock.now() };
-        const written = await datasource.transact({}, (tx) => home.completions.insert(datasource, tx, row));
+        const written = await datasource.transact({}, (tx) => completions.insert(datasource, tx, row));
         if (written) return outcome;
         const earlier = await this.settled(outcome.startedAt, backoff);
         if (earlier) return earlier;
@@ -129,19 +138,29 @@ export class TransactionRun<Tx> {
     const { datasource, mode } = this.call;
     const body = (tx: Tx): Promise<Outcome> => this.body(tx, scope, startedAt);
     if (mode.readOnly) return (tx) => withoutWrites(datasource, tx, () => body(tx));
-    this.home = await homeOf(this.execution, datasource);
+    this.home ??= await homeOf(this.execution, datasource);
     const { home } = this;
     if (!home) {
       const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
       return this.lost(row ?? null);
     }
-    if (home.kind === 'record') return (tx) => this.withRecord(tx, home.completions, startedAt, body);
-    // A first run knows that there is nothing of an earlier one.
-    const earlier = this.execution.history && home.earlier;
-    return async (tx) => (await this.recorded(tx, earlier, startedAt)) ?? this.withCheckpoint(tx, await body(tx));
+    // A first run knows that there is nothing of an earlier one, and its fence keeps it apart from later ones.
+    if (home.kind === 'record') this.completions = home.completions;
+    else if (this.isLater) this.completions ??= await home.earlier();
+    return async (tx) => {
+      const recorded = await this.recorded(tx, startedAt);
+      if (recorded) return recorded;
+      const outcome = await body(tx);
+      await this.putOnRecord(tx, outcome);
+      return home.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome);
+    };
   }
 
   private async body(tx: Tx, scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
+    // The database was waited for since the attempt began, and this process may have been stopped meanwhile. Not to be
+    // waited for in an open transaction.
+    this.isUnheard = !this.execution.engine.standing.confirmed;
+    if (this.isUnheard) throw new Error('It is not certain that this process is heard.');
     this.phase = 'running';
     const value = await enter(scope, () => this.call.fn(tx));
     this.phase = 'recording';
@@ -151,18 +170,10 @@ export class TransactionRun<Tx> {
     return outcome;
   }
 
-  private async withRecord(
-    tx: Tx,
-    completions: Completions,
-    startedAt: number,
-    body: (tx: Tx) => Promise<Outcome>,
-  ): Promise<Outcome> {
-    const recorded = await this.recorded(tx, completions, startedAt);
-    if (recorded) return recorded;
-    const outcome = await body(tx);
-    const row = { ...this.key, output: outcome.output, error: null, createdAt: this.execution.engine.clock.now() };
-    if (!(await completions.insert(this.call.datasource, tx, row))) throw new Beaten();
-    return outcome;
+  private async putOnRecord(tx: Tx, { output }: Outcome): Promise<void> {
+    const row = { ...this.key, output, error: null, createdAt: this.execution.engine.clock.now() };
+    const written = await this.completions?.insert(this.call.datasource, tx, row);
+    if (written === false) throw new Beaten();
   }
 
   /** The step's checkpoint, in the user's transaction and fenced like any other. */
@@ -181,13 +192,18 @@ export class TransactionRun<Tx> {
     return { ...outcome, seq: this.seq, writtenAt: completedAt };
   }
 
+  /** It may have had predecessors, with or without steps that they left. */
+  private get isLater(): boolean {
+    return this.execution.history !== undefined || this.execution.facts.attempt > 1;
+  }
+
   private get key() {
     const { workflowId, createdAt } = this.execution.facts;
     return { workflowId, stepNumber: this.call.stepNumber, startedAt: createdAt };
   }
 
-  private async recorded(tx: Tx, completions: Completions | undefined, startedAt: number) {
-    const found = await completions?.find(this.call.datasource, tx, this.key);
+  private async recorded(tx: Tx, startedAt: number): Promise<Outcome | undefined> {
+    const found = await this.completions?.find(this.call.datasource, tx, this.key);
     return found && this.toOutcome(found, startedAt);
   }
 
@@ -211,8 +227,9 @@ export class TransactionRun<Tx> {
 
   private isDatabaseFault(error: unknown): boolean {
     if (error instanceof Beaten || isConflict(error)) return true;
+    if (isReadOnlyServer(error)) return !this.call.mode.readOnly;
     // Before the record was looked for nobody knows whether an earlier execution committed: then no error counts.
-    if (this.phase === 'opening') return isUnreachable(error) || this.execution.history !== undefined;
+    if (this.phase === 'opening') return isUnreachable(error) || this.isLater;
     if (this.phase === 'running') return isOutage(error);
     return isUnanswered(error);
   }
@@ -221,9 +238,9 @@ export class TransactionRun<Tx> {
   private async settled(startedAt: number, backoff: Backoff): Promise<Outcome | undefined> {
     while (this.execution.running) {
       try {
-        if (this.home?.kind === 'checkpoint') return await this.checkpointed();
-        const { completions } = this.home as Home & { kind: 'record' };
-        return await this.call.datasource.transact({}, (tx) => this.recorded(tx, completions, startedAt));
+        const checkpoint = this.home?.kind === 'checkpoint' ? await this.checkpointed() : undefined;
+        if (checkpoint || !this.completions) return checkpoint;
+        return await this.call.datasource.transact({}, (tx) => this.recorded(tx, startedAt));
       } catch (error) {
         if (error instanceof Over) throw error;
         await backoff.pause(error);

@@ -8,6 +8,7 @@ import {
   rolledBackSilently,
   type TransactionMode,
 } from '../datasource.js';
+import { standsWrong } from '../postgres/failures.js';
 
 /** A datasource over a pool of pg. The function of a transaction gets the client that it runs on. */
 export function pgDatasource(pool: Pool, options: DatasourceOptions = {}): Datasource<PoolClient> {
@@ -40,10 +41,12 @@ async function transact<R>(pool: Pool, mode: TransactionMode, work: (client: Poo
     if (command !== 'COMMIT') throw rolledBackSilently();
     return result;
   } catch (error) {
-    broken = await client.query('rollback').then(
-      () => false,
+    const rolledBack = await client.query('rollback').then(
       () => true,
+      () => false,
     );
+    // It leads to a server that was the primary once: the next one may lead to the new one.
+    broken = !rolledBack || (!mode.readOnly && standsWrong(error));
     // The driver has no code for a connection that ended under a statement.
     throw lost
       ? Object.assign(new Error('The connection to Postgres was lost.', { cause: error }), connectionFailure)

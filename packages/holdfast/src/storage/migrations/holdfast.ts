@@ -172,6 +172,22 @@ export const holdfastMigrations: readonly Migration[] = [
     name: 'a version by the name that its application gave it',
     change: (d) => d.addColumns('application_versions', 'name_in_app text'),
   },
+  {
+    version: 9,
+    name: 'executors',
+    change: (d) => [
+      `create table if not exists ${d.table('executors')} (incarnation text not null primary key, executor_id text not null, ` +
+        'application_name text not null, application_version text not null, host text not null, ' +
+        `pid ${d.bigint} not null, process_start text, ttl_ms ${d.bigint} not null, lock_key text, ` +
+        `started_at ${d.bigint} not null, heartbeat_at ${d.bigint} not null, beats ${d.bigint} not null, takeovers ${d.bigint} not null default 0)`,
+    ],
+    indexes: [{ name: 'idx_holdfast_executors', table: 'executors', on: 'application_name' }],
+  },
+  {
+    version: 10,
+    name: 'first start of what was taken over',
+    change: (d) => d.addColumns('workflow_status', `first_started_at ${d.bigint}`),
+  },
 ];
 
 /**

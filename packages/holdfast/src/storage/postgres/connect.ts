@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
+import { invalidOption } from '../../model/options.js';
 import type { StatementProbe } from '../probe.js';
 import { sqlState } from './failures.js';
 
@@ -13,6 +14,18 @@ export interface PostgresOptions {
   readonly poolSize?: number;
   readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
+}
+
+/** The option `poolSize`, if it is given. */
+export function checkPoolSize(what: string, poolSize: unknown): { readonly poolSize?: number } {
+  if (poolSize === undefined) return {};
+  if (Number.isInteger(poolSize) && Number(poolSize) >= 2) return { poolSize: Number(poolSize) };
+  throw invalidOption(
+    what,
+    'poolSize',
+    poolSize,
+    'a whole number of at least 2: one for what is written, one for the rest',
+  );
 }
 
 /** One connection outside the pools, or a typed error that says what to check. */
@@ -46,7 +59,8 @@ function createClient(driver: typeof pg, options: PostgresOptions): pg.Client {
   }
 }
 
-function unreachable(url: string, cause: unknown): HoldfastError {
+/** What is said when the server cannot be reached, or not for long enough. */
+export function unreachable(url: string, cause: unknown): HoldfastError {
   const where = safeUrl(url);
   const state = sqlState(cause);
   const advice = state === undefined ? 'Is the server running there, and reachable from here?' : adviceFor(state);
@@ -59,7 +73,8 @@ function unreachable(url: string, cause: unknown): HoldfastError {
 
 function adviceFor(state: string): string {
   if (state.startsWith('28')) return 'Check the user and password in the URL.';
-  if (state === '53300') return 'The server has no free connections: raise max_connections or lower the pool size.';
+  if (state === '53300')
+    return 'The server has no free connections: raise max_connections, or lower poolSize (launch, connect).';
   return 'Check the URL and the server log.';
 }
 

@@ -1,25 +1,15 @@
 import type pg from 'pg';
-import { HoldfastError } from '../../model/errors.js';
+import { HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import {
-  type BatchStatement,
-  type Database,
-  type Dialect,
-  type Failure,
-  type Hearing,
-  type Listening,
-  preparedName,
-  type Query,
-  type Row,
-  type Statement,
-} from '../database.js';
+import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
-import { connect, type PostgresOptions } from './connect.js';
+import { connect, type PostgresOptions, unreachable } from './connect.js';
 import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
-import { classifyPostgres, sqlState } from './failures.js';
+import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
 import { migratePostgres } from './migrate.js';
+import { sessionName } from './prepared-names.js';
 import { PostgresSignals } from './signals.js';
 
 /** Connections that only ever run batches. Each kind of batch has at most one statement under way. */
@@ -36,6 +26,22 @@ const defaultAnswerTimeoutMs = 30_000;
 const serverPart = 0.8;
 
 /**
+ * A batch waits this part of the time for a lock: long past what statements of ours hold one for. Whoever holds it longer
+ * (a session that someone left in the middle of a transaction) must not hold up the other rows of the batch.
+ */
+const lockPart = 0.1;
+
+/**
+ * After one has waited in vain, the others wait this long, until nothing was held up for a while: there may be more that
+ * is locked, and more kinds of batches that want it than there are connections.
+ */
+const warnedLockMs = 100;
+const warnedForMs = 10_000;
+
+/** What is known to be held up waits this long: longer than most statements of ours hold a lock for. */
+const impatientLockMs = 20;
+
+/**
  * Batch statements are prepared while tables may be empty and never analysed, and keep the plan they get. On their
  * own connections the planner is held to index probes, which is right for every one of them at every size.
  */
@@ -47,6 +53,8 @@ const writerSettings = [
   'set plan_cache_mode = force_generic_plan',
 ].join('; ');
 
+const nowStatement = { name: 'now', text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now' };
+
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const driver = await loadDriver();
   const first = await connect(driver, options).catch(async (error) => {
@@ -57,8 +65,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   });
   try {
     await migratePostgres(first, options);
+  } catch (error) {
+    // Not what it says of the schema: the connection broke under it.
+    throw isHoldfastError(error) || classifyPostgres(error) !== 'lost' ? error : unreachable(options.url, error);
   } finally {
-    await first.end();
+    await first.end().catch(() => {});
   }
   return new PostgresDatabase(driver, options);
 }
@@ -76,14 +87,26 @@ async function loadDriver(): Promise<typeof pg> {
 class PostgresDatabase implements Database {
   readonly dialect: Dialect;
   readonly writeLanes = 2;
+  readonly query: Statements['query'];
+  readonly batch: Statements['batch'];
+  readonly impatient: Statements;
   private readonly general: pg.Pool;
   private readonly writers: pg.Pool;
+  /** One connection, apart from the others and only while it is needed: whatever is locked, it keeps none of them. */
+  private readonly forHeldUp: pg.Pool;
   private readonly probe: StatementProbe | undefined;
   private readonly signals: PostgresSignals;
   private isDeaf = false;
+  /** Until when writers are warned of locks, and which of them have it in their settings. */
+  private warnedUntil = 0;
+  private readonly warned = new WeakSet<pg.PoolClient>();
+  private prepares = true;
 
-  constructor(driver: typeof pg, options: PostgresOptions) {
-    const size = Math.max(2, options.poolSize ?? defaultPoolSize);
+  constructor(
+    driver: typeof pg,
+    private readonly options: PostgresOptions,
+  ) {
+    const { poolSize: size = defaultPoolSize } = options;
     const writers = Math.min(writerConnections, size - 1);
     this.dialect = postgresDialect(options.schema);
     this.probe = options.probe;
@@ -92,23 +115,25 @@ class PostgresDatabase implements Database {
       query: (statement, params) => this.query(statement, params),
       onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
     });
-    this.general = createPool(driver, options, size - writers);
-    this.writers = createPool(driver, options, writers, writerSettings);
+    this.general = createPool(driver, options, size - writers, '');
+    this.writers = createPool(driver, options, writers, `; ${writerSettings}; ${lockTimeout(options)}`);
+    this.forHeldUp = createPool(driver, options, 1, `; ${writerSettings}`);
+    const { query, batch } = this.through(this.writers);
+    [this.query, this.batch] = [query, batch];
+    this.impatient = this.through(this.forHeldUp);
   }
 
-  query(statement: Statement, params: readonly unknown[]): Promise<Row[]> {
-    return this.execute(statement.pinned ? this.writers : this.general, statement, params);
-  }
-
-  async batch<T extends object>(
-    statement: BatchStatement<T>,
-    shared: readonly unknown[],
-    rows: readonly T[],
-  ): Promise<Row[]> {
-    if (rows.length === 0) return [];
-    const columns = Object.keys(statement.columns) as (keyof T)[];
-    const arrays = columns.map((column) => columnLiteral(rows, column));
-    return this.execute(this.writers, statement, [...shared, ...arrays]);
+  /** Statements whose batches go by these connections. */
+  private through(writers: pg.Pool): Statements {
+    return {
+      query: (statement, params) => this.execute(statement.pinned ? writers : this.general, statement, params),
+      batch: async (statement, shared, rows) => {
+        if (rows.length === 0) return [];
+        const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
+        const arrays = columns.map((column) => columnLiteral(rows, column));
+        return this.execute(writers, statement, [...shared, ...arrays]);
+      },
+    };
   }
 
   classify(error: unknown): Failure {
@@ -116,10 +141,7 @@ class PostgresDatabase implements Database {
   }
 
   async now(): Promise<number> {
-    const [row] = await this.query(
-      { name: 'now', text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now' },
-      [],
-    );
+    const [row] = await this.query(nowStatement, []);
     return Number(row?.now);
   }
 
@@ -148,7 +170,7 @@ class PostgresDatabase implements Database {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.general.end(), this.writers.end()]);
+    await Promise.all([this.general, this.writers, this.forHeldUp].map((pool) => pool.end()));
   }
 
   private async execute(pool: pg.Pool, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -158,35 +180,73 @@ class PostgresDatabase implements Database {
       reached?.('failed');
       throw error;
     });
-    const name = statement.unprepared ? undefined : preparedName(statement);
+    const name = statement.unprepared || !this.prepares ? undefined : sessionName(statement);
+    // For the one transaction: behind a pooler the next one on this session may be anybody's.
+    const isImpatient = pool === this.forHeldUp;
+    const begin = isImpatient ? `begin; set local lock_timeout = ${impatientLockMs}` : statement.first && 'begin';
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
-      if (statement.first) await client.query('begin');
+      if (pool === this.writers) await this.warn(client);
+      if (begin) await client.query(begin);
       if (statement.first) await client.query({ text: statement.first, values: values as unknown[] });
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
-      if (statement.first) await client.query('commit');
+      if (begin) await client.query('commit');
       reached?.('after-reply');
       client.release();
       return result.rows;
     } catch (error) {
-      // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction:
-      // it must not serve another one.
-      client.release(statement.first !== undefined || classifyPostgres(error) === 'lost');
+      if (classifyPostgres(error) === 'held-up') this.warnedUntil = performance.now() + warnedForMs;
+      const isOver = !begin || (classifyPostgres(error) === 'held-up' && (await rollsBack(client)));
+      // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction, or
+      // lead to a server that was the primary once: it must not serve another one.
+      client.release(!isOver || classifyPostgres(error) === 'lost' || standsWrong(error));
       reached?.('failed');
-      throw error;
+      if (name === undefined || !isUnprepared(error)) throw error;
     } finally {
       unwatch?.();
     }
+    this.prepareNoMore();
+    return this.execute(pool, statement, values);
+  }
+
+  private async warn(writer: pg.PoolClient): Promise<void> {
+    const isWarned = performance.now() < this.warnedUntil;
+    if (isWarned === this.warned.has(writer)) return;
+    await writer.query(isWarned ? `set lock_timeout = ${warnedLockMs}` : lockTimeout(this.options));
+    if (isWarned) this.warned.add(writer);
+    else this.warned.delete(writer);
+  }
+
+  /** What is prepared belongs to a session, and a pooler may lend each statement another one. */
+  private prepareNoMore(): void {
+    if (!this.prepares) return;
+    this.prepares = false;
+    this.options.logger.warn(
+      'Prepared statements do not last on this connection: a pooler in transaction mode does that. Everything still works, ' +
+        'without them; with a direct connection, or a pooler that keeps track of them (PgBouncer from 1.21 on, with ' +
+        'max_prepared_statements), it is faster.',
+    );
   }
 }
 
-function createPool(driver: typeof pg, options: PostgresOptions, max: number, settings?: string): pg.Pool {
+async function rollsBack(client: pg.PoolClient): Promise<boolean> {
+  return client.query('rollback').then(
+    () => true,
+    () => false,
+  );
+}
+
+function lockTimeout({ answerTimeoutMs = defaultAnswerTimeoutMs }: PostgresOptions): string {
+  return `set lock_timeout = ${Math.ceil(answerTimeoutMs * lockPart)}`;
+}
+
+function createPool(driver: typeof pg, options: PostgresOptions, max: number, more: string): pg.Pool {
   const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
   const pool = new driver.Pool({
     connectionString: options.url,
     application_name: `holdfast ${options.applicationName}`.slice(0, 63),
     max,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: Math.min(10_000, answerTimeoutMs * 10),
     query_timeout: answerTimeoutMs,
     keepAlive: true,
     types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
@@ -196,8 +256,11 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, se
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', (error) => logLostConnection(options.logger, error)));
   // Not as a startup parameter, which poolers refuse.
-  const all = [`set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}`, ...(settings ? [settings] : [])];
-  pool.on('connect', (client) => void client.query(all.join('; ')).catch(() => {}));
+  const settings =
+    `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
+    // If this process stands still in the middle of a transaction, others need not wait for it.
+    `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}`;
+  pool.on('connect', (client) => void client.query(settings).catch(() => {}));
   return pool;
 }
 

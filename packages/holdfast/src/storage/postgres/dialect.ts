@@ -1,5 +1,6 @@
 import { type ColumnType, type Dialect, type EffectList, enqueueBlock, type Merge } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
+import { presence } from './presence.js';
 
 const columnTypes: Record<ColumnType, string> = {
   text: 'text',
@@ -18,10 +19,10 @@ const stillPending = (alias: string): string => `${alias}.status || '' = 'PENDIN
 
 const hourMs = 3_600_000;
 
-const notBeforeNow = (instant: string): string => {
-  const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
-  return `case when ${now} between ${instant} and ${instant} + ${hourMs} then ${now} else ${instant} end`;
-};
+const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint';
+
+const notBeforeNow = (instant: string): string =>
+  `case when ${now} between ${instant} and ${instant} + ${hourMs} then ${now} else ${instant} end`;
 
 const rows: Dialect['rows'] = (alias, columns, first) => {
   const entries = Object.entries(columns) as [string, ColumnType][];
@@ -148,7 +149,9 @@ export function postgresDialect(schema: string): Dialect {
     },
     // Those from before there was an order come first.
     messageOrder: 'send_seq nulls first, created_at_epoch_ms',
+    now,
     notBeforeNow,
+    presence,
     // By its start as it is now, in the row that was locked: a former owner may have run it, and handed it back, since
     // this statement looked for steps. DBOS may have cleared the start of one that has steps.
     neverRan: (startedBefore) =>

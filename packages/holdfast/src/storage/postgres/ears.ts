@@ -1,9 +1,10 @@
 import type pg from 'pg';
 import type { Hearing } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
+import { holdPresence } from './presence.js';
 
-/** How long the server may take to answer LISTEN. */
-const listenPatienceMs = 10_000;
+/** How long the server may take to answer what begins a session. */
+const answerPatienceMs = 10_000;
 /** How long a notification to oneself may take to arrive. */
 const testPatienceMs = 3_000;
 /** How often that is tried: a connection can die without a sign. */
@@ -30,6 +31,8 @@ export class Ears {
   private resolveReady = (): void => {};
   private stopped = false;
   private missedSome = false;
+  /** A lock of this process was seen in its session before: it is no pooler that it talks to. */
+  private holdsLocks = false;
   /** Ends what is waited for at the moment: the end of a session, or of a pause between two. */
   private wake = (): void => {};
   private readonly done: Promise<void>;
@@ -70,20 +73,18 @@ export class Ears {
         client.once('error', wake);
       });
       client.on('notification', ({ channel, payload }) => this.options.receive(channel, payload));
+      // Before anything else: others wait only a moment for the lock of a session that broke.
+      if (this.holdsLocks && !(await answered(this.hold(client), ended))) return 'failed';
       const listening = client.query(channels.map((channel) => `listen ${quoteIdentifier(channel)}`).join('; '));
-      // An answer that does not come must hold up neither a launch nor a shutdown.
-      const tooLate = new Promise<'failed'>((resolve) => {
-        timer = setTimeout(() => resolve('failed'), listenPatienceMs).unref();
-      });
-      const answer = await Promise.race([listening, ended, tooLate]);
-      clearTimeout(timer);
-      if (this.stopped || answer === 'failed') return 'failed';
+      if (!(await answered(listening, ended)) || this.stopped) return 'failed';
       const hears = await Promise.race([this.hears(), ended.then(() => 'failed' as const)]);
       if (hears !== true) {
         if (hears === false) onDeaf(true);
         return hears === false ? 'deaf' : 'failed';
       }
       onDeaf(false);
+      // The first time only now: behind a pooler it would stay for ever in a session that others use.
+      if (!this.holdsLocks && !(await answered(this.hold(client), ended))) return 'failed';
       hearing.state(true);
       if (this.missedSome) hearing.heard(null);
       this.resolveReady();
@@ -91,11 +92,20 @@ export class Ears {
       await ended;
       return 'heard';
     } finally {
-      clearTimeout(timer);
+      clearInterval(timer);
+      hearing.presence?.held(false);
       hearing.state(false);
       // Not waited for: the server may be gone, and nothing depends on its answer.
       void client.end().catch(() => {});
     }
+  }
+
+  private async hold(client: pg.Client): Promise<void> {
+    const { presence } = this.options.hearing;
+    if (!presence) return;
+    // Not every server has such locks. Whether this session is over shows elsewhere.
+    this.holdsLocks = await holdPresence(client, presence.key).catch(() => false);
+    if (this.holdsLocks && !this.stopped) presence.held(true);
   }
 
   /** Undefined: stopped meanwhile. */
@@ -138,6 +148,19 @@ export class Ears {
       this.wake = resolve;
       arm(resolve);
     });
+  }
+}
+
+/** Whether an answer came, before the end of the session and in time: it must hold up neither a launch nor a shutdown. */
+async function answered(answer: Promise<unknown>, ended: Promise<void>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), answerPatienceMs).unref();
+  });
+  try {
+    return await Promise.race([answer.then(() => true), ended.then(() => false), tooLate]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

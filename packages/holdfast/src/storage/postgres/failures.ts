@@ -6,13 +6,31 @@ const refusedClasses = new Set(['22', '23', '54']);
 /** Single states that say the session is gone, so that nobody can tell whether a commit went through. */
 const lostStates = new Set(['57P01', '57P02', '57P03', '57P05', '40003']);
 
+/** A lock did not come free in time (`lock_timeout`). */
+const lockNotAvailable = '55P03';
+
 export function classifyPostgres(error: unknown): Failure {
   // The driver could not even write the statement: a text longer than a text can be, a value of no known kind.
   if (error instanceof RangeError || error instanceof TypeError) return 'refused';
   const state = sqlState(error);
   // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';
+  if (state === lockNotAvailable) return 'held-up';
   return refusedClasses.has(state.slice(0, 2)) ? 'refused' : 'retry';
+}
+
+const unpreparedStates = new Set(['26000', '42P05']);
+
+/** The session has no statement of that name, or one that another client prepared there. Nothing was executed. */
+export function isUnprepared(error: unknown): boolean {
+  return unpreparedStates.has(sqlState(error) ?? '');
+}
+
+const readOnlyTransaction = '25006';
+
+/** The server is read-only: after a failover, the old primary. Another connection may lead to the new one. */
+export function standsWrong(error: unknown): boolean {
+  return sqlState(error) === readOnlyTransaction;
 }
 
 export function sqlState(error: unknown): string | undefined {

@@ -1,5 +1,6 @@
 import { internalQueue, noPartition } from '../../model/queues.js';
 import type { Database, Dialect, Row } from '../database.js';
+import { afterChange } from '../database-failed.js';
 import type { PartitionStanding, QueueOverview, QueueRecord, Queues, RateWindow, Standing } from '../queues.js';
 import { runnableJson } from './known.js';
 import { countStatements, unfinishedOn } from './queue-counts.js';
@@ -48,9 +49,9 @@ export class SqlQueues implements Queues {
     const rows = queues.map(({ name, settings }) => ({ name, ...toRow(settings) }));
     await this.database.batch(this.sql.register, [now, appName, policy, version], rows);
     const names = new Set(queues.map((queue) => queue.name));
-    const stored = (await this.list()).filter((queue) => names.has(queue.name));
+    const stored = (await afterChange(() => this.list())).filter((queue) => names.has(queue.name));
     const partitioned = stored.filter((queue) => queue.settings.partition).map((queue) => queue.name);
-    if (partitioned.length > 0) await this.giveKeys(partitioned);
+    if (partitioned.length > 0) await afterChange(() => this.giveKeys(partitioned));
     return stored;
   }
 
@@ -59,13 +60,18 @@ export class SqlQueues implements Queues {
     const values = [queue.name, ...Object.values(toRow(settings)), now, paused, queue.updatedAt];
     const [row] = await this.database.query(this.sql.change, values);
     // Also if it had partitions before: then the change that brought them may have been cut short here.
-    if (row && settings.partition) await this.giveKeys([queue.name]);
+    if (row && settings.partition) await afterChange(() => this.giveKeys([queue.name]));
     return row && toQueue(row);
   }
 
   async giveKeys(names: readonly string[]): Promise<boolean> {
     const values = [this.database.dialect.list(names), noPartition];
-    return (await this.database.query(this.sql.giveKeys, values)).length > 0;
+    const given = await this.database.query(this.sql.giveKeys, values).catch((error) => {
+      // A row that somebody does not let go of is left to a later time, and to whoever works on the queue then.
+      if (this.database.classify(error) !== 'held-up') throw error;
+      return this.database.query(this.sql.giveKeysUnlocked, values);
+    });
+    return given.length > 0;
   }
 
   async remove(name: string): Promise<boolean> {
@@ -152,9 +158,7 @@ const laterThan = (last: string, now: string): string =>
 
 function settingsStatements(d: Dialect) {
   const queues = d.table('queues');
-  const workflows = d.table('workflow_status');
   const unfinished = unfinishedOn(d);
-  const unfinishedOnAny = unfinishedOn(d, d.anyOf('queue_name', '$1'));
   return {
     list: { name: 'queues.list', text: `select ${queueColumns} from ${queues} order by name` },
     register: registerStatement(d),
@@ -167,17 +171,11 @@ function settingsStatements(d: Dialect) {
         `returning ${queueColumns}`,
       ].join(' '),
     },
-    // Also to what is running: it comes back to the queue if its process dies.
-    giveKeys: {
-      name: 'queues.giveKeys',
+    giveKeys: { name: 'queues.giveKeys', pinned: true as const, text: giveKeysText(d, d.forUpdate) },
+    giveKeysUnlocked: {
+      name: 'queues.giveKeys-unlocked',
       pinned: true as const,
-      text: [
-        `with keyless as materialized (select workflow_uuid as id from ${workflows} where queue_partition_key is null`,
-        `and workflow_uuid in (${unfinishedOnAny.map((each) => `select workflow_uuid ${each}`).join(' union all ')})`,
-        `order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
-        `update ${workflows} set queue_partition_key = $2 where workflow_uuid in (select id from keyless)`,
-        'returning 1 as given',
-      ].join(' '),
+      text: giveKeysText(d, d.forUpdateSkipLocked),
     },
     remove: {
       name: 'queues.remove',
@@ -189,6 +187,19 @@ function settingsStatements(d: Dialect) {
         `${unfinished.map((each) => `and not exists (select 1 ${each})`).join(' ')} returning name`,
     },
   };
+}
+
+/** Also to what is running: it comes back to the queue if its process dies. */
+function giveKeysText(d: Dialect, lock: string): string {
+  const workflows = d.table('workflow_status');
+  const unfinished = unfinishedOn(d, d.anyOf('queue_name', '$1'));
+  return [
+    `with keyless as materialized (select workflow_uuid as id from ${workflows} where queue_partition_key is null`,
+    `and workflow_uuid in (${unfinished.map((each) => `select workflow_uuid ${each}`).join(' union all ')})`,
+    `order by ${d.lockOrder('workflow_uuid')} ${lock})`,
+    `update ${workflows} set queue_partition_key = $2 where workflow_uuid in (select id from keyless)`,
+    'returning 1 as given',
+  ].join(' ');
 }
 
 /**

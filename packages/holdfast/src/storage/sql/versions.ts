@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { Database, Dialect } from '../database.js';
 import type { VersionRecord, Versions } from '../storage.js';
 
@@ -20,9 +20,23 @@ export class SqlVersions implements Versions {
     if ((await this.database.query(this.sql.register, row)).length > 0) return;
     // Someone was first, and has committed by now: another process of this app, or another app.
     const registered = (await this.list(appName)).find((version) => version.name === name);
-    if (!registered) await this.database.query(this.sql.registerSecond, row);
+    if (!registered) await this.registerSecond(row);
     // By a process that was no reason to make it the latest.
     else if (asLatest && registered.latestAt === 0) await this.database.query(this.sql.raise, [name, appName, now]);
+  }
+
+  /** Another app may call a version of its own `<application>/<version>`: then under a name that nobody would choose. */
+  private async registerSecond(row: readonly unknown[]): Promise<void> {
+    const [, name, appName] = row as [unknown, string, string];
+    if ((await this.database.query(this.sql.registerSecond, [...row, ''])).length > 0) return;
+    // Or another process of this app has registered the same version just now.
+    if ((await this.list(appName)).some((version) => version.name === name)) return;
+    // Not by chance: two processes of this app that come to this at once must meet in the name, and store one row.
+    const hash = createHash('sha256')
+      .update(JSON.stringify([appName, name]))
+      .digest('hex')
+      .slice(0, 16);
+    await this.database.query(this.sql.registerSecond, [...row, `/${hash}`]);
   }
 
   async apps(): Promise<string[]> {
@@ -73,9 +87,9 @@ function versionStatements(d: Dialect) {
       text:
         `insert into ${versions} ` +
         '(version_id, version_name, name_in_app, application_name, version_timestamp, created_at) ' +
-        `select $1, cast($3 as text) || '/' || $2, $2, $3, ` +
+        `select $1, cast($3 as text) || '/' || $2 || $6, $2, $3, ` +
         `case when cast($5 as boolean) then ${latestAfter('$4')} else 0 end, cast($4 as bigint)` +
-        ' on conflict do nothing',
+        ' on conflict do nothing returning version_id',
     },
     raise: {
       name: 'versions.raise',

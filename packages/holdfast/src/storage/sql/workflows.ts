@@ -1,8 +1,8 @@
 import { activeStatuses, resumableStatuses } from '../../model/status.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
+import { afterChange } from '../database-failed.js';
 import type {
   CancelledWorkflow,
-  Claim,
   ClaimedRecord,
   DebouncedWorkflow,
   Dequeued,
@@ -18,18 +18,15 @@ import type {
   Workflows,
   Writer,
 } from '../storage.js';
-import { claimStatements } from './claims.js';
 import { Dequeue } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
-import { runnableJson } from './known.js';
 import { inLockOrder } from './lock-order.js';
 import { partitionKey } from './queues.js';
-import { claimedColumns, toCancelled, toClaimed, toEnding, toKey, toWorkflow, workflowColumns } from './rows.js';
+import { claimedColumns, toCancelled, toClaimed, toEnding, toWorkflow, workflowColumns } from './rows.js';
 
-/** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Claims are in claims.ts. */
+/** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Work of the dead is in takeovers.ts. */
 export class SqlWorkflows implements Workflows {
   private readonly sql;
-  private readonly claims;
   private readonly enqueues: Enqueue;
   private readonly dequeues: Dequeue;
 
@@ -37,7 +34,6 @@ export class SqlWorkflows implements Workflows {
     this.enqueues = new Enqueue(database);
     this.dequeues = new Dequeue(database);
     this.sql = workflowStatements(database.dialect);
-    this.claims = claimStatements(database.dialect);
   }
 
   async insertMany(writer: Writer, rows: readonly NewWorkflow[]): Promise<Set<string>> {
@@ -71,14 +67,6 @@ export class SqlWorkflows implements Workflows {
   async endings(workflowIds: readonly string[]): Promise<Ending[]> {
     const rows = await this.database.query(this.sql.endings, [this.database.dialect.list(workflowIds)]);
     return rows.map(toEnding);
-  }
-
-  async claimPending(
-    claim: Claim & { readonly executorIds: readonly string[]; readonly exceptOwners: string },
-  ): Promise<WorkflowRecord[]> {
-    const executors = this.database.dialect.list(claim.executorIds);
-    const params = [...claimParams(claim), executors, claim.exceptOwners];
-    return (await this.database.query(this.claims.pending, params)).map(toWorkflow);
   }
 
   dequeue(params: DequeueParams): Promise<Dequeued> {
@@ -115,41 +103,24 @@ export class SqlWorkflows implements Workflows {
 
   async claimedUnder(params: { owner: string; executorId: string; version: string }): Promise<WorkflowRecord[]> {
     const { owner, executorId, version } = params;
-    return (await this.database.query(this.claims.claimedUnder, [owner, executorId, version])).map(toWorkflow);
+    return (await this.database.query(this.sql.claimedUnder, [owner, executorId, version])).map(toWorkflow);
   }
 
-  async pendingKeys(params: { executorIds: readonly string[]; version: string; appName: string }) {
-    const executors = this.database.dialect.list(params.executorIds);
-    const rows = await this.database.query(this.claims.pendingKeys, [executors, params.version, params.appName]);
-    return rows.map((row) => ({ ...toKey(row), workflowId: row.workflow_uuid as string }));
-  }
-
-  async pendingExecutors(params: { version: string; appName: string }): Promise<string[]> {
-    const rows = await this.database.query(this.claims.pendingExecutors, [params.version, params.appName]);
-    return rows.map((row) => row.executor_id as string);
-  }
-
-  async pendingOfOtherVersions(params: { version: string; appName: string }) {
-    const rows = await this.database.query(this.claims.pendingOfOtherVersions, [params.version, params.appName]);
-    return rows.map((row) => ({ version: row.application_version as string, count: Number(row.count) }));
-  }
-
-  async cancel(params: {
-    workflowIds: readonly string[];
-    reason: string | null;
-    now: number;
-  }): Promise<CancelledWorkflow[]> {
+  async cancel(
+    params: Parameters<Workflows['cancel']>[0],
+    onChange?: (part: readonly CancelledWorkflow[]) => void,
+  ): Promise<CancelledWorkflow[]> {
     const changed: CancelledWorkflow[] = [];
+    const list = this.database.dialect.list(params.workflowIds);
+    const look = () => this.database.query(this.sql.cancel, [list, params.reason, params.now]);
     // A parent may have committed the start of a child after the statement below took its snapshot, so that the
     // statement did not see the child. The parent is CANCELLED by now and can start no more: a second look finds it.
     for (;;) {
-      const rows = await this.database.query(this.sql.cancel, [
-        this.database.dialect.list(params.workflowIds),
-        params.reason,
-        params.now,
-      ]);
+      const rows = await afterChange(look, () => changed.length > 0);
       if (rows.length === 0) return changed;
-      changed.push(...rows.map(toCancelled));
+      const part = rows.map(toCancelled);
+      changed.push(...part);
+      onChange?.(part);
     }
   }
 
@@ -175,9 +146,10 @@ export class SqlWorkflows implements Workflows {
       .filter(({ workflowId, owner }) => owners.get(workflowId) === owner);
   }
 
-  async release(params: { owned: readonly OwnedWorkflow[]; queueName: string; now: number }): Promise<Set<string>> {
+  async release(params: Parameters<Workflows['release']>[0]): Promise<Set<string>> {
     const inOrder = inLockOrder(this.database.dialect, params.owned, (each) => each.workflowId);
-    return ids(await this.database.batch(this.sql.release, [params.queueName, params.now], inOrder));
+    const statement = params.passOverLocked ? this.sql.releaseUnlocked : this.sql.release;
+    return ids(await this.database.batch(statement, [params.queueName, params.now], inOrder));
   }
 
   async stall(params: {
@@ -194,11 +166,6 @@ export class SqlWorkflows implements Workflows {
 
 function ids(rows: readonly Record<string, unknown>[]): Set<string> {
   return new Set(rows.map((row) => row.workflow_uuid as string));
-}
-
-function claimParams(claim: Claim): unknown[] {
-  const { executorId, appName } = claim.writer;
-  return [claim.owner, executorId, appName, claim.version, claim.now, runnableJson(claim.runnable), claim.limit];
 }
 
 const newWorkflowColumns: Columns<NewWorkflow> = {
@@ -241,9 +208,59 @@ function list(statuses: readonly string[]): string {
   return statuses.map((status) => `'${status}'`).join(', ');
 }
 
-function reads(d: Dialect) {
+function workflowStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const released = [
+    `update ${workflows} as w set status = 'ENQUEUED', queue_name = coalesce(queue_name, $1), updated_at = $2,`,
+    'owner_xid = null, executor_id = null, first_started_at = coalesce(first_started_at, started_at_epoch_ms),',
+    'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end',
+    `from ${d.rows('r', ownedColumns, 3)}`,
+    `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
+  ];
+  return {
+    insert: insertStatement(d, 'workflows.insert', newWorkflowColumns, { parent: 'null', detached: 'false', join: '' }),
+    insertChild: insertStatement(d, 'workflows.insertChild', newChildColumns, {
+      parent: 'r."parentWorkflowId"',
+      detached: 'r.detached',
+      join: d.fence('r."parentWorkflowId"', 'r."parentOwner"'),
+    }),
+    finish: batch('workflows.finish', finishedColumns, [
+      `update ${workflows} as w set status = r.status, output = r.output, error = r.error,`,
+      'completed_at = r."completedAt", updated_at = r."completedAt", deduplication_id = null',
+      `from ${d.rows('r', finishedColumns, 1)}`,
+      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
+      'returning workflow_uuid',
+    ]),
+    ...readStatements(d),
+    release: batch('workflows.release', ownedColumns, [...released, 'returning workflow_uuid']),
+    releaseUnlocked: batch('workflows.release-unlocked', ownedColumns, [
+      ...released,
+      `and w.workflow_uuid in (select l.workflow_uuid from ${workflows} l`,
+      `where l.workflow_uuid = r."workflowId" ${d.forUpdateSkipLocked}) returning workflow_uuid`,
+    ]),
+    stall: {
+      name: 'workflows.stall',
+      text:
+        `update ${workflows} set status = 'STALLED', status_reason = $3, error = $5, updated_at = $4, completed_at = $4, ` +
+        'deduplication_id = null, ' +
+        // The first start was one: a replay may also follow a rest, which is no attempt.
+        'recovery_attempts = case when recovery_attempts > 1 then recovery_attempts - 1 else recovery_attempts end ' +
+        `where workflow_uuid = $1 and owner_xid = $2 and status = 'PENDING' returning workflow_uuid`,
+    },
+    ...treeStatements(d),
+  };
+}
+
+function readStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   return {
+    // By executor first: there is an index for that, and none by owner.
+    claimedUnder: {
+      name: 'workflows.claimedUnder',
+      text:
+        `select ${workflowColumns} from ${workflows} where status = 'PENDING' and executor_id = $2 ` +
+        'and application_version = $3 and owner_xid = $1',
+    },
     get: {
       name: 'workflows.get',
       text: `select ${workflowColumns} from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
@@ -274,43 +291,6 @@ function reads(d: Dialect) {
         `select workflow_uuid, owner_xid, status_reason, queue_name from ${workflows} ` +
         `where completed_at >= $1 and status = 'CANCELLED'`,
     },
-  };
-}
-
-function workflowStatements(d: Dialect) {
-  const workflows = d.table('workflow_status');
-  return {
-    insert: insertStatement(d, 'workflows.insert', newWorkflowColumns, { parent: 'null', detached: 'false', join: '' }),
-    insertChild: insertStatement(d, 'workflows.insertChild', newChildColumns, {
-      parent: 'r."parentWorkflowId"',
-      detached: 'r.detached',
-      join: d.fence('r."parentWorkflowId"', 'r."parentOwner"'),
-    }),
-    finish: batch('workflows.finish', finishedColumns, [
-      `update ${workflows} as w set status = r.status, output = r.output, error = r.error,`,
-      'completed_at = r."completedAt", updated_at = r."completedAt", deduplication_id = null',
-      `from ${d.rows('r', finishedColumns, 1)}`,
-      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
-      'returning workflow_uuid',
-    ]),
-    ...reads(d),
-    release: batch('workflows.release', ownedColumns, [
-      `update ${workflows} as w set status = 'ENQUEUED', queue_name = coalesce(queue_name, $1), updated_at = $2,`,
-      'owner_xid = null, executor_id = null,',
-      'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end',
-      `from ${d.rows('r', ownedColumns, 3)}`,
-      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
-      'returning workflow_uuid',
-    ]),
-    stall: {
-      name: 'workflows.stall',
-      text:
-        `update ${workflows} set status = 'STALLED', status_reason = $3, error = $5, updated_at = $4, completed_at = $4, ` +
-        'deduplication_id = null, ' +
-        'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end ' +
-        `where workflow_uuid = $1 and owner_xid = $2 and status = 'PENDING' returning workflow_uuid`,
-    },
-    ...treeStatements(d),
   };
 }
 
@@ -365,7 +345,7 @@ function treeStatements(d: Dialect) {
         `update ${workflows} set status = 'ENQUEUED', updated_at = $3, owner_xid = null,`,
         `queue_name = case when queue_name in (select name from ${d.table('queues')} ${d.forKeyShare}) then queue_name else $2 end,`,
         `queue_partition_key = ${partitionKey(d, 'queue_partition_key', 'queue_name')},`,
-        'executor_id = null, recovery_attempts = 0, workflow_deadline_epoch_ms = null, completed_at = null,',
+        'executor_id = null, recovery_attempts = 0, first_started_at = null, workflow_deadline_epoch_ms = null, completed_at = null,',
         'error = null, status_reason = null where workflow_uuid in (select id from tree)',
         `and status in (${list(resumableStatuses)}) returning workflow_uuid, queue_name`,
       ].join(' '),

@@ -6,6 +6,8 @@ function parameterOf<T extends object>(columns: Columns<T>, first: number): (nam
   return (name) => `$${first + names.indexOf(name)}`;
 }
 
+const now = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
+
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
   table: (name) => name,
@@ -65,11 +67,11 @@ export const sqliteDialect: Dialect = {
     return `(select ${[...carried, ...fields].join(', ')}, key as position from json_each(${parameter(list)})) e`;
   },
   messageOrder: 'rowid',
-  notBeforeNow: (instant) => {
-    const now = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
-    return `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`;
-  },
+  now,
+  notBeforeNow: (instant) =>
+    `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`,
   // RETURNING knows the table by its own name only.
   neverRan: () =>
     'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid)',
+  presence: { before: '', of: () => 'null' },
 };

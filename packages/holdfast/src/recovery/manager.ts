@@ -1,0 +1,365 @@
+import { Loop } from '../engine/loop.js';
+import type { RecoverySettings } from '../model/recovery.js';
+import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
+import type { ExecutorRecord } from '../storage/executors.js';
+import type { Bereft, Fate, Free } from '../storage/takeovers.js';
+import { incarnationOf, type Knowledge, planHere } from './incomplete.js';
+import type { Death } from './peers.js';
+import { insisting } from './policy.js';
+import { countOf, type SweepReport, Tally } from './report.js';
+import { fates, type Left, type Page, pageSize, type RecoveringEngine, takeOver } from './takeover.js';
+
+/** Work that cannot be taken over yet, because its function is not registered, is tried again after this long. */
+const retryMs = 1000;
+
+/** How often all is looked at in any case. A death that is heard of is acted on at once. */
+const lookAgainMs = 5000;
+
+/**
+ * How long a dead executor stays on record: it may have been cut off, and begin something again before its next
+ * heartbeat. If it died then, and nobody knew of it, that would be nobody's to take.
+ */
+const buryAfterMs = 3_600_000;
+
+const dryRunPage = 1000;
+
+/** Who is dead, and who lives (liveness.ts). */
+interface Deaths {
+  /** Called when an executor was found dead. */
+  onDeath: (() => void) | undefined;
+  deaths(): readonly Pick<Death, 'executorId' | 'incarnation' | 'seenDeadAt' | 'beats'>[];
+  executors(): readonly { readonly record: ExecutorRecord; readonly standing: 'alive' | 'suspected' | 'dead' }[];
+  isDead(incarnation: string): boolean;
+}
+
+export interface RecoveryParts {
+  readonly engine: RecoveringEngine;
+  readonly deaths: Deaths;
+  readonly settings: RecoverySettings;
+  /** Whether an executor that is in no table is certainly dead, by what its ID says of its process. */
+  readonly isDeadHere: (executorId: string) => boolean;
+  /** Takes up work from the queues. Resolves when that is done. */
+  readonly takeUp: () => Promise<void>;
+}
+
+/**
+ * Takes over what dead executors have left PENDING, in every process, all the time, without a leader: each statement takes
+ * only what is still theirs. It is put back on its queue, and any process of its version and app goes on with it.
+ *
+ * Whose work it is: that of executors whose death was seen (liveness.ts); of processes of this host that are gone, by
+ * their generated ID; and at launch that under this executor's own ID, unless a live process owns it. Anyone else's,
+ * only on demand.
+ *
+ * A workflow whose function is not registered, or whose instance is missing, is warned about and tried again each second.
+ * A round that fails is made again: a database that fails in the middle of it must not strand the rest.
+ */
+export class Recovery {
+  /** What `app.recovery.incomplete()` goes by. */
+  readonly knowledge: Knowledge;
+  /** Executors with work that could not be taken over yet. */
+  private readonly waiting = new Map<string, Bereft>();
+  private readonly loop: Loop;
+  private readonly underWay = new Set<Promise<unknown>>();
+  private readonly noted = new Set<string>();
+  private launched = false;
+  private begun = (): void => {};
+  private lookedAt = Number.NEGATIVE_INFINITY;
+  private stopped = false;
+
+  constructor(private readonly parts: RecoveryParts) {
+    const { engine, deaths, settings } = parts;
+    const { clock, logger } = engine;
+    this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
+    this.knowledge = {
+      ownerOf: (record) => {
+        const incarnation = incarnationOf(record);
+        const known = deaths.executors().find((each) => each.record.incarnation === incarnation);
+        return known ?? { standing: record.executorId && parts.isDeadHere(record.executorId) ? 'dead' : 'unknown' };
+      },
+      plan: (record, owner) => planHere(engine, settings.enabled, record, owner),
+    };
+  }
+
+  /**
+   * Recovers what it finds now, or as soon as the database allows, and keeps looking. Resolves when that is done, or well
+   * begun: what has been put back is not to wait for the rest of a hundred thousand.
+   */
+  async start(): Promise<void> {
+    if (!this.parts.settings.enabled) return;
+    this.parts.deaths.onDeath = () => this.lookNow();
+    this.loop.start();
+    const begun = new Promise<void>((resolve) => {
+      this.begun = resolve;
+    });
+    await Promise.race([this.loop.runNow(), begun]);
+  }
+
+  /** Looks again at once, for instance because a workflow was registered. */
+  wake(): void {
+    if (this.waiting.size > 0) this.loop.wake();
+  }
+
+  /** For good. Resolves when nothing is being taken over any more. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.parts.deaths.onDeath = undefined;
+    await Promise.all([this.loop.stop(), Promise.allSettled(this.underWay)]);
+  }
+
+  /** On an operator's word. Returns the IDs of what was put back, oldest first. */
+  async recover(
+    target: { readonly executorIds: readonly string[] } | { readonly workflowIds: readonly string[] },
+  ): Promise<string[]> {
+    return this.noting('executorIds' in target ? this.ofExecutors(target.executorIds) : this.ofIds(target.workflowIds));
+  }
+
+  async sweep(dryRun: boolean): Promise<SweepReport> {
+    return this.noting(dryRun ? this.rehearse() : this.sweepNow());
+  }
+
+  private async noting<T>(work: Promise<T>): Promise<T> {
+    this.underWay.add(work);
+    try {
+      return await work;
+    } finally {
+      this.underWay.delete(work);
+    }
+  }
+
+  private lookNow(): void {
+    this.lookedAt = Number.NEGATIVE_INFINITY;
+    this.loop.wake();
+  }
+
+  private async runOnce(): Promise<void> {
+    await this.look();
+    this.forgetTheLiving();
+    const executors = [...this.waiting.values()];
+    if (executors.length === 0) return this.noteStranded();
+    const free = this.freeOf(executors);
+    let count = 0;
+    const note = (page: Page): void => {
+      count += page.putBack.filter(({ status }) => status === 'ENQUEUED').length;
+      this.report(page);
+      if (page.putBack.length === pageSize) this.begun();
+    };
+    const { engine } = this.parts;
+    const left = await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
+    if (count > 0) engine.logger.info(`Recovering ${count} unfinished workflows.`);
+    this.noteLeft(left, executors);
+    await this.noteStranded();
+  }
+
+  private async look(): Promise<void> {
+    const { engine } = this.parts;
+    const now = engine.clock.now();
+    if (now - this.lookedAt < lookAgainMs) return;
+    for (const each of await this.findDead(this.launched ? 'later' : 'launch')) this.waiting.set(textOf(each), each);
+    [this.launched, this.lookedAt] = [true, now];
+    await this.bury(now);
+  }
+
+  /** One that was only silent for a while keeps what it has. */
+  private forgetTheLiving(): void {
+    for (const [text, { incarnation }] of this.waiting) {
+      if (incarnation !== null && !this.parts.deaths.isDead(incarnation)) this.waiting.delete(text);
+    }
+  }
+
+  private async findDead(when: 'launch' | 'later'): Promise<Bereft[]> {
+    const { engine, deaths, isDeadHere } = this.parts;
+    const { version, writer } = engine;
+    const pending = await engine.storage.takeovers.executors({ version, appName: writer.appName });
+    const unlisted = pending.filter((id) => (id === writer.executorId ? when === 'launch' : isDeadHere(id)));
+    const left = new Set(pending);
+    return [
+      ...deaths
+        .deaths()
+        .filter(({ executorId }) => left.has(executorId))
+        .map(({ executorId, incarnation, beats }) => ({ executorId, incarnation, beats })),
+      ...unlisted.map((executorId) => ({ executorId, incarnation: null })),
+    ];
+  }
+
+  /** Whoever is in the table and not dead keeps what it owns, under whatever executor ID. */
+  private freeOf(executors: readonly Bereft[]): Free {
+    const { engine } = this.parts;
+    return { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), executors };
+  }
+
+  private whoLives(): Pick<Free, 'live' | 'dead'> {
+    const { engine, deaths } = this.parts;
+    return {
+      live: [engine.owners.incarnation],
+      dead: deaths.deaths().map(({ incarnation }) => incarnation),
+    };
+  }
+
+  private async ofExecutors(executorIds: readonly string[]): Promise<string[]> {
+    const { engine, deaths } = this.parts;
+    const executors = executorIds.map((executorId) => ({ executorId, incarnation: null }));
+    for (const { record, standing } of deaths.executors()) {
+      if (standing !== 'alive' || !executorIds.includes(record.executorId)) continue;
+      if (record.incarnation === engine.owners.incarnation) continue;
+      engine.logger.warn(`Executor "${record.executorId}" is alive, and its work is taken from it by recover().`);
+    }
+    const { appName } = engine.writer;
+    const free: Free = { appName, version: engine.version, live: [engine.owners.incarnation], executors };
+    const asked = fates(engine, (policy) => ({ ...policy, autoResume: true }));
+    const { ids, left } = await this.take(free, asked);
+    this.noteLeft(left, executors);
+    return ids;
+  }
+
+  private async ofIds(workflowIds: readonly string[]): Promise<string[]> {
+    const { engine } = this.parts;
+    const free = { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), workflowIds };
+    return (await this.take(free, fates(engine, insisting))).ids;
+  }
+
+  private async take(free: Free, given: readonly Fate[]): Promise<{ ids: string[]; left: Left }> {
+    const taken: { readonly workflowId: string; readonly createdAt: number }[] = [];
+    const note = (page: Page): void => {
+      for (const each of page.putBack) if (each.status === 'ENQUEUED') taken.push(each);
+      this.report(page);
+    };
+    const { engine, takeUp } = this.parts;
+    // Here first: one that was only thought dead, and hears of it like the others, must not be the one to get it back.
+    const announce = async (): Promise<void> => {
+      await takeUp();
+      engine.news.tellOthers('queues');
+    };
+    const left = await takeOver(engine, { free, fates: given, note, announce });
+    return { ids: taken.sort((a, b) => a.createdAt - b.createdAt).map(({ workflowId }) => workflowId), left };
+  }
+
+  private async sweepNow(): Promise<SweepReport> {
+    const { engine } = this.parts;
+    const executors = await this.findDead('later');
+    const free = this.freeOf(executors);
+    const tally = new Tally();
+    const note = (page: Page): void => {
+      tally.addPage(page);
+      this.report(page);
+    };
+    const left = await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
+    const stranded = await engine.storage.takeovers.stranded(this.freeOf(this.parts.deaths.deaths()));
+    return tally.toReport({ waiting: countOf(left), stranded: countOf(stranded) });
+  }
+
+  /** What a sweep would do, from reading alone. */
+  private async rehearse(): Promise<SweepReport> {
+    const { engine, settings, deaths } = this.parts;
+    const dead = [...(await this.findDead('later')), ...deaths.deaths()];
+    const executorIds = [...new Set(dead.map(({ executorId }) => executorId))];
+    const tally = new Tally();
+    let after: { createdAt: number; workflowId: string } | undefined;
+    for (;;) {
+      const filter = { appName: engine.writer.appName, executorIds, limit: dryRunPage, ...(after && { after }) };
+      const page = await engine.storage.takeovers.incomplete(filter);
+      for (const record of page) {
+        const owner = this.knowledge.ownerOf(record);
+        if (owner.standing !== 'dead') continue;
+        const { action, because } = planHere(engine, true, record, owner);
+        tally.add(record, action, because);
+      }
+      after = page.at(-1);
+      if (page.length < dryRunPage || this.stopped) break;
+    }
+    if (!settings.enabled) engine.logger.debug('sweep() takes over work here although recovery is not enabled.');
+    return tally.toReport({ waiting: 0, stranded: 0 });
+  }
+
+  /** What must not go by unnoticed: nobody resumes these by himself. */
+  private report({ cancelled, putBack }: Page): void {
+    const { logger } = this.parts.engine;
+    for (const { workflowId, reason } of cancelled) logger.warn(`Workflow "${workflowId}" was cancelled: ${reason}.`);
+    for (const each of putBack) {
+      if (each.status !== 'STALLED') continue;
+      logger.warn(
+        `Workflow "${each.workflowId}" (${describeKey(each)}) was set aside as STALLED: its process died, and it is not to ` +
+          'be resumed by itself. app.workflows.resume() starts it again.',
+      );
+    }
+  }
+
+  /** What is free and was not taken: unknown here, or for an operator to decide on. */
+  private noteLeft(left: Left, executors: readonly Bereft[]): void {
+    const { engine, settings } = this.parts;
+    let isUnfinished = false;
+    for (const { workflowId, count, ...key } of left) {
+      const definition = engine.registry.get(key);
+      if (definition && !engine.registry.policyOf(definition).autoResume) this.noteForOperator(key, workflowId, count);
+      else isUnfinished = true;
+      if (!definition) this.warnOfUnregistered(key, workflowId);
+    }
+    for (const each of executors) {
+      if (isUnfinished && settings.enabled) this.waiting.set(textOf(each), each);
+      else this.waiting.delete(textOf(each));
+    }
+  }
+
+  private noteForOperator(key: WorkflowKey, workflowId: string, count: number): void {
+    const { logger } = this.parts.engine;
+    const text = `${keyText(key)} ${workflowId} ${count}`;
+    if (this.noted.has(text)) return;
+    this.noted.add(text);
+    const others = count > 1 ? ` and ${count - 1} more of "${describeKey(key)}" wait` : ` (${describeKey(key)}) waits`;
+    logger.warn(
+      `Workflow "${workflowId}"${others} for an operator: the process died, and autoResume is false. ` +
+        'app.recovery.incomplete() lists such work, app.recovery.recover() goes on with it.',
+    );
+  }
+
+  private warnOfUnregistered(key: WorkflowKey, workflowId: string): void {
+    const { engine } = this.parts;
+    const { className, configName } = key;
+    const what = `Workflow "${workflowId}" cannot be recovered: no workflow named "${describeKey(key)}" is registered.`;
+    if (className === null) {
+      engine.logger.warn(`${what} Give it to launch() or app.register(); it is tried again each second.`);
+      return;
+    }
+    const advice =
+      configName === null
+        ? `Give the class "${className}" to launch() or app.register()`
+        : `Construct the instance "${configName}" of class "${className}", and give the class to launch()`;
+    // Once for all of an instance's work: there may be much of it, and the instance may take its time.
+    engine.warnOnce(`recovery of ${keyText(key)}`, `${what} ${advice}; it is tried again each second.`);
+  }
+
+  /** Work of a version that no process runs any more would otherwise wait in silence. */
+  private async noteStranded(): Promise<void> {
+    const { engine, deaths } = this.parts;
+    const fresh = deaths.deaths().filter(({ incarnation }) => !this.noted.has(incarnation));
+    if (fresh.length === 0) return;
+    const free = this.freeOf(fresh);
+    const stranded = await engine.storage.takeovers.stranded(free);
+    for (const { incarnation } of fresh) this.noted.add(incarnation);
+    const living = deaths.executors().filter(({ standing }) => standing !== 'dead');
+    for (const { version, count } of stranded) {
+      if (living.some(({ record }) => record.version === version)) continue;
+      const what = count === 1 ? 'One unfinished workflow' : `${count} unfinished workflows`;
+      engine.warnOnce(
+        otherVersion(version),
+        `${what} of version "${version}" ${count === 1 ? 'was' : 'were'} left by executors that are dead, and no process of ` +
+          'that version is alive: launch one, and it goes on with such work.',
+      );
+    }
+  }
+
+  /** The table keeps those that own something of which nobody has taken care yet. */
+  private async bury(now: number): Promise<void> {
+    const { engine, deaths } = this.parts;
+    const old = deaths.deaths().filter(({ seenDeadAt }) => now - seenDeadAt >= buryAfterMs);
+    if (old.length > 0) await engine.storage.executors.bury(old.map(({ incarnation }) => incarnation));
+  }
+}
+
+/** Under which it is said, once, that work of another version waits for a process of that. */
+export function otherVersion(version: string): string {
+  return `work of version ${version}`;
+}
+
+function textOf({ executorId, incarnation }: Bereft): string {
+  return `${incarnation ?? ''} ${executorId}`;
+}

@@ -1,0 +1,86 @@
+import { expect, it } from 'vitest';
+import { checkRecovery, checkWorkflowRecovery, policyFor } from '../model/recovery.js';
+import { plainKey } from '../model/workflow-key.js';
+import { fateOf, insisting, judge } from './policy.js';
+
+const now = 1_000_000;
+const run = { startedAt: now - 1000, attempts: 1 };
+
+function policy(own: Parameters<typeof checkWorkflowRecovery>[1] = {}, app: Parameters<typeof checkRecovery>[0] = {}) {
+  return policyFor(checkWorkflowRecovery('Workflow "wf"', own), checkRecovery(app));
+}
+
+it('resumes by default, up to a hundred times', () => {
+  expect(policy()).toEqual({
+    resumable: true,
+    autoResume: true,
+    maxResumeAgeMs: null,
+    maxAttempts: 100,
+    onExceeded: 'dead-letter',
+  });
+  expect(judge(policy(), run, now).action).toBe('resume');
+  expect(judge(policy(), { ...run, attempts: 100 }, now).action).toBe('resume');
+  expect(judge(policy(), { ...run, attempts: 101 }, now).action).toBe('dead-letter');
+});
+
+it('takes a workflow at its own word, and the app’s for the rest', () => {
+  const app = { autoResume: false, maxResumeAge: '1h', maxAttempts: 3, onExceeded: 'cancel' } as const;
+  expect(policy({ recovery: { autoResume: true } }, app)).toMatchObject({
+    autoResume: true,
+    maxResumeAgeMs: 3_600_000,
+  });
+  expect(policy({ maxRecoveryAttempts: 7 }, app)).toMatchObject({ maxAttempts: 7, onExceeded: 'cancel' });
+  expect(policy({ recovery: { maxAttempts: 0, onExceeded: 'dead-letter' } }, app)).toMatchObject({ maxAttempts: 0 });
+});
+
+it.each([
+  ['too old before anything else', { maxResumeAge: 999, autoResume: false, maxAttempts: 0 }, 'cancel'],
+  ['not too old at the very age', { maxResumeAge: 1000 }, 'resume'],
+  [
+    'had its attempts, cancelled although nothing is resumed',
+    { maxAttempts: 0, onExceeded: 'cancel', autoResume: false },
+    'cancel',
+  ],
+  ['waits for an operator although it had its attempts', { maxAttempts: 0, autoResume: false }, 'wait-for-operator'],
+] as const)('judges a run: %s', (_, recovery, action) => {
+  expect(judge(policy({ recovery }), run, now).action).toBe(action);
+});
+
+it('sets aside what is not resumable, even if it had its attempts', () => {
+  expect(judge(policy({ resumable: false, maxRecoveryAttempts: 0 }), run, now).action).toBe('set-aside');
+  expect(judge(policy({ resumable: false }, { autoResume: false }), run, now).action).toBe('wait-for-operator');
+});
+
+it('says in terms of a takeover just what it says to people', () => {
+  const all = [
+    { recovery: { maxResumeAge: 999 } },
+    { recovery: { maxResumeAge: 1000 } },
+    { recovery: { maxAttempts: 0, onExceeded: 'cancel' } },
+    { recovery: { autoResume: false } },
+    { resumable: false },
+    {},
+  ] as const;
+  for (const own of all) {
+    const fate = fateOf(plainKey('wf'), policy(own), now);
+    const { action, because } = judge(policy(own), run, now);
+    const isOld = fate.tooOld !== null && run.startedAt < fate.tooOld.startedBefore;
+    const isDoomed = isOld || (fate.exceeded !== null && run.attempts > fate.maxAttempts);
+    expect(action === 'cancel').toBe(isDoomed);
+    if (isDoomed) expect(because).toBe(isOld ? fate.tooOld?.reason : fate.exceeded);
+    expect(action === 'wait-for-operator').toBe(!fate.resumes);
+    expect(action === 'set-aside').toBe(fate.setAside !== null);
+  }
+});
+
+it('names the age in the words of the option', () => {
+  const reasonOf = (maxResumeAge: string) =>
+    fateOf(plainKey('wf'), policy({ recovery: { maxResumeAge } }), now).tooOld?.reason;
+  expect(reasonOf('24h')).toContain('(1d)');
+  expect(reasonOf('90m')).toContain('(90m)');
+  expect(reasonOf('1500ms')).toContain('(1500ms)');
+});
+
+it('gives way to an operator who insists', () => {
+  const strict = policy({ resumable: false, recovery: { autoResume: false, maxResumeAge: 0, onExceeded: 'cancel' } });
+  expect(judge(insisting(strict), run, now).action).toBe('resume');
+});

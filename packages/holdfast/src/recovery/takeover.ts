@@ -1,0 +1,126 @@
+import { reportDead } from '../engine/claimed.js';
+import type { Engine } from '../engine/engine.js';
+import { internalQueue } from '../model/queues.js';
+import type { RecoveryPolicy } from '../model/recovery.js';
+import { keyText } from '../model/workflow-key.js';
+import type { CancelledWorkflow } from '../storage/storage.js';
+import type { Bereft, Fate, Free, TakenOver, Takeover } from '../storage/takeovers.js';
+import { fateOf } from './policy.js';
+
+/** How many workflows one statement takes over: many dead ones are dealt with in pieces that nobody has to wait for. */
+export const pageSize = 1000;
+
+/** The engine, as far as recovery needs more of it than other features do. */
+export type RecoveringEngine = Engine & { wasCancelled(cancelled: CancelledWorkflow): void };
+
+export interface Page {
+  readonly putBack: readonly TakenOver[];
+  readonly cancelled: readonly CancelledWorkflow[];
+}
+
+/** What is to become of each workflow that this process knows. `adjust` is for those who do not go by the policy alone. */
+export function fates(engine: Engine, adjust: (policy: RecoveryPolicy) => RecoveryPolicy = (policy) => policy): Fate[] {
+  const now = engine.clock.now();
+  return engine.registry.all().map((each) => fateOf(each, adjust(engine.registry.policyOf(each)), now));
+}
+
+/** How often one goes on although a page was empty and more is there: others were taking the same, or holding on to it. */
+const mostRounds = 5;
+
+interface Terms {
+  readonly free: Free;
+  readonly fates: readonly Fate[];
+  /** Hears of each page. */
+  note(page: Page): void;
+  /** Whether it is enough. */
+  isOver?(): boolean;
+  /** Says that there is work on queues. Default: to everyone. */
+  announce?(): Promise<void>;
+}
+
+/**
+ * Takes over all that is free, page by page. What is put back is taken from its queue by whichever process has room for
+ * it, and that counts the attempt. Returns what is free still, because it is not this process's to take.
+ */
+export async function takeOver(engine: RecoveringEngine, terms: Terms): Promise<Left> {
+  const resumed = new Set(terms.fates.filter((fate) => fate.resumes).map(keyText));
+  for (let round = 1; ; round++) {
+    const taken = (await cancelPages(engine, terms)) + (await putBackPages(engine, terms));
+    if (taken > 0 && 'executors' in terms.free) await tellFormerOwners(engine, terms.free.executors);
+    const left = await engine.storage.takeovers.left(terms.free);
+    if (round === mostRounds || terms.isOver?.() || !left.some((each) => resumed.has(keyText(each)))) return left;
+  }
+}
+
+export type Left = Awaited<ReturnType<RecoveringEngine['storage']['takeovers']['left']>>;
+
+async function cancelPages(engine: RecoveringEngine, terms: Terms): Promise<number> {
+  let taken = 0;
+  while (!terms.isOver?.() && terms.fates.some((fate) => fate.tooOld || fate.exceeded !== null)) {
+    const cancelled = await engine.storage.takeovers.cancel(pageOf(engine, terms));
+    if (cancelled.length === 0) break;
+    terms.note({ putBack: [], cancelled });
+    taken += cancelled.length;
+    await tellCancelled(engine, cancelled);
+    await letOthersRun();
+  }
+  return taken;
+}
+
+async function putBackPages(engine: RecoveringEngine, terms: Terms): Promise<number> {
+  let taken = 0;
+  while (!terms.isOver?.() && terms.fates.length > 0) {
+    const putBack = await putBackPage(engine, { ...pageOf(engine, terms), queueName: internalQueue });
+    if (putBack.length === 0) break;
+    taken += putBack.length;
+    terms.note({ putBack, cancelled: [] });
+    // Of all queues together: who hears of it looks at all of them in one statement, and thoroughly.
+    const announce = terms.announce ?? (async () => engine.news.tell('queues'));
+    if (putBack.some(({ status }) => status === 'ENQUEUED')) await announce();
+    if (putBack.some(({ status }) => status !== 'ENQUEUED')) engine.news.tell('ended');
+    for (const each of putBack) if (each.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, each);
+    await letOthersRun();
+  }
+  return taken;
+}
+
+/** One that was not dead after all finds out by its next heartbeat, and begins nothing more of what it has lost. */
+async function tellFormerOwners(engine: RecoveringEngine, executors: readonly Bereft[]): Promise<void> {
+  const tell = () => engine.storage.executors.tellOfTakeover(executors);
+  await engine.untilAnswered('Telling an executor that its work was taken over', tell);
+}
+
+/**
+ * The lock on a row may be the dying owner's last checkpoint, and is waited for. If it is someone's who does not let go,
+ * that row is left to a later round, and the rest goes on.
+ */
+async function putBackPage({ storage }: Engine, page: Takeover & { readonly queueName: string }): Promise<TakenOver[]> {
+  try {
+    return await storage.takeovers.putBack(page);
+  } catch (error) {
+    if (storage.classify(error) !== 'held-up') throw error;
+    return storage.takeovers.putBack({ ...page, passOverLocked: true });
+  }
+}
+
+/** SQLite answers without giving up the thread: a hundred pages in a row would be a process that stands still. */
+function letOthersRun(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+function pageOf({ clock }: Engine, { free, fates: given }: Terms): Takeover {
+  return { free, fates: given, now: clock.now(), limit: pageSize };
+}
+
+async function tellCancelled(engine: RecoveringEngine, cancelled: readonly CancelledWorkflow[]): Promise<void> {
+  for (const each of cancelled) {
+    engine.wasCancelled(each);
+    if (each.queueName !== null) engine.news.tell(`queue:${each.queueName}`);
+  }
+  engine.news.tellOthers('cancelled');
+  // A child whose start was committed while its parent was being cancelled was not seen then.
+  for (const reason of new Set(cancelled.map((each) => each.reason))) {
+    const ids = cancelled.filter((each) => each.reason === reason).map((each) => each.workflowId);
+    await engine.cancel(ids, reason);
+  }
+}

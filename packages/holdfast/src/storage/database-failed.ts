@@ -1,0 +1,38 @@
+import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
+import type { Failure } from './database.js';
+
+/** The database failed under one statement, and not by its data. */
+export function databaseFailed(statement: string, failure: Failure, cause: unknown): HoldfastError {
+  return failed(statement, cause, failure === 'lost' ? 'unknown' : 'no');
+}
+
+/**
+ * Runs what follows a change in the same call, or may follow one (`hasChanged` is asked when it fails). Then it is not so
+ * that the call changed nothing, whatever became of its last statement: only a call whose first change fails may say that.
+ */
+export function afterChange<T>(work: () => Promise<T>, hasChanged = () => true): Promise<T> {
+  return work().catch((error: unknown) => {
+    if (!hasChanged()) throw error;
+    const { statement, applied } = (isHoldfastError(error, 'DATABASE_FAILED') ? error.details : {}) as Details;
+    throw statement !== undefined && applied === 'no' ? failed(statement, (error as Error).cause, 'in part') : error;
+  });
+}
+
+interface Details {
+  readonly statement?: string;
+  readonly applied?: string;
+}
+
+const said = {
+  no: 'It changed nothing.',
+  unknown: 'Whether it was applied is not known.',
+  'in part': 'Something of the call may have been applied before.',
+};
+
+function failed(statement: string, cause: unknown, became: keyof typeof said): HoldfastError {
+  return new HoldfastError(
+    'DATABASE_FAILED',
+    `The database failed under "${statement}" (${describeError(cause)}). ${said[became]}`,
+    { cause, details: { statement, applied: became === 'no' ? 'no' : 'unknown' } },
+  );
+}

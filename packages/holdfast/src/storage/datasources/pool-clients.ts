@@ -1,0 +1,30 @@
+/** A Pool of pg, as far as it is used here. */
+interface PoolLike {
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  readonly totalCount: number;
+}
+
+interface ClientLike {
+  on(event: 'error', listener: () => void): unknown;
+  off(event: 'error', listener: () => void): unknown;
+}
+
+const attended = new WeakSet<object>();
+
+/**
+ * A pool of pg listens to the errors of its clients only while they are in it, and an error event that nobody listens to
+ * ends the process: so would a connection that breaks in a transaction. This hides nothing: whoever has the client gets
+ * the error from the statement under way, or from the next one; of a client that is in the pool the pool tells, as ever.
+ */
+export function attendToClients(pool: unknown): void {
+  if (!isPool(pool) || attended.has(pool)) return;
+  attended.add(pool);
+  pool.on('acquire', (client: ClientLike) => void client.on('error', ignore));
+  pool.on('release', (_error: unknown, client: ClientLike) => void client.off('error', ignore));
+}
+
+function ignore(): void {}
+
+function isPool(value: unknown): value is PoolLike {
+  return typeof value === 'object' && value !== null && 'totalCount' in value && 'on' in value;
+}

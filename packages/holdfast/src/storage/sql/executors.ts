@@ -1,0 +1,107 @@
+import type { Database, Dialect, Row } from '../database.js';
+import type { ExecutorRecord, Executors, NewExecutor } from '../executors.js';
+
+/** The table `executors`. Its instants are the database's own: no other clock has a part in it. */
+export class SqlExecutors implements Executors {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = executorStatements(database.dialect);
+  }
+
+  async join(executor: NewExecutor): Promise<void> {
+    const { incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey } = executor;
+    const values = [incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey];
+    await this.database.query(this.sql.join, values);
+  }
+
+  async beat(incarnation: string, change: Parameters<Executors['beat']>[1] = {}) {
+    const { lockKey, ttlMs } = change;
+    const values = [incarnation, lockKey !== undefined, lockKey ?? null, ttlMs ?? null];
+    const [row] = await this.database.query(this.sql.beat, values);
+    return row && { takeovers: Number(row.takeovers) };
+  }
+
+  async tellOfTakeover(from: readonly { executorId: string; incarnation: string | null }[]): Promise<void> {
+    const { dialect } = this.database;
+    const whole = from.filter(({ incarnation }) => incarnation === null).map(({ executorId }) => executorId);
+    const single = from.flatMap(({ incarnation }) => incarnation ?? []);
+    await this.database.query(this.sql.tellOfTakeover, [dialect.list(single), dialect.list(whole)]);
+  }
+
+  async leave(incarnation: string): Promise<void> {
+    await this.bury([incarnation]);
+  }
+
+  async list(appName: string): Promise<ExecutorRecord[]> {
+    return (await this.database.query(this.sql.list, [appName])).map(toRecord);
+  }
+
+  async bury(incarnations: readonly string[]): Promise<void> {
+    if (incarnations.length === 0) return;
+    await this.database.query(this.sql.bury, [this.database.dialect.list(incarnations)]);
+  }
+}
+
+function toRecord(row: Row): ExecutorRecord {
+  return {
+    incarnation: row.incarnation as string,
+    executorId: row.executor_id as string,
+    appName: row.application_name as string,
+    version: row.application_version as string,
+    host: row.host as string,
+    pid: Number(row.pid),
+    processStart: row.process_start as string | null,
+    ttlMs: Number(row.ttl_ms),
+    lockKey: row.lock_key as string | null,
+    startedAt: Number(row.started_at),
+    heartbeatAt: Number(row.heartbeat_at),
+    beats: Number(row.beats),
+    present: row.present === null ? null : Boolean(row.present),
+  };
+}
+
+const columns =
+  'incarnation, executor_id, application_name, application_version, host, pid, process_start, ttl_ms, lock_key';
+
+function executorStatements(d: Dialect) {
+  const executors = d.table('executors');
+  return {
+    // One that was taken for dead comes back as what it was.
+    join: {
+      name: 'executors.join',
+      text:
+        `insert into ${executors} as e (${columns}, started_at, heartbeat_at, beats) ` +
+        `values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${d.now}, ${d.now}, 1) on conflict (incarnation) do update set ` +
+        `lock_key = excluded.lock_key, ttl_ms = excluded.ttl_ms, heartbeat_at = ${d.now}, beats = e.beats + 1`,
+    },
+    beat: {
+      name: 'executors.beat',
+      text:
+        `update ${executors} set heartbeat_at = ${d.now}, beats = beats + 1, ` +
+        'lock_key = case when cast($2 as boolean) then cast($3 as text) else lock_key end, ' +
+        'ttl_ms = coalesce(cast($4 as bigint), ttl_ms) where incarnation = $1 returning takeovers',
+    },
+    tellOfTakeover: {
+      name: 'executors.tellOfTakeover',
+      text:
+        `update ${executors} set takeovers = takeovers + 1 ` +
+        `where ${d.anyOf('incarnation', '$1')} or ${d.anyOf('executor_id', '$2')}`,
+    },
+    list: {
+      name: 'executors.list',
+      text:
+        `${d.presence.before} select ${columns}, started_at, heartbeat_at, beats, ${d.presence.of('lock_key')} as present ` +
+        `from ${executors} where application_name = $1 order by started_at, incarnation`,
+    },
+    // What it still owns would be nobody's to take if nobody knew of it. In the words of the index on PENDING work.
+    bury: {
+      name: 'executors.bury',
+      text:
+        `delete from ${executors} where ${d.anyOf('incarnation', '$1')} and not exists (` +
+        `select 1 from ${d.table('workflow_status')} w where w.status = 'PENDING' ` +
+        `and w.application_version = ${executors}.application_version and w.executor_id = ${executors}.executor_id ` +
+        `and w.owner_xid like ${executors}.incarnation || '.%')`,
+    },
+  };
+}

@@ -1,0 +1,312 @@
+import { activeStatuses } from '../../model/status.js';
+import type { Database, Dialect, Row } from '../database.js';
+import type { CancelledWorkflow } from '../storage.js';
+import type { Fate, Free, IncompleteFilter, IncompleteRecord, TakenOver, Takeover, Takeovers } from '../takeovers.js';
+import { classOf, configOf, isKnownAs } from './known.js';
+import { toCancelled, toKey } from './rows.js';
+
+/** Taking over work of the dead, in pages. Taking it from queues afterwards is in dequeue.ts, as for any other work. */
+export class SqlTakeovers implements Takeovers {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = takeoverStatements(database.dialect);
+  }
+
+  async cancel(takeover: Takeover): Promise<CancelledWorkflow[]> {
+    const rows = await this.database.query(this.sql[by(takeover.free)].cancel, this.params(takeover));
+    return rows.map(toCancelled);
+  }
+
+  async putBack(takeover: Takeover & { queueName: string; passOverLocked?: boolean }): Promise<TakenOver[]> {
+    const params = [...this.params(takeover), takeover.queueName];
+    const { putBack, putBackUnlocked } = this.sql[by(takeover.free)];
+    const rows = await this.database.query(takeover.passOverLocked ? putBackUnlocked : putBack, params);
+    return rows.map(toTakenOver);
+  }
+
+  async left(free: Free) {
+    const rows = await this.database.query(this.sql[by(free)].left, this.freeParams(free));
+    return rows.map((row) => ({
+      ...toKey(row),
+      workflowId: row.workflow_uuid as string,
+      count: Number(row.count),
+    }));
+  }
+
+  async stranded(free: Free) {
+    return (await this.database.query(this.sql[by(free)].stranded, this.freeParams(free))).map(toVersionCount);
+  }
+
+  async executors(params: { version: string; appName: string }): Promise<string[]> {
+    const rows = await this.database.query(this.sql.executors, [params.appName, params.version]);
+    return rows.map((row) => row.executor_id as string);
+  }
+
+  async otherVersions(params: { version: string; appName: string }) {
+    return (await this.database.query(this.sql.otherVersions, [params.appName, params.version])).map(toVersionCount);
+  }
+
+  async incomplete(filter: IncompleteFilter): Promise<IncompleteRecord[]> {
+    const { text, params } = incompleteQuery(this.database.dialect, filter);
+    const rows = await this.database.query({ name: 'takeovers.incomplete', text, unprepared: true }, params);
+    return rows.map(toIncomplete);
+  }
+
+  private freeParams(free: Free): unknown[] {
+    const executors = 'executors' in free ? free.executors : [];
+    const whose = 'executors' in free ? executors.map(({ executorId }) => executorId) : free.workflowIds;
+    const bereft = executors.map(({ executorId, incarnation, beats = null }) => ({
+      executor: executorId,
+      incarnation,
+      beats,
+    }));
+    const live: { incarnation: string | null; dead: boolean }[] = free.live.map((incarnation) => ({
+      incarnation,
+      dead: false,
+    }));
+    // The row without a name says that the table counts.
+    if (free.dead) live.push(...[null, ...free.dead].map((incarnation) => ({ incarnation, dead: true })));
+    const list = this.database.dialect.list([...new Set(whose)]);
+    return [free.appName, free.version, list, JSON.stringify(live), JSON.stringify(bereft)];
+  }
+
+  private params({ free, fates, now, limit }: Takeover): unknown[] {
+    return [...this.freeParams(free), now, fatesJson(fates), limit];
+  }
+}
+
+function by(free: Free): 'executor' | 'id' {
+  return 'executors' in free ? 'executor' : 'id';
+}
+
+const largestInt = 2 ** 31 - 1;
+
+const fateColumns = {
+  runnable: 'text',
+  class: 'text',
+  config: 'text',
+  most: 'int',
+  oldest: 'bigint',
+  too_old: 'text',
+  exceeded: 'text',
+  aside: 'text',
+  resumes: 'bool',
+} as const;
+
+function fatesJson(fates: readonly Fate[]): string {
+  return JSON.stringify(
+    fates.map((fate) => ({
+      runnable: fate.name,
+      class: fate.className ?? '',
+      config: fate.configName ?? '',
+      most: Math.min(fate.maxAttempts, largestInt),
+      oldest: fate.tooOld?.startedBefore ?? null,
+      too_old: fate.tooOld?.reason ?? null,
+      exceeded: fate.exceeded,
+      aside: fate.setAside,
+      resumes: fate.resumes,
+    })),
+  );
+}
+
+const ofThisApp = '(application_name is null or application_name = $1)';
+const ofThisVersion = `application_version = $2 and ${ofThisApp}`;
+const ownedBy = (incarnation: string): string =>
+  `substr(owner_xid, 1, length(${incarnation}) + 1) = ${incarnation} || '.'`;
+
+/** When it first ran: a takeover keeps that, while each dequeue is a start of its own. */
+const firstStart = 'coalesce(first_started_at, started_at_epoch_ms, created_at)';
+
+/**
+ * Parameters: $1 app, $2 version, $3 executors or workflows (list), $4 who lives and who is dead, $5 whose work it is (JSON).
+ * Who lives is read here and not given: a process that has joined since the caller last looked must not be robbed.
+ *
+ * Whoever is taken for dead by its heartbeats, and beats again, keeps what it has: those who change something lock its row
+ * (`lock`), so that a heartbeat comes either before, and is seen here, or after, and its sender finds out what it has lost.
+ *
+ * On Postgres `is true` keeps a condition from becoming a join: those would be carried out for all rows before the limit
+ * counts. So it is a scan of the index over PENDING work by executor, which ends when a page is full.
+ */
+function freeWork(d: Dialect, whose: 'executor' | 'id', lock = '') {
+  const said = d.jsonRows('l', { incarnation: 'text', dead: 'bool' }, '$4');
+  const live =
+    `said as materialized (select l.incarnation, l.dead from ${said}), ` +
+    'live as materialized (select incarnation from said where not dead union ' +
+    `select e.incarnation from ${d.table('executors')} e where exists (select 1 from said where incarnation is null) ` +
+    'and e.incarnation not in (select s.incarnation from said s where s.dead and s.incarnation is not null))';
+  const given = d.jsonRows('b', { executor: 'text', incarnation: 'text', beats: 'bigint' }, '$5');
+  const queries =
+    `${live}, meant as materialized (select b.executor, b.incarnation, b.beats from ${given}), ` +
+    `heard as materialized (select incarnation, beats from ${d.table('executors')} ` +
+    `where incarnation in (select incarnation from meant) ${lock}), ` +
+    'bereft as materialized (select b.executor, b.incarnation from meant b where b.beats is null ' +
+    'or not exists (select 1 from heard h where h.incarnation = b.incarnation and h.beats > b.beats))';
+  const isLive = `exists (select 1 from live l where ${ownedBy('l.incarnation')})`;
+  if (whose === 'id') return { queries, condition: `${d.anyOf('workflow_uuid', '$3')} and (not ${isLive}) is true` };
+  const isTheirs =
+    '(exists (select 1 from bereft b where b.executor = executor_id ' +
+    `and case when b.incarnation is null then not ${isLive} else ${ownedBy('b.incarnation')} end)) is true`;
+  return { queries, condition: `${d.anyOf('executor_id', '$3')} and ${isTheirs}` };
+}
+
+function takeoverStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  return {
+    executor: freeStatements(d, 'executor'),
+    id: freeStatements(d, 'id'),
+    executors: {
+      name: 'takeovers.executors',
+      text:
+        `select distinct executor_id from ${workflows} where status = 'PENDING' and executor_id is not null ` +
+        `and application_version = $2 and ${ofThisApp}`,
+    },
+    otherVersions: {
+      name: 'takeovers.otherVersions',
+      text:
+        `select application_version, count(*) as count from ${workflows} where status = 'PENDING' ` +
+        `and application_version <> $2 and ${ofThisApp} group by application_version order by application_version`,
+    },
+  };
+}
+
+/** Parameters, after those of {@link freeWork}: $6 now, $7 fates (JSON), $8 limit, $9 where work of no queue goes. */
+function freeStatements(d: Dialect, whose: 'executor' | 'id') {
+  const workflows = d.table('workflow_status');
+  const { queries, condition } = freeWork(d, whose);
+  const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
+  return {
+    cancel: { name: `takeovers.cancel-by-${whose}`, text: cancelText(d, whose) },
+    putBack: { name: `takeovers.putBack-by-${whose}`, text: putBackText(d, whose, d.forUpdate), pinned: true },
+    putBackUnlocked: {
+      name: `takeovers.putBackUnlocked-by-${whose}`,
+      text: putBackText(d, whose, d.forUpdateSkipLocked),
+    },
+    left: {
+      name: `takeovers.left-by-${whose}`,
+      text:
+        `with ${queries} select name, class_name, config_name, min(workflow_uuid) as workflow_uuid, count(*) as count ` +
+        `from ${workflows} where ${free} group by name, class_name, config_name`,
+    },
+    stranded: {
+      name: `takeovers.stranded-by-${whose}`,
+      text:
+        `with ${queries} select application_version, count(*) as count from ${workflows} where status = 'PENDING' ` +
+        `and application_version <> $2 and ${ofThisApp} and ${condition} group by application_version`,
+    },
+  };
+}
+
+const fatesOf = (d: Dialect): string => `fates as materialized (select f.* from ${d.jsonRows('f', fateColumns, '$7')})`;
+
+/** Of a row: why it is to be cancelled, or null. */
+const doom =
+  `(select case when ${firstStart} < f.oldest then f.too_old when coalesce(recovery_attempts, 0) > f.most then f.exceeded end ` +
+  `from fates f where ${isKnownAs('f', '')})`;
+
+/** What somebody holds on to is passed over: waiting for it while holding others could be waited for in turn. */
+function cancelText(d: Dialect, whose: 'executor' | 'id'): string {
+  const workflows = d.table('workflow_status');
+  const { queries, condition } = freeWork(d, whose, d.forShare);
+  const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
+  const active = quoted(activeStatuses);
+  return [
+    `with recursive ${queries}, ${fatesOf(d)},`,
+    `roots as materialized (select workflow_uuid as id, ${doom} as reason from ${workflows}`,
+    `where ${free} and ${doom} is not null limit $8 ${d.forUpdateSkipLocked}),`,
+    `tree(id, reason) as (select id, reason from roots union`,
+    `select c.workflow_uuid, t.reason from tree t ${d.children('t.id')} where not c.detached),`,
+    `picked as materialized (select workflow_uuid as id from ${workflows} where workflow_uuid in (select id from tree)`,
+    `and status in (${active}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
+    `update ${workflows} set status = 'CANCELLED', completed_at = cast($6 as bigint), updated_at = cast($6 as bigint),`,
+    `status_reason = (select min(t.reason) from tree t where t.id = workflow_uuid), deduplication_id = null`,
+    `where workflow_uuid in (select id from picked) and status in (${active})`,
+    'returning workflow_uuid, owner_xid, status_reason, queue_name',
+  ].join(' ');
+}
+
+/**
+ * Found first, then locked in the order of their IDs, and looked at again: what is locked may be the dying owner's last
+ * checkpoint, which is waited for, and what another process has taken meanwhile is no longer free.
+ */
+function putBackText(d: Dialect, whose: 'executor' | 'id', lock: string): string {
+  const workflows = d.table('workflow_status');
+  const { queries, condition } = freeWork(d, whose, d.forShare);
+  const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
+  // The same that a dequeue would find: but it might have to wait for its turn there.
+  const isDead = 'coalesce(recovery_attempts, 0) > f.most';
+  const isBack = `f.aside is null and not (${isDead})`;
+  return [
+    `with ${queries}, ${fatesOf(d)},`,
+    `found as materialized (select workflow_uuid as id from ${workflows} where ${free} and ${doom} is null`,
+    `and ((name, ${classOf('')}, ${configOf('')}) in (select runnable, class, config from fates where resumes)) is true`,
+    'limit $8),',
+    `picked as materialized (select workflow_uuid as id from ${workflows} w where workflow_uuid in (select id from found)`,
+    `and ${d.stillPending('w')} and ${ofThisVersion} and ${condition} order by ${d.lockOrder('workflow_uuid')} ${lock})`,
+    `update ${workflows} as w set status = case when f.aside is not null then 'STALLED'`,
+    `when ${isDead} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'ENQUEUED' end,`,
+    `recovery_attempts = case when f.aside is null and ${isDead} then recovery_attempts + 1 else recovery_attempts end,`,
+    'status_reason = f.aside, updated_at = cast($6 as bigint),',
+    `completed_at = case when ${isBack} then null else cast($6 as bigint) end,`,
+    `owner_xid = case when ${isBack} then null else owner_xid end,`,
+    `executor_id = case when ${isBack} then null else executor_id end,`,
+    `queue_name = case when ${isBack} then coalesce(queue_name, $9) else queue_name end,`,
+    `deduplication_id = case when ${isBack} then deduplication_id end,`,
+    'first_started_at = coalesce(first_started_at, started_at_epoch_ms)',
+    `from fates f where ${isKnownAs('f', 'w.')} and workflow_uuid in (select id from picked)`,
+    'returning workflow_uuid, status, name, class_name, config_name, queue_name, recovery_attempts, created_at',
+  ].join(' ');
+}
+
+function quoted(statuses: readonly string[]): string {
+  return statuses.map((status) => `'${status}'`).join(', ');
+}
+
+function incompleteQuery(d: Dialect, filter: IncompleteFilter): { text: string; params: unknown[] } {
+  const params: unknown[] = [];
+  const param = (value: unknown): string => `$${params.push(value)}`;
+  const conditions = ["status = 'PENDING'"];
+  const { appName, workflowIds, executorIds, name, after } = filter;
+  if (appName !== '') conditions.push(`(application_name is null or application_name = ${param(appName)})`);
+  if (workflowIds) conditions.push(d.anyOf('workflow_uuid', param(d.list(workflowIds))));
+  if (executorIds) conditions.push(d.anyOf('executor_id', param(d.list(executorIds))));
+  if (name !== undefined) conditions.push(`name = ${param(name)}`);
+  if (after) {
+    const [createdAt, id] = [`cast(${param(after.createdAt)} as bigint)`, param(after.workflowId)];
+    conditions.push(`(created_at > ${createdAt} or (created_at = ${createdAt} and workflow_uuid > ${id}))`);
+  }
+  const text =
+    'select workflow_uuid, name, class_name, config_name, executor_id, owner_xid, application_version, ' +
+    `recovery_attempts, created_at, ${firstStart} as started_at from ${d.table('workflow_status')} ` +
+    `where ${conditions.join(' and ')} order by created_at, workflow_uuid ` +
+    `limit ${param(filter.limit)} offset ${param(filter.offset ?? 0)}`;
+  return { text, params };
+}
+
+function toTakenOver(row: Row): TakenOver {
+  return {
+    ...toKey(row),
+    workflowId: row.workflow_uuid as string,
+    status: row.status as TakenOver['status'],
+    queueName: row.queue_name as string | null,
+    attempts: Number(row.recovery_attempts ?? 0),
+    createdAt: Number(row.created_at),
+  };
+}
+
+function toVersionCount(row: Row): { version: string; count: number } {
+  return { version: row.application_version as string, count: Number(row.count) };
+}
+
+function toIncomplete(row: Row): IncompleteRecord {
+  return {
+    ...toKey(row),
+    workflowId: row.workflow_uuid as string,
+    executorId: row.executor_id as string | null,
+    owner: row.owner_xid as string | null,
+    version: row.application_version as string | null,
+    attempts: Number(row.recovery_attempts ?? 0),
+    createdAt: Number(row.created_at),
+    startedAt: Number(row.started_at),
+  };
+}
