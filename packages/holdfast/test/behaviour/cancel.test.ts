@@ -215,4 +215,51 @@ describeBackends('cancel', (backend) => {
     await t.app.workflows.handle('nobody').cancel();
     expect(await t.app.workflows.list()).toEqual([]);
   });
+
+  it('discards the outcome of a step that ignores its signal; resume runs that step again, and none before it', async () => {
+    const ran: string[] = [];
+    const stubborn = gate<string>();
+    const wf = workflow('wf', async () => {
+      await run('first', () => void ran.push('first'));
+      const result = await run('stubborn', () => {
+        ran.push('stubborn');
+        return ran.length === 2 ? stubborn.promise : 'second time';
+      });
+      await run('last', () => void ran.push('last'));
+      return result;
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance(0);
+    await handle.cancel();
+    stubborn.open('too late');
+    await t.clock.advance('1m');
+    expect(await handle.status()).toMatchObject({ status: 'CANCELLED', output: undefined });
+    expect((await t.app.workflows.steps(handle.id)).map(({ name }) => name)).toEqual(['first']);
+    const resumed = await t.app.workflows.resume(handle.id);
+    expect(await t.clock.runUntil(resumed.result())).toBe('second time');
+    expect(ran).toEqual(['first', 'stubborn', 'stubborn', 'last']);
+  });
+
+  it('of a parent with 1,000 children reaches all of them, and none that is detached', async () => {
+    const child = workflow('child', () => sleep('1d'));
+    const detached = workflow('detached', () => sleep('1d'));
+    const parent = workflow('parent', async () => {
+      await Promise.all(Array.from({ length: 1000 }, () => child.start()));
+      await Promise.all(Array.from({ length: 10 }, () => detached.with({ timeout: null }).start()));
+      await sleep('1d');
+    });
+    const t = await backend.testApp({ workflows: [parent, child, detached] });
+    const handle = await parent.start();
+    await t.clock.advance('1m');
+    const count = async (name: string, status: 'PENDING' | 'CANCELLED') =>
+      (await t.app.workflows.list({ name, status })).length;
+    expect(await count('child', 'PENDING')).toBe(1000);
+    await handle.cancel();
+    expect(await count('child', 'CANCELLED')).toBe(1000);
+    expect(await count('detached', 'PENDING')).toBe(10);
+    await t.clock.advance('1d');
+    expect(await count('child', 'CANCELLED')).toBe(1000);
+    expect((await t.app.workflows.list({ name: 'detached', status: 'SUCCESS' })).length).toBe(10);
+  });
 });

@@ -180,10 +180,12 @@ describeBackends('events', (backend) => {
   });
 
   it('set twice without waiting have the value of the later call, however long the serializer takes', async () => {
+    const laterIsText = gate();
     const serializer: Serializer = {
       name: 'slow',
       stringify: async (value) => {
-        await new Promise((resolve) => setTimeout(resolve, value === 1 ? 20 : 0));
+        if (value === 1) await laterIsText.promise;
+        if (value === 2) laterIsText.open();
         return JSON.stringify({ value });
       },
       parse: (text) => (JSON.parse(text) as { value: unknown }).value,

@@ -2,7 +2,6 @@ import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
 import type { Executions } from '../../src/engine/executions.js';
 import { run, sleep, workflow } from '../../src/index.js';
-import type { Workflows } from '../../src/storage/storage.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, gate, tamper } from '../support/faults.js';
 
@@ -16,23 +15,23 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     };
     const app = await launchWith({ name: 'test', logger: silent, ...options, database } as never, { onStart });
     onTestFinished(() => app.shutdown());
-    return { app, database, workflows: engine.storage.workflows };
+    return { app, database, ...engine.storage };
   }
 
   /** Does something just before or after the real statement. */
-  function around<K extends 'insertMany' | 'insertChildren' | 'claimPending'>(
-    workflows: Workflows,
+  function around<T extends object, K extends keyof T>(
+    noun: T,
     name: K,
     when: { before?: () => Promise<unknown>; after?: () => Promise<unknown> },
   ): void {
-    const real = workflows[name].bind(workflows) as (...args: unknown[]) => Promise<unknown>;
+    const real = (noun[name] as (...args: unknown[]) => Promise<unknown>).bind(noun);
     const wrapped = async (...args: unknown[]): Promise<unknown> => {
       await when.before?.();
       const answer = await real(...args);
       await when.after?.();
       return answer;
     };
-    workflows[name] = wrapped as Workflows[K];
+    noun[name] = wrapped as T[K];
   }
 
   it('a workflow that is cancelled in between does not run a single step', async () => {
@@ -69,9 +68,9 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     await wf.start();
     await dead.clock.advance('1m');
     await dead.crash();
-    const { app, workflows } = await launch({ workflows: [wf], version: 'v1', database });
+    const { app, takeovers } = await launch({ workflows: [wf], version: 'v1', database });
     const claim = gate();
-    around(workflows, 'claimPending', { before: () => claim.promise });
+    around(takeovers, 'putBack', { before: () => claim.promise });
     const recovering = app.recovery.recover(['dead']);
     const closing = app.shutdown();
     claim.open();

@@ -79,8 +79,8 @@ describeBackends('sending', (backend) => {
     const sender = workflow('sender', () => numbers.sendAll(letters));
     const t = await backend.testApp({ workflows: [sender, collect] });
     const handle = await collect.with({ id: 'there' }).start(1);
-    for (const call of [numbers.sendAll(letters), sender()]) {
-      const error = await failure(call);
+    for (const call of [() => numbers.sendAll(letters), () => sender()]) {
+      const error = await failure(call());
       expect(error).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
       expect(error.message).toContain('nothing was sent');
     }
@@ -178,14 +178,12 @@ describeBackends('sending', (backend) => {
   });
 
   it('from a workflow keeps the order of the calls, however long schema and serializer take with each', async () => {
-    const slow = { parse: (ms: number) => new Promise((resolve) => setTimeout(resolve, ms)) };
-    const checked = topic('checked', {
-      schema: z.number().transform((n) => slow.parse((9 - n) % 5).then(() => n)),
-    });
+    const checked = topic('checked', { schema: z.number().transform(slowWithEven()) });
+    const slow = slowWithEven();
     const serializer: Serializer = {
       name: 'slow',
       stringify: async (value) => {
-        await slow.parse(typeof value === 'number' ? (9 - value) % 5 : 0);
+        if (typeof value === 'number') await slow(value);
         return JSON.stringify({ value });
       },
       parse: (text) => (JSON.parse(text) as { value: unknown }).value,
@@ -203,6 +201,48 @@ describeBackends('sending', (backend) => {
     const handle = await takes.start();
     await sender(handle.id);
     expect(await handle.result()).toEqual(Array.from({ length: 20 }, (_, i) => i >> 1));
+  });
+
+  it.each(['outside', 'in a step'])(
+    'keeps the order of calls that nobody awaits, one or several at once, %s',
+    async (place) => {
+      const takes = workflow('takes', async () => {
+        const got: unknown[] = [];
+        while (got.length < 9) got.push(await numbers.receive());
+        return got;
+      });
+      const sendEach = async (to: string) => {
+        const several = (...values: number[]) => numbers.sendAll(values.map((value) => ({ to, value })));
+        const calls = [
+          numbers.send(to, 1),
+          several(2, 3),
+          numbers.send(to, 4),
+          numbers.send(to, 5),
+          several(6, 7),
+          several(8),
+        ];
+        await Promise.all([...calls, numbers.send(to, 9)]);
+      };
+      const sender = workflow('sender', (to: string) => run('send', () => sendEach(to)));
+      await backend.testApp({ workflows: [takes, sender] });
+      const handle = await takes.start();
+      await (place === 'outside' ? sendEach(handle.id) : sender(handle.id));
+      expect(await handle.result()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    },
+  );
+
+  it('of several to someone who does not exist sends none, and the others of its moment all the same', async () => {
+    const takes = workflow('takes', async () => [await numbers.receive(), await numbers.receive()]);
+    await backend.testApp({ workflows: [takes] });
+    const { id, result } = await takes.start();
+    const lost = numbers.sendAll([
+      { to: id, value: 2 },
+      { to: 'nobody', value: 3 },
+    ]);
+    const calls = [numbers.send(id, 1), lost, numbers.send('nobody', 4), numbers.send(id, 5)];
+    const settled = await Promise.allSettled(calls);
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
+    expect(await result()).toEqual([1, 5]);
   });
 
   it('takes what the value was at the call, whatever becomes of it then', async () => {
@@ -244,3 +284,13 @@ describeBackends('sending', (backend) => {
     await t.clock.advance(0);
   });
 });
+
+/** Is done with an even number only after it has had the odd one that follows. */
+function slowWithEven(): (n: number) => Promise<number> {
+  const had = Array.from({ length: 10 }, () => gate());
+  return async (n) => {
+    had[n]?.open();
+    if (n % 2 === 0) await had[n + 1]?.promise;
+    return n;
+  };
+}

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure, overTime } from '../support/faults.js';
+import { failure, gate, overTime } from '../support/faults.js';
 
 // P7, the other half: code that does not repeat what is on record is stopped before it does anything.
 describeBackends('P7 non-determinism', (backend) => {
@@ -158,4 +158,37 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(await again.app.workflows.handle('x').result()).toBe('notified');
     expect(ran).toEqual(['ship', 'notify']);
   });
+
+  let ticks = 0;
+  const unrepeatable: Record<string, () => Promise<unknown>> = {
+    'what time it is': () => run(`at ${Date.now()}-${process.hrtime.bigint()}`, () => 1),
+    'a number by chance': () => run(`lot ${Math.random()}`, () => 1),
+    'a variable outside': () => run(`tick ${ticks++}`, () => 1),
+    'what was awaited outside of steps': async () => {
+      // The first time it takes longer than two steps beside it, and in the replay it does not.
+      const arrival = gate();
+      if (ticks++ > 0) arrival.open();
+      const configured = arrival.promise.then(() => run('configured', () => 1));
+      await run('beside it', () => 1);
+      await run('also beside it', () => 1);
+      arrival.open();
+      await configured;
+    },
+  };
+
+  it.each(Object.keys(unrepeatable))(
+    'is found by testApp({ releaseAtOnce }) where steps depend on %s',
+    async (kind) => {
+      ticks = 0;
+      const wf = workflow('wf', async () => {
+        await unrepeatable[kind]?.();
+        for (let n = 0; n < 3; n++) await sleep('10s');
+        return 'done';
+      });
+      const t = await backend.testApp({ workflows: [wf], releaseAtOnce: true });
+      const handle = await wf.start();
+      expect(await failure(overTime(t.clock, handle.result(), 60))).toMatchObject({ code: 'NON_DETERMINISM' });
+      expect(await handle.status()).toMatchObject({ status: 'STALLED', attempts: 1 });
+    },
+  );
 });

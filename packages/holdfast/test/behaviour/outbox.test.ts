@@ -120,17 +120,22 @@ describeBackends('the outbox', (backend) => {
         code: 'INVALID_OPTION',
       });
     }
-    const data = await openUserDataIn(other, plainest[backend.name]);
-    await data.datasource.transact({}, async (tx) => {
-      await data.add(tx, 'orders', 1);
-      const error = await failure(client.startIn(tx, 'ship', {}, 'a'));
-      expect(error).toMatchObject({ code: 'INVALID_OPTION', message: /another database/ });
-    });
-    expect(await counter(other, 'orders')).toBe(1);
+    // One without our tables, and one that has the same.
+    for (const url of [other, await backend.newDatabase()]) {
+      const data = await openUserDataIn(url, plainest[backend.name]);
+      await data.datasource.transact({}, async (tx) => {
+        await data.add(tx, 'orders', 1);
+        for (const call of [client.startIn(tx, 'ship', {}, 'a'), approval.sendIn(tx, 'x', 'a', { app: client })]) {
+          expect(await failure(call)).toMatchObject({ code: 'INVALID_OPTION', message: /another database/ });
+        }
+      });
+      expect(await counter(url, 'orders')).toBe(1);
+    }
   });
 });
 
 describeBackends('the outbox on Postgres', announcing, ['postgres']);
+describeBackends('the outbox on Postgres', refusing, ['postgres']);
 
 function announcing(backend: Backend): void {
   it('tells other processes of a start with the commit, and not before', async () => {
@@ -153,6 +158,74 @@ function announcing(backend: Backend): void {
       expect(heard).toEqual([]);
     });
     await told;
+  });
+}
+
+function refusing(backend: Backend): void {
+  it('refuses a client on which no transaction has begun, and leaves it as it was', async () => {
+    const { client, database } = await open(backend);
+    const idle = new pg.Client(database);
+    await idle.connect();
+    onTestFinished(() => idle.end());
+    const calls = () => [
+      client.startIn(idle, 'ship', { id: 'a' }, 'a'),
+      approval.sendIn(idle, 'x', 'a', { app: client }),
+    ];
+    for (const call of calls()) {
+      expect(await failure(call)).toMatchObject({
+        code: 'INVALID_OPTION',
+        message: /no transaction has begun.*'begin'/,
+      });
+    }
+    expect(await tamper(database, "select 1 from workflow_status where workflow_uuid = 'a'")).toEqual([]);
+    await idle.query('begin');
+    expect((await client.startIn(idle, 'ship', { id: 'a' }, 'a')).id).toBe('a');
+    await idle.query('commit');
+    expect(await client.workflows.handle('a').result()).toBe('a shipped');
+  });
+
+  it.each([
+    ['usage on schema dbos'],
+    ['select on dbos.workflow_status'],
+    ['insert on dbos.notifications'],
+    ['update on dbos.queues'],
+    ['usage on sequence dbos.holdfast_enqueue_seq'],
+    ['usage on sequence dbos.holdfast_message_seq'],
+  ])('refuses a role without %s, and leaves its transaction usable', async (right) => {
+    const { client, database } = await open(backend);
+    await wait.with({ id: 'waiting' }).start();
+    const role = `r${Math.random().toString(36).slice(2, 10)}`;
+    const rights = [
+      'usage on schema dbos',
+      'all on all tables in schema dbos',
+      'usage on all sequences in schema dbos',
+    ];
+    await tamper(database, `create role ${role} login password 'secret'`);
+    for (const each of rights) await tamper(database, `grant ${each} to ${role}`);
+    const theirs = new pg.Client(Object.assign(new URL(database), { username: role, password: 'secret' }).toString());
+    await theirs.connect();
+    onTestFinished(() => theirs.end());
+    const outcomes = async () => {
+      await theirs.query('begin');
+      const calls = [
+        () => client.startIn(theirs, 'ship', {}, 'a'),
+        () => approval.sendIn(theirs, 'waiting', 'a', { app: client }),
+      ];
+      const codes: unknown[] = [];
+      for (const call of calls)
+        codes.push(
+          await call().then(
+            () => 'done',
+            (error) => error.code,
+          ),
+        );
+      await theirs.query('commit');
+      return codes;
+    };
+    expect(await outcomes()).toEqual(['done', 'done']);
+    await tamper(database, `revoke ${right} from ${role}`);
+    const isOf = (pattern: RegExp) => (pattern.test(right) ? 'INVALID_OPTION' : 'done');
+    expect(await outcomes()).toEqual([isOf(/schema|status|queues|enqueue/), isOf(/schema|status|notif|message/)]);
   });
 }
 

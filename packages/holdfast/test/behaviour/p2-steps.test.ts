@@ -5,14 +5,15 @@ import { failure } from '../support/faults.js';
 
 // P2. A step runs at least once until its outcome is committed, and never again after.
 describeBackends('P2 steps', (backend) => {
-  it('does not run a step again that returned undefined', async () => {
+  it.each([undefined, null])('does not run a step again that returned %s', async (nothing) => {
     let ran = 0;
     const wf = workflow('wf', async () => {
-      const nothing = await run('nothing', () => {
+      const result = await run('nothing', () => {
         ran++;
+        return nothing;
       });
       await sleep('1h');
-      return nothing === undefined;
+      return result === nothing;
     });
     const t = await backend.testApp({ workflows: [wf] });
     const { id } = await wf.start();

@@ -170,7 +170,7 @@ describeBackends('P3 ownership', (backend) => {
     const ids = await Promise.all(Array.from({ length: 20 }, async () => (await wf.start()).id));
     await dead.crash();
     bodies = 0;
-    const shared = { workflows: [wf], database, clock: dead.clock };
+    const shared = { workflows: [wf], database, clock: dead.clock, recovery: { enabled: false } };
     const a = await backend.testApp({ ...shared, executorId: 'a' });
     const b = await backend.testApp({ ...shared, executorId: 'b' });
     const taken = await Promise.all([a.app.recovery.recover(['dead']), b.app.recovery.recover(['dead'])]);

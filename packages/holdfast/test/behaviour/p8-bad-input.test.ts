@@ -74,6 +74,9 @@ describeBackends('P8 bad input', (backend) => {
       { name: 'x', database, migrate: 'yes' },
       { name: 'x', database, serializer: { name: 'x' } },
       { name: 'x', database, schema: 's'.repeat(64) },
+      { name: 'x', database, workflows: workflow('alone', async () => {}) },
+      { name: 'x', database, poolSize: 1 },
+      { name: 'x', database, poolSize: 2.5 },
     ];
     for (const options of cases) {
       expect(await failure(launch(anything(options))), String(options)).toMatchObject({ code: 'INVALID_OPTION' });

@@ -168,4 +168,27 @@ describeBackends('a batch of starts', (backend) => {
     expect(results).toEqual(inputs(20).map(([i]) => i * 2));
     expect(children.sort((a, b) => a - b)).toEqual(inputs(20).flat());
   });
+
+  it.each(['before-send', 'after-apply', 'after-reply'] as const)(
+    'of 1,000 is there whole or not at all when its process crashes %s, and can be made again',
+    async (phase) => {
+      const ids = (_: readonly unknown[], index: number) => ({ id: `batch ${index}` });
+      const batch = () => double.with({ queue: q }).startAll(inputs(1000), ids);
+      const rehearsal = await backend.testApp({ workflows: [double], queues: [q] });
+      await batch();
+      const statement = rehearsal.statements.indexOf('workflows.enqueueAll') + 1;
+      await rehearsal.stop();
+
+      const database = await backend.newDatabase();
+      const t = await backend.testApp({ database, workflows: [double], queues: [q], crashAt: { statement, phase } });
+      batch().catch(() => {});
+      await t.crashed;
+      const { workflows } = await rowCounts(database);
+      expect(workflows).toBe(phase === 'before-send' ? 0 : 1000);
+      await t.restart();
+      const handles = await batch();
+      expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(inputs(1000).map(([n]) => n * 2));
+      expect(await rowCounts(database)).toMatchObject({ workflows: 1000 });
+    },
+  );
 });

@@ -4,7 +4,7 @@ import type { Executions } from '../../src/engine/executions.js';
 import { run, sleep, topic, workflow } from '../../src/index.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
-import { failure, gate } from '../support/faults.js';
+import { failure, gate, tamper } from '../support/faults.js';
 
 /** Letting go of a workflow, against everything that may happen at that moment. */
 describeBackends('a workflow is let go of', (backend) => {
@@ -23,7 +23,7 @@ describeBackends('a workflow is let go of', (backend) => {
     const untilLetGo = async (): Promise<void> => {
       while (!letGo()) await new Promise((resolve) => setImmediate(resolve));
     };
-    return { app, engine, clock, letGo, untilLetGo };
+    return { app, engine, clock, database, letGo, untilLetGo };
   }
 
   it('in the turn in which the news comes: the message is seen, without another poll', async () => {
@@ -68,6 +68,47 @@ describeBackends('a workflow is let go of', (backend) => {
     await untilLetGo();
     await clock.advance('1h');
     expect(await handle.result()).toBe('sent');
+  });
+
+  it('although its code also awaits something that is not on record: that goes on, and is not done thrice', async () => {
+    const [plain, charges] = [gate(), [] as number[]];
+    let bodies = 0;
+    const wf = workflow('wf', async () => {
+      bodies++;
+      const besides = async (): Promise<string> => {
+        await plain.promise;
+        return run('charge', () => `charged ${charges.push(1)}`);
+      };
+      return Promise.race([sleep('30d'), besides()]);
+    });
+    const { letGo, untilLetGo } = await launch([wf]);
+    const handle = await wf.start();
+    await untilLetGo();
+    plain.open();
+    expect(await handle.result()).toBe('charged 1');
+    expect([charges, bodies, letGo()]).toEqual([[1], 2, false]);
+  });
+
+  it('and its deadline passes: who waits hears of it, also if someone else was first, and nothing is left of it', async () => {
+    const wf = workflow('wf', () => sleep('1h'));
+    const { engine, clock, database, untilLetGo } = await launch([wf]);
+    const handles = await Promise.all([1, 2].map(() => wf.with({ timeout: '10m' }).start()));
+    while (engine.inMemory.size > 0) await untilLetGo();
+    const { steps } = engine.storage;
+    const real = steps.history.bind(steps);
+    steps.history = async (...args) => {
+      const [first] = handles;
+      await tamper(
+        database,
+        `update workflow_status set status = 'CANCELLED', completed_at = 1 where workflow_uuid = '${first?.id}'`,
+      );
+      return real(...args);
+    };
+    const ended = Promise.all(handles.map((handle) => failure(handle.result())));
+    await clock.advance('10m');
+    expect(await clock.runUntil(ended)).toMatchObject([1, 2].map(() => ({ code: 'WORKFLOW_CANCELLED' })));
+    expect(engine.size).toBe(0);
+    expect((engine as unknown as { cancelledUnstarted: Set<string> }).cancelledUnstarted.size).toBe(0);
   });
 
   it('and is cancelled while its history is read back: it does not run again', async () => {
@@ -116,6 +157,6 @@ describeBackends('a workflow is let go of', (backend) => {
     if (engine.storage.classify(broken) === 'refused') return;
     await clock.advance('1h');
     expect(await handle.result()).toBe('done');
-    expect(failures).toBe(4);
+    expect(failures).toBeGreaterThanOrEqual(4);
   });
 });

@@ -116,6 +116,50 @@ describeBackends('the end of a stream', (backend) => {
     expect(await again.app.workflows.streams(id)).toEqual({ lines: [1], others: [5] });
   });
 
+  it('leads to no retry of a step that wrote before it and succeeded after it', async () => {
+    const [wrote, goOn] = [gate(), gate()];
+    let calls = 0;
+    const pays = workflow('pays', async () => {
+      const body = async () => {
+        calls++;
+        await lines.write(1);
+        wrote.open();
+        await goOn.promise;
+        return 'paid';
+      };
+      const late = run('pay', body, { retries: { max: 3, initial: 1 } }).catch((error) => error.code);
+      await run('hold', () => wrote.promise);
+      await lines.close();
+      goOn.open();
+      return late;
+    });
+    const t = await backend.testApp({ workflows: [pays] });
+    expect([await t.clock.runUntil(pays()), calls]).toEqual(['STREAM_CLOSED', 1]);
+  });
+
+  it('is never followed by a value: a step that wrote one and is over only after the close fails, and says so', async () => {
+    const [wrote, goOn] = [gate(), gate()];
+    const closes = workflow('closes', async () => {
+      const late = run('late', async () => {
+        await lines.write(1);
+        await stream<number>('others').write(2);
+        wrote.open();
+        await goOn.promise;
+      }).catch((error) => error);
+      await run('hold', () => wrote.promise);
+      await lines.close();
+      goOn.open();
+      const { code, message } = await late;
+      return { code, message };
+    });
+    const t = await backend.testApp({ workflows: [closes] });
+    const handle = await closes.start();
+    const message = expect.stringMatching(/"lines" of workflow ".*" was closed while a step .* Await the steps/);
+    expect(await handle.result()).toEqual({ code: 'STREAM_CLOSED', message });
+    expect(await readAll(lines.read(handle.id))).toEqual([]);
+    expect(await t.app.workflows.streams(handle.id)).toEqual({ lines: [] });
+  });
+
   it('does not cost a reader the last value, however the two meet', async () => {
     const ends = workflow('ends', async (closes: boolean) => {
       await lines.write(1);

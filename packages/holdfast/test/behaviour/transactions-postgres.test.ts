@@ -1,13 +1,21 @@
+import { sql as drizzleSql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/node-postgres';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { context, run, transaction, workflow } from '../../src/index.js';
+import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
 import { openWire } from '../storage/wire.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { countersTable, libraries, type Opened, plainest } from '../support/datasources.js';
-import { failure, gate, recordingLogger } from '../support/faults.js';
+import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn, records } from '../support/user-data.js';
 
 describeBackends('a transaction on Postgres', suite, ['postgres']);
+
+const drizzleUpsert = drizzleSql`insert into counters (id, n) values ('a', 1) on conflict (id) do update set n = counters.n + 1`;
+const completionTable =
+  'create table transaction_completion (workflow_id text not null, function_num int not null, output text, error text, ' +
+  'created_at bigint not null, started_at bigint, primary key (workflow_id, function_num))';
 
 function suite(backend: Backend): void {
   const library = plainest.postgres;
@@ -198,6 +206,54 @@ function suite(backend: Backend): void {
       expect(await counter(database, 'a')).toBe(1);
       await data.close();
     });
+  });
+
+  it('whose connection breaks fails alone, through drizzle: the process goes on, and so does its pool', async () => {
+    const url = await backend.emptyDatabase();
+    const data = await openUserDataIn(url, library);
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    const pay = transaction(drizzleDatasource(drizzle(pool)), 'pay', async (tx, breaks: boolean) => {
+      await tx.execute(drizzleUpsert);
+      if (breaks) await tx.execute(drizzleSql`select pg_terminate_backend(pg_backend_pid())`);
+      return 'paid';
+    });
+    const wf = workflow('wf', async (breaks: boolean) => pay(breaks));
+    await backend.testApp({ workflows: [wf] });
+    expect((await failure(wf(true))).message).toMatch(/Failed query/);
+    expect([await wf(false), await counter(data.url, 'a')]).toEqual(['paid', 1]);
+    // Our listeners go when the client goes back: there the pool listens again.
+    const client = await pool.connect();
+    const whileOut = client.listenerCount('error');
+    client.release();
+    expect([whileOut, client.listenerCount('error')]).toEqual([1, 1]);
+    await pool.end();
+  });
+
+  it('finds what another process has put on record, also if there was no table when this one first asked', async () => {
+    const database = await backend.newDatabase();
+    const data = await openUserDataIn(database, library);
+    const hold = gate();
+    const pay = transaction(data.datasource, 'pay', (tx) => data.add(tx, 'a', 1).then(() => 'paid'));
+    const wf = workflow('wf', async () => [await run('hold', () => hold.promise), await pay()][1]);
+    const probe = workflow('probe', () => pay());
+    const crashed = await backend.testApp({ workflows: [wf, probe], database, executorId: 'first' });
+    await wf.with({ id: 'x' }).start();
+    await crashed.clock.advance(0);
+    await crashed.crash();
+    const second = await backend.testApp({ workflows: [wf, probe], database, executorId: 'second' });
+    // From here on it is known where records go.
+    expect(await probe()).toBe('paid');
+    expect(await records(database)).toBeNull();
+    // As a process does that may not write our tables.
+    await tamper(database, completionTable);
+    await tamper(
+      database,
+      "insert into transaction_completion select 'x', 1, '\"elsewhere\"', null, created_at, created_at from workflow_status where workflow_uuid = 'x'",
+    );
+    await second.app.recovery.recover(['first']);
+    hold.open();
+    expect(await second.clock.runUntil(second.app.workflows.handle('x').result())).toBe('elsewhere');
+    expect(await counter(database, 'a')).toBe(1);
   });
 
   it('waits for a database that is not there at the moment', async () => {

@@ -9,13 +9,18 @@ import { observe, openRows, type RowReader } from './rows.js';
 /** One workflow, the points at which the processes that run it are killed one after the other, and a clean finish. */
 export interface CrashCase {
   readonly workflow: string;
-  readonly points: readonly CrashPoint[];
+  readonly points: readonly SweepPoint[];
 }
+
+/** Counted by the app's own clock, or by another one that the fixture has. */
+export type SweepPoint = CrashPoint & { readonly clock?: string };
 
 /** What is taken apart: a fixture, and the kind of the ledger's entry that says what its run came to. */
 export interface Program {
   readonly fixture: string;
   readonly outcome: string;
+  /** What a case needs beside the app's database. */
+  besides?(database: string): Promise<Pick<Job, 'apart'>>;
   /** What else must be true of a store when a case is over. */
   check?(job: Job): Promise<string[]>;
 }
@@ -37,6 +42,8 @@ export interface Job {
   readonly executorId: string;
   readonly workflow: string;
   readonly workflowId: string;
+  /** A database of the user's own. */
+  readonly apart?: string;
   readonly crashAt?: string;
 }
 
@@ -86,8 +93,8 @@ export class Lane {
   /** Kills at each of the case's points; what remains is finished by the next process. Returns whether all landed. */
   async run(crashCase: CrashCase): Promise<boolean> {
     const job = await this.newJob(crashCase.workflow);
-    for (const { statement, phase } of crashCase.points) {
-      const exit = await this.next({ ...job, crashAt: `${statement}:${phase}` });
+    for (const point of crashCase.points) {
+      const exit = await this.next({ ...job, crashAt: textOf(point) });
       if (exit.signal !== 'SIGKILL') {
         this.tally.void.push(crashCase);
         return false;
@@ -118,7 +125,8 @@ export class Lane {
 
   private async newJob(workflow: string): Promise<Job> {
     const name = `case-${String(Lane.cases++).padStart(5, '0')}`;
-    return { database: await this.stores.create(), executorId: name, workflow, workflowId: name };
+    const database = await this.stores.create();
+    return { database, executorId: name, workflow, workflowId: name, ...(await this.program.besides?.(database)) };
   }
 
   private async next(job?: Job) {
@@ -165,7 +173,11 @@ export function everyPoint(statements: number): CrashPoint[] {
 }
 
 function describeCase({ workflow, points }: CrashCase): string {
-  return `${workflow} killed at ${points.map(({ statement, phase }) => `${statement}:${phase}`).join(' and ')}`;
+  return `${workflow} killed at ${points.map(textOf).join(' and ')}`;
+}
+
+function textOf({ clock, statement, phase }: SweepPoint): string {
+  return `${clock === undefined ? '' : `${clock} `}${statement}:${phase}`;
 }
 
 /** Workflows get their own ID as input and return it, so that results of two runs differ in that alone. */

@@ -88,9 +88,10 @@ function recordedResult(workflow: Row): string {
   return JSON.stringify({ status, value: status === 'SUCCESS' ? value : (value as Error | null)?.message });
 }
 
-/** Steps of ours (sleeps, waiting for results) and starts of children have no body that could have an effect. */
+/** Steps of ours (sleeps, waiting for results) and starts of children, refused ones too, have no body with an effect. */
 function hasBody(step: Row): boolean {
-  return !String(step.function_name).startsWith('DBOS.') && step.child_workflow_id === null;
+  const isRefused = String(step.error ?? '').includes('"NOT_AUTHORIZED"');
+  return !String(step.function_name).startsWith('DBOS.') && step.child_workflow_id === null && !isRefused;
 }
 
 function startsAfterCommit(entries: readonly Entry[]): string[] {

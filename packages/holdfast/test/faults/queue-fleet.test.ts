@@ -15,7 +15,7 @@ import { openRows } from './rows.js';
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 /** HOLDFAST_FLEET_JOBS=10000 for the whole of it, on both databases. */
 const jobs = (backend: Backend['name']): number =>
-  Number(process.env.HOLDFAST_FLEET_JOBS ?? (backend === 'postgres' ? 2_500 : 1_200));
+  Number(process.env.HOLDFAST_FLEET_JOBS ?? (backend === 'postgres' ? 1_500 : 800));
 const workers = 3;
 const minutes = 60_000;
 

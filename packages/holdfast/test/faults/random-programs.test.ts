@@ -12,7 +12,7 @@ import { isCompleted, openRows, type RowReader } from './rows.js';
 
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
 /** A launch costs several times more on Postgres. HOLDFAST_FAULT_PROGRAMS=5000 makes a long night of it. */
-const programCounts = { sqlite: 300, postgres: 100 };
+const programCounts = { sqlite: 120, postgres: 40 };
 /** Each with a store of its own, because a launch takes up what another has crashed with. SQLite waits for nobody. */
 const lanes = { sqlite: 1, postgres: 3 };
 
@@ -62,8 +62,8 @@ async function openStore(backend: Backend): Promise<Store> {
 }
 
 /** Statements of a launch that finds nothing to do, and of one that recovers: crashes are wanted after those. */
-const idleLaunch = 4;
-const recoveringLaunch = 7;
+const idleLaunch = 9;
+const recoveringLaunch = 15;
 
 /** A point between the launch and the last statement. */
 function crashPoint({ at, phase }: PlannedCrash, launch: number, statements: number): CrashPoint {
@@ -112,7 +112,7 @@ class Trial {
     const { world } = this;
     world.launches++;
     world.clock = new VirtualClock();
-    const t = await testApp({
+    const launched = testApp({
       releaseAtOnce: this.releases,
       database: this.store.database,
       workflows: [world.root, world.child],
@@ -121,6 +121,14 @@ class Trial {
       clock: world.clock,
       ...(crashAt && { crashAt }),
     });
+    const t = await launched.catch((error) => {
+      // It crashed before it was up.
+      if (!crashAt) throw error;
+    });
+    if (!t) {
+      this.crashes++;
+      return crashAt?.statement ?? 0;
+    }
     const outcome = await t.clock.runUntil(withWatchdog(Promise.race([this.outcome(t, id), t.crashed])));
     if (!outcome) this.crashes++;
     else this.outcomes.set(id, [...(this.outcomes.get(id) ?? []), outcome]);

@@ -6,7 +6,8 @@ import { type Backend, describeBackends } from '../support/backends.js';
 import { gate, tamper } from '../support/faults.js';
 import { report } from './child-process.js';
 
-const rounds = 200;
+/** HOLDFAST_TAKEOVER_ROUNDS=1000 for the whole of it. */
+const rounds = Number(process.env.HOLDFAST_TAKEOVER_ROUNDS ?? 100);
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 
 /** How a race ended: the new owner found the step on record; or the old owner was fenced; or it had ended already. */

@@ -4,104 +4,109 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { crashPhases } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
+import { countersTable } from '../support/datasources.js';
 import { tamper } from '../support/faults.js';
 import { report, requireBuild } from './child-process.js';
-import { type CrashCase, emptyTally, type Job, Lane, type Program, Stores } from './crash-sweep.js';
+import { type CrashCase, emptyTally, Lane, type Program, Stores, type SweepPoint, type Tally } from './crash-sweep.js';
 import { Ledger } from './ledger.js';
+import { allSaid, countersExact, talked } from './talk-evidence.js';
 
 /** More children at a time would only wait for each other: there are two cores. */
 const lanes = 2;
 const minutes = 60_000;
-/** Every phase of every statement, in about three times the time. */
+/** Every phase of every statement, in ten times the time. Else so many points, evenly spread, from another one each time. */
 const everything = process.env.HOLDFAST_FAULT_EVERYTHING !== undefined;
-const reads = /waiting|read|endings|overview/;
+const sampled = 24;
+const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? Date.now() % 1_000_000);
 
-/** The lines that each of the two workflows leaves, the end of the closed stream included. */
-const written = {
-  talk: ['first', 'second', 'spoken one', 'spoken two', '__DBOS_STREAM_CLOSED__'],
-  listener: ['got 1,2,3', 'listened one', 'listened two'],
-};
-
-/** Each message consumed once and none beside them, streams without gap or double, events as they were last set. */
-async function allSaid({ database, workflowId: id }: Job): Promise<string[]> {
-  const about = (column: string): string => `where ${column} in ('${id}', '${id}.l')`;
-  const texts = async (sql: string): Promise<string[]> =>
-    (await tamper(database, sql)).map((row) => Object.values(row).map(plain).join(' ').replace(id, 'ID'));
-  const messages = `select destination_uuid, topic, message, case when consumed then 'read' else 'unread' end as state`;
-  const found = {
-    messages: (await texts(`${messages} from notifications ${about('destination_uuid')}`)).sort(),
-    lines: await texts(
-      `select workflow_uuid, "offset", value from streams ${about('workflow_uuid')} order by workflow_uuid, "offset"`,
-    ),
-    events: (await texts(`select workflow_uuid, value from workflow_events ${about('workflow_uuid')}`)).sort(),
-  };
-  const expected = {
-    messages: [...[1, 2, 3].map((n) => `ID.l numbers ${n} read`), 'ID replies 1,2,3 read'].sort(),
-    lines: [
-      ...written.talk.map((line, offset) => `ID ${offset} ${line}`),
-      ...written.listener.map((line, offset) => `ID.l ${offset} ${line}`),
-    ],
-    events: ['ID talked', 'ID.l listened'],
-  };
-  const wrong = (Object.keys(expected) as (keyof typeof expected)[]).filter(
-    (kind) => JSON.stringify(found[kind]) !== JSON.stringify(expected[kind]),
-  );
-  return wrong.map((kind) => `${kind} are ${JSON.stringify(found[kind])}, not ${JSON.stringify(expected[kind])}`);
-}
-
-/** What a stored text says, in whichever of our formats it is. */
-function plain(value: unknown): string {
-  try {
-    const parsed = JSON.parse(String(value));
-    return String(parsed?.json ?? parsed);
-  } catch {
-    return String(value);
-  }
-}
-
-const program: Program = { fixture: 'crash-worker.mjs', outcome: 'result', check: allSaid };
-
-describeBackends('crash clock of messages, events and streams', (backend) => {
+describeBackends('crash clock of messages, events, streams, transactions and classes', (backend) => {
   const rig = crashRig(backend);
 
   it(
-    'brings two workflows that talk to the end of a run without a crash, killed at any statement',
+    'brings workflows that use every operation to the end of a run without a crash, killed at any statement',
     async () => {
-      const cases = rig.points().map((point) => ({ workflow: 'talk', points: [point] }));
+      const started = performance.now();
+      const cases = sample(rig.points()).map((point) => ({ workflow: 'talk', points: [point] }));
       const tally = await rig.sweep(cases);
       const { landed, kills } = tally;
+      const seconds = ((performance.now() - started) / 1000).toFixed(0);
       report(
-        `crash clock of talking (${backend.name}): ${kills} kills, ${tally.void.length} void; ` +
-          `statements: ${rig.statements().join(', ')}`,
+        `crash clock of talking (${backend.name}): ${kills} kills of ${rig.points().length} points, ${tally.void.length} void, ` +
+          `${tally.violations.length} violations, ${seconds} s; HOLDFAST_FAULT_SEED=${seed}; statements: ${rig.statements().join(', ')}`,
       );
       expect(tally.violations).toEqual([]);
       // Announcements take their own time: a run may make a statement more or less, and the last points may not come.
       expect(landed.length).toBeGreaterThan(0.8 * cases.length);
     },
-    5 * minutes,
+    30 * minutes,
   );
 });
 
+function sample(points: readonly SweepPoint[]): readonly SweepPoint[] {
+  const stride = everything ? 1 : Math.ceil(points.length / sampled);
+  return points.filter((_, i) => i % stride === seed % stride);
+}
+
+const reads = /waiting|read|endings|overview/;
+
 /**
- * Of a statement that changes nothing it is all the same whether it was made. Of one that does, the phases in which it is
- * committed take turns.
+ * Of a statement that changes nothing it is all the same whether it was made. In the user's data nothing is between the
+ * database and the code that could know of a reply.
  */
-function phasesOf(name: string, n: number): readonly (typeof crashPhases)[number][] {
-  if (everything) return crashPhases;
-  const [unsent, ...later] = crashPhases;
-  const one = later[n % later.length];
-  return reads.test(name) || one === undefined ? [unsent] : [unsent, one];
+function phasesOf(name: string): readonly SweepPoint['phase'][] {
+  if (name.startsWith('data ')) return ['before-send', 'after-apply'];
+  return reads.test(name) && !everything ? ['before-send'] : crashPhases;
+}
+
+/** From the first statement after the launch on, which is taken apart elsewhere, and all of the user's data. */
+function pointsOf(made: readonly string[]): SweepPoint[] {
+  const ofData = made.filter((name) => name.startsWith('data '));
+  const ofApp = made.slice(0, made.length - ofData.length);
+  const first = ofApp.findIndex((name) => name.startsWith('workflows.dequeue'));
+  expect(first).toBeGreaterThan(0);
+  const toPoints = (name: string, i: number, clock?: string): SweepPoint[] =>
+    phasesOf(name).map((phase) => ({ statement: i + 1, phase, ...(clock !== undefined && { clock }) }));
+  return [
+    ...ofApp.flatMap((name, i) => (i >= first && name !== 'signals.announce' ? toPoints(name, i) : [])),
+    ...ofData.flatMap((name, i) => toPoints(name, i, 'data')),
+  ];
+}
+
+/** Both of the user's databases have a table of counters. On SQLite each case has a database of its own. */
+function programOn(backend: Backend): Program {
+  const table = backend.name === 'sqlite' ? countersTable : countersTable.replace('exists ', 'exists public.');
+  let shared: Promise<string> | undefined;
+  const create = async (): Promise<string> => {
+    const url = await backend.emptyDatabase();
+    if (backend.name === 'sqlite') await tamper(url, 'pragma journal_mode = wal');
+    await tamper(url, table);
+    return url;
+  };
+  return {
+    fixture: 'talk-worker.mjs',
+    outcome: 'result',
+    besides: async (database) => {
+      await tamper(database, table);
+      if (backend.name === 'sqlite') return { apart: await create() };
+      shared ??= create();
+      return { apart: await shared };
+    },
+    check: async (job) => [...(await allSaid(job)), ...(await countersExact(job))],
+  };
 }
 
 function crashRig(backend: Backend) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-talk-crash-'));
   const ledger = new Ledger(join(folder, 'ledger.sqlite'));
-  const stores = new Stores(backend.newDatabase);
   const expected = new Map<string, string>();
+  const program = programOn(backend);
+  // A store for each lane: work that is on a queue is for any process of the store.
+  const newLane = (tally: Tally): Lane => new Lane(program, new Stores(backend.newDatabase), ledger, expected, tally);
   let made: readonly string[] = [];
   beforeAll(async () => {
     await requireBuild();
-    const { statements, result } = await new Lane(program, stores, ledger, expected, emptyTally()).clean('talk');
+    const { statements, result } = await newLane(emptyTally()).clean('talk');
+    expect(JSON.parse(result)).toEqual({ status: 'SUCCESS', value: talked });
     made = statements;
     expected.set('talk', result);
   });
@@ -111,17 +116,12 @@ function crashRig(backend: Backend) {
   });
   return {
     statements: () => made,
-    /** From the start of the workflow on: what a launch does is taken apart elsewhere. */
-    points: () => {
-      const first = made.indexOf('workflows.insert');
-      const own = made.flatMap((name, i) => (i >= first && name !== 'signals.announce' ? [{ name, n: i + 1 }] : []));
-      return own.flatMap(({ name, n }) => phasesOf(name, n).map((phase) => ({ statement: n, phase })));
-    },
+    points: () => pointsOf(made),
     sweep: async (cases: readonly CrashCase[]) => {
       const tally = emptyTally();
       const waiting = [...cases];
       const runLane = async (): Promise<void> => {
-        const lane = new Lane(program, stores, ledger, expected, tally);
+        const lane = newLane(tally);
         for (let next = waiting.shift(); next; next = waiting.shift()) await lane.run(next);
         await lane.end();
       };

@@ -41,7 +41,7 @@ function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): 
       await first.clock.advance('1s');
       await first.crash();
       const wire = await openWire(database);
-      const happened = wire.inject({ statement: 'workflows.claimPending', kind });
+      const happened = wire.inject({ statement: 'takeovers.putBack-by-executor', kind });
       const options = { database: wire.url, workflows: [work], version, clock: first.clock };
       const second = await backend.testApp(options);
       await happened;

@@ -122,7 +122,7 @@ function recoveries(backend: Backend): void {
     const wire = await openWire(database);
     const options = { database: wire.url, workflows: [asleep], executorId: 'second', version: 'v1' };
     const second = await backend.testApp({ ...options, clock: first.clock });
-    const happened = wire.inject({ statement: 'workflows.claimPending', kind: 'cut-after' });
+    const happened = wire.inject({ statement: 'takeovers.putBack-by-executor', kind: 'cut-after' });
     await expect(second.app.recovery.recover(['first'])).rejects.toThrow();
     await happened;
     expect(await overTime(second.clock, second.app.workflows.handle(id).result(), 120)).toBe('done');

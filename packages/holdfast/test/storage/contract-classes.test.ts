@@ -1,7 +1,17 @@
 import { expect, it } from 'vitest';
 import type { ScheduleRecord } from '../../src/storage/schedules.js';
 import type { Runnable } from '../../src/storage/storage.js';
-import { describeStorage, idsOf, newChild, newClaim, newWorkflow, type Store, writer } from './contract-support.js';
+import {
+  describeStorage,
+  idsOf,
+  newChild,
+  newClaim,
+  newTakeover,
+  newWorkflow,
+  type Store,
+  takeOver,
+  writer,
+} from './contract-support.js';
 import { debounced, enqueued, register, take, withQueue } from './queue-support.js';
 
 const shop = (configName: string | null, name = 'checkout') => ({ name, className: 'Shop', configName });
@@ -23,10 +33,7 @@ describeStorage('workflows of classes', suite);
 
 function suite(store: Store): void {
   withQueue(store);
-  const claimPending = (runnable: Runnable[], limit = 100) => {
-    const claim = newClaim({ runnable, limit });
-    return store.storage.workflows.claimPending({ ...claim, executorIds: ['here'], exceptOwners: 'none' });
-  };
+  const takeOverKnown = (runnable: Runnable[], limit = 100) => takeOver(store.storage, newClaim({ runnable, limit }));
 
   it('stores class, configuration and assumed role of starts, children and what is enqueued', async () => {
     const { workflows } = store.storage;
@@ -48,14 +55,14 @@ function suite(store: Store): void {
       entries.map(([id, key]) => newWorkflow(id, key)),
     );
     for (const [id, key] of entries) {
-      expect(await claimPending(can(key))).toMatchObject([{ workflowId: id, ...key }]);
+      expect(await takeOverKnown(can(key))).toMatchObject([{ workflowId: id, ...key }]);
     }
   });
 
   it('does not count what belongs to an unknown instance against the limit of a claim', async () => {
     const rows = entries.map(([id, key], i) => newWorkflow(id, { ...key, createdAt: 1000 + i }));
     await store.storage.workflows.insertMany(writer, rows);
-    expect(await idsOf(claimPending(can(keys.us), 1))).toEqual(['us']);
+    expect(await idsOf(takeOverKnown(can(keys.us), 1))).toEqual(['us']);
     await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(`queued ${id}`, key)));
     expect(await idsOf(take(store.storage, 1, { runnable: can(keys.us) }))).toEqual(['queued us']);
   });
@@ -88,7 +95,7 @@ function suite(store: Store): void {
     await store.storage.workflows.insertMany(writer, [newWorkflow('pending')]);
     await store.sql(`update ${store.table('workflow_status')} set class_name = '', config_name = ''`);
     expect(await take(store.storage, 9)).toMatchObject([{ workflowId: 'queued', className: null, configName: null }]);
-    expect(await idsOf(claimPending(can({ name: 'greet' })))).toEqual(['pending']);
+    expect(await idsOf(takeOverKnown(can({ name: 'greet' })))).toEqual(['pending']);
   });
 
   it('names what a recovery lacks by class and configuration', async () => {
@@ -96,9 +103,9 @@ function suite(store: Store): void {
       writer,
       [0, 1].flatMap((n) => entries.map(([id, key]) => newWorkflow(`${id} ${n}`, key))),
     );
-    const found = await store.storage.workflows.pendingKeys({ executorIds: ['here'], version: 'v1', appName: 'app' });
+    const found = await store.storage.takeovers.left(newTakeover().free);
     expect(found).toHaveLength(entries.length);
-    for (const [id, key] of entries) expect(found).toContainEqual({ ...key, workflowId: `${id} 0` });
+    for (const [id, key] of entries) expect(found).toContainEqual({ ...key, workflowId: `${id} 0`, count: 2 });
   });
 
   it('names what waits on a queue for an instance that is not known', async () => {

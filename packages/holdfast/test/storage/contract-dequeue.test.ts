@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DequeueParams, EnqueuedWorkflow, Portion } from '../../src/storage/storage.js';
-import { describeStorage, finished, idsOf, newStep, start, statuses } from './contract-support.js';
+import { describeStorage, finished, idsOf, newStep, start, statuses, takeOver } from './contract-support.js';
 import { enqueued, inOrder, queueNamed, register, take, takeTurn, withQueue } from './queue-support.js';
 
 const ids = (from: number, to: number, prefix = 'w'): string[] =>
@@ -26,10 +26,10 @@ describeStorage('the order of a queue', (store) => {
     await take(store.storage, 1, { owner: 'recovered', writer: { executorId: 'dead', appName: 'app' } });
     const owned = ['a', 'b'].map((workflowId) => ({ workflowId, owner: 'released' }));
     await store.storage.workflows.release({ owned, queueName: 'x', now: 3000 });
-    const dead = { version: 'v1', owner: 'o', now: 1, limit: 10, executorIds: ['dead'], exceptOwners: 'nobody' };
+    const dead = { version: 'v1', owner: 'o', now: 1, limit: 10, executorIds: ['dead'] };
     const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
     const writer = { executorId: 'e', appName: 'app' };
-    await store.storage.workflows.claimPending({ ...dead, runnable, writer });
+    await takeOver(store.storage, { ...dead, runnable, writer });
     expect(await inOrder(store.storage)).toEqual(['a', 'b', 'c', 'd']);
   });
 

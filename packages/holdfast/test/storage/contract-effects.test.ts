@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Effect } from '../../src/storage/messaging.js';
 import { type EffectfulStep, stepKey } from '../../src/storage/steps.js';
-import { describeStorage, finished, newClaim, start } from './contract-support.js';
+import { describeStorage, finished, newClaim, start, takeOver } from './contract-support.js';
 import { effectful, message, said, sent, set, written } from './talk-support.js';
 
 describeStorage('steps with effects', (store) => {
@@ -37,8 +37,7 @@ describeStorage('steps with effects', (store) => {
   it('writes nothing at all for a former owner, nor when the workflow has ended; the rest of the batch is written', async () => {
     await start(store, 'a', 'b', 'ended', 'cancelled');
     await store.storage.messages.send(['a', 'ended', 'cancelled'].map((id) => message(`to ${id}`, id)));
-    const claim = { ...newClaim({ owner: 'fresh' }), executorIds: ['here'], exceptOwners: 'nobody.%' };
-    await store.storage.workflows.claimPending(claim);
+    await takeOver(store.storage, newClaim({ owner: 'fresh' }));
     await store.storage.workflows.finishMany([finished('ended', { owner: 'fresh' })]);
     await store.storage.workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 3000 });
     const landed = await record(

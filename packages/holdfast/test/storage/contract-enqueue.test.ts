@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
 import type { EnqueuedWorkflow, Storage } from '../../src/storage/storage.js';
-import { describeStorage, finished, newClaim, type Store, start, statuses } from './contract-support.js';
+import { describeStorage, finished, newClaim, type Store, start, statuses, takeOver } from './contract-support.js';
 import { enqueued, inOrder, register, take, withQueue } from './queue-support.js';
 
 const everything: Partial<EnqueuedWorkflow> = {
@@ -261,8 +261,8 @@ const continuations: Record<string, Happening> = {
   },
   'is recovered': async (store) => {
     await claimed(store);
-    const claim = { ...newClaim({ owner: 'second' }), executorIds: ['claimer'], exceptOwners: 'nobody.%' };
-    expect(await store.storage.workflows.claimPending(claim)).toMatchObject([{ status: 'ENQUEUED', dedupId: 'd' }]);
+    expect(await takeOver(store.storage, { ...newClaim({ owner: 'second' }), executorIds: ['claimer'] })).toEqual([]);
+    expect(await store.storage.workflows.get(['a'])).toMatchObject([{ status: 'ENQUEUED', dedupId: 'd' }]);
   },
 };
 

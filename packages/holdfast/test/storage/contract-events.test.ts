@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { describeStorage, finished, newClaim, start } from './contract-support.js';
+import { describeStorage, finished, newClaim, start, takeOver } from './contract-support.js';
 import { effectful, said, set } from './talk-support.js';
 
 describeStorage('events', (store) => {
@@ -40,8 +40,7 @@ describeStorage('events', (store) => {
   it('is not set for a former owner, nor when the workflow has ended or is cancelled', async () => {
     await start(store, 'a', 'ended', 'cancelled');
     const { events, workflows } = store.storage;
-    const claim = { ...newClaim({ owner: 'fresh' }), executorIds: ['here'], exceptOwners: 'nobody.%' };
-    await workflows.claimPending(claim);
+    await takeOver(store.storage, newClaim({ owner: 'fresh' }));
     await workflows.finishMany([finished('ended', { owner: 'fresh' })]);
     await workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 3000 });
     const tries = [

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { dequeue, describeStorage, finished, newClaim, newStep, start } from './contract-support.js';
+import { dequeue, describeStorage, finished, newClaim, newStep, start, takeOver } from './contract-support.js';
 import { effectful, message, said } from './talk-support.js';
 
 describeStorage('messages', (store) => {
@@ -135,8 +135,7 @@ describeStorage(
       const { steps, workflows } = store.storage;
       const end = await underWay('a');
       await steps.recordMany('app', [newStep('a', 0)]);
-      const claim = { ...newClaim({ owner: 'fresh' }), executorIds: ['here'], exceptOwners: 'nobody.%' };
-      expect(await workflows.claimPending(claim)).toHaveLength(4);
+      expect(await takeOver(store.storage, newClaim({ owner: 'fresh' }))).toHaveLength(4);
       await steps.recordEffects('app', [effectful('a', 1, [], { owner: 'fresh' })]);
       expect(await workflows.finishMany([finished('a', { owner: 'fresh' })])).toEqual(new Set(['a']));
       await end();

@@ -46,25 +46,31 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     expect(await workflows.get(['a'])).toMatchObject([{ queueName: 'emails', attempts: 0 }]);
   });
 
-  it('sets a workflow aside as STALLED, its attempt given back', async () => {
+  it('sets a workflow aside as STALLED, its attempt given back, but for the first', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
+    await start(store, 'recovered');
+    await store.sql(
+      `update ${store.table('workflow_status')} set recovery_attempts = 3 where workflow_uuid = 'recovered'`,
+    );
     const params = { workflowId: 'a', reason: 'the code changed', error: '"changed"', now: 3000 };
     expect(await workflows.stall({ ...params, owner: 'former' })).toBe(false);
-    expect(await statuses(store)).toEqual({ a: 'PENDING' });
+    expect(await statuses(store)).toEqual({ a: 'PENDING', recovered: 'PENDING' });
     expect(await workflows.stall({ ...params, owner: 'owner of a' })).toBe(true);
     expect(await workflows.get(['a'])).toMatchObject([
       {
         status: 'STALLED',
         statusReason: 'the code changed',
         error: '"changed"',
-        attempts: 0,
+        attempts: 1,
         completedAt: 3000,
         owner: 'owner of a',
       },
     ]);
     expect(await workflows.stall({ ...params, owner: 'owner of a' })).toBe(false);
     expect(await workflows.finishMany([finished('a')])).toEqual(new Set());
+    await workflows.stall({ ...params, workflowId: 'recovered', owner: 'owner of recovered' });
+    expect(await workflows.get(['recovered'])).toMatchObject([{ attempts: 2 }]);
   });
 
   it('finds unfinished workflows whose deadline has passed', async () => {

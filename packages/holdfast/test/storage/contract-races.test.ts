@@ -1,6 +1,16 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
-import { dequeue, describeStorage, idsOf, newClaim, newStep, type Store, start, statuses } from './contract-support.js';
+import {
+  dequeue,
+  describeStorage,
+  idsOf,
+  newClaim,
+  newStep,
+  type Store,
+  start,
+  statuses,
+  takeOver,
+} from './contract-support.js';
 
 /**
  * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement
@@ -10,8 +20,7 @@ describeStorage('two transactions at once', suite, ['postgres']);
 
 function suite(store: Store): void {
   const table = store.table('workflow_status');
-  const claim = () =>
-    store.storage.workflows.claimPending({ ...newClaim(), executorIds: ['here'], exceptOwners: 'nobody.%' });
+  const claim = () => takeOver(store.storage, newClaim());
 
   it('a cancel finds a child that its parent committed after the cancel had looked', async () => {
     await start(store, 'root');
@@ -33,7 +42,7 @@ function suite(store: Store): void {
     const owner = await transaction(store);
     await owner.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
     const claimed = claim();
-    await waiting(store, 'with known');
+    await waiting(store, 'with live');
     await owner.query(
       `insert into ${store.table('operation_outputs')} (workflow_uuid, function_id, function_name) values ('a', 0, 'x')`,
     );
@@ -53,20 +62,16 @@ function suite(store: Store): void {
     expect(await store.storage.steps.history(['a'])).toEqual([]);
   });
 
-  it('a claim leaves alone what ended, or was taken, while it waited, and takes others in its place', async () => {
+  it('a takeover leaves alone what ended, or was taken, while it waited', async () => {
     await start(store, 'ended', 'taken', 'cancelled', 'left', 'later');
     const other = await transaction(store);
     await other.query(`update ${table} set status = 'SUCCESS' where workflow_uuid = 'ended'`);
     await other.query(`update ${table} set executor_id = 'other', owner_xid = 'x' where workflow_uuid = 'taken'`);
     await other.query(`update ${table} set status = 'CANCELLED' where workflow_uuid = 'cancelled'`);
-    const claimed = store.storage.workflows.claimPending({
-      ...newClaim({ limit: 1 }),
-      executorIds: ['here'],
-      exceptOwners: 'nobody.%',
-    });
-    await waiting(store, 'with known');
+    const claimed = claim();
+    await waiting(store, 'with live');
     await other.query('commit');
-    expect(await idsOf(claimed)).toEqual(['left']);
+    expect(await idsOf(claimed)).toEqual(['later', 'left']);
     expect(await statuses(store)).toMatchObject({ ended: 'SUCCESS', cancelled: 'CANCELLED' });
   });
 

@@ -1,6 +1,7 @@
 import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe } from 'vitest';
+import { internalQueue } from '../../src/model/queues.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
@@ -15,6 +16,7 @@ import type {
   Storage,
   Writer,
 } from '../../src/storage/storage.js';
+import type { Fate, Takeover } from '../../src/storage/takeovers.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 
 /** A database under the contract suite. Its tables are empty at the beginning of each test. */
@@ -207,4 +209,31 @@ export async function dequeue(
   const take = async (suspects: boolean) =>
     (await storage.workflows.dequeue({ ...common, rateLimited: false, suspects, ...rest })).claimed;
   return [...(await take(false)), ...(await take(true))];
+}
+
+/** Terms on which PENDING work of executor `here` is taken over and resumed. */
+export function newTakeover(more: Partial<Takeover> = {}): Takeover & { readonly queueName: string } {
+  const executors = [{ executorId: 'here', incarnation: null }];
+  const free = { appName: 'app', version: 'v1', live: [], executors };
+  return { free, fates: [fate()], now: 4000, limit: 100, queueName: internalQueue, ...more };
+}
+
+export function fate(more: Partial<Fate> = {}): Fate {
+  const key = { name: 'greet', className: null, configName: null };
+  return { ...key, maxAttempts: 100, tooOld: null, exceeded: null, setAside: null, resumes: true, ...more };
+}
+
+/** Takes work over from these executors, and then from the queue that it was put back on, as its next owner. */
+export async function takeOver(
+  storage: Storage,
+  claim: Claim & { readonly executorIds?: readonly string[] },
+): Promise<ClaimedRecord[]> {
+  const { executorIds = ['here'], version, writer: by, runnable, now, limit } = claim;
+  const executors = executorIds.map((executorId) => ({ executorId, incarnation: null }));
+  const free = { appName: by.appName, version, live: [], executors };
+  const fates = runnable.map(({ name, className = null, configName = null, maxRecoveryAttempts: maxAttempts }) =>
+    fate({ name, className, configName, maxAttempts }),
+  );
+  await storage.takeovers.putBack({ free, fates, now, limit, queueName: internalQueue });
+  return dequeue(storage, { ...claim, queueName: internalQueue });
 }

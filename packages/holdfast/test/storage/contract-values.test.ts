@@ -9,6 +9,7 @@ import {
   newStep,
   newWorkflow,
   start,
+  takeOver,
   writer,
 } from './contract-support.js';
 
@@ -91,10 +92,11 @@ describeStorage('values at the edges', (store) => {
       await workflows.insertMany(own, [newWorkflow(text, { name: text, version: text })]);
       const runnable = [{ name: text, maxRecoveryAttempts: 5 }];
       const claim = newClaim({ writer: own, owner: text, version: text, runnable });
-      const pending = { ...claim, executorIds: [text], exceptOwners: 'nobody.%' };
-      expect(await workflows.claimPending(pending)).toMatchObject([{ workflowId: text, owner: text }]);
-      expect(await workflows.pendingExecutors({ version: text, appName: text })).toEqual([text]);
-      await workflows.release({ owned: [{ workflowId: text, owner: text }], queueName: text, now: 1 });
+      const taken = await takeOver(store.storage, { ...claim, executorIds: [text] });
+      expect(taken).toMatchObject([{ workflowId: text, owner: text }]);
+      expect(await store.storage.takeovers.executors({ version: text, appName: text })).toEqual([text]);
+      await workflows.insertMany(own, [newWorkflow(`${text}2`, { name: text, version: text, owner: text })]);
+      await workflows.release({ owned: [{ workflowId: `${text}2`, owner: text }], queueName: text, now: 1 });
       expect(await dequeue(store.storage, { ...claim, queueName: text })).toMatchObject([{ queueName: text }]);
     }
   });

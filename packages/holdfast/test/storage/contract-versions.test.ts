@@ -55,6 +55,17 @@ describeStorage('versions', (store) => {
     expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
   });
 
+  it('keeps a version also if another app has one by the name that it would be kept under', async () => {
+    const { versions } = store.storage;
+    await versions.register({ name: 'v1', appName: 'app', now: 10 });
+    await versions.register({ name: 'other/v1', appName: 'app', now: 20 });
+    const registers = Array.from({ length: 5 }, () => versions.register({ name: 'v1', appName: 'other', now: 30 }));
+    await Promise.all(registers);
+    expect(await versions.list('other')).toEqual([{ name: 'v1', createdAt: 30, latestAt: 30 }]);
+    expect(await versions.setLatest({ name: 'v1', appName: 'other', now: 50 })).toBe(true);
+    expect(await names()).toEqual(['other/v1', 'v1']);
+  });
+
   it('keeps one version for each of two apps when many of their processes register it at once', async () => {
     const { versions } = store.storage;
     const apps = Array.from({ length: 20 }, (_, i) => (i % 2 ? 'app' : 'other'));

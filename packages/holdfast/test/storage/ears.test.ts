@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Hearing, Presence } from '../../src/storage/database.js';
 import { Ears } from '../../src/storage/postgres/ears.js';
 
 /** Sessions that the test plays the server of. Time is faked, so that half a minute takes none. */
@@ -12,14 +13,21 @@ class FakeServer {
   readonly states: boolean[] = [];
   readonly deafness: boolean[] = [];
 
-  /** `delivers`: what happens to a notification to oneself. */
-  constructor(public delivers: 'yes' | 'no' | 'fails' = 'yes') {}
+  /** What was said of the lock that others see this process by. */
+  readonly presences: boolean[] = [];
+
+  /** `delivers`: what happens to a notification to oneself. `lends`: which session of the server a statement gets. */
+  constructor(
+    public delivers: 'yes' | 'no' | 'fails' = 'yes',
+    readonly presence?: Presence,
+    public lends: 'one session' | 'any session' = 'one session',
+  ) {}
 
   readonly ears = new Ears({
     channels: ['one', 'two'],
     connect: async () => {
       if (!this.accepts) throw new Error('refused');
-      const session = new FakeSession();
+      const session = new FakeSession(this);
       this.sessions.push(session);
       return session as unknown as pg.Client;
     },
@@ -29,8 +37,20 @@ class FakeServer {
       if (this.delivers === 'yes') setTimeout(heard, 5);
     },
     onDeaf: (isDeaf) => this.deafness.push(isDeaf),
-    hearing: { heard: (topics) => this.heard.push(topics), state: (hears) => this.states.push(hears) },
+    hearing: this.hearing(),
   });
+
+  private hearing(): Hearing {
+    const presence = (): Presence | undefined => this.presence;
+    return {
+      heard: (topics) => this.heard.push(topics),
+      state: (hears) => this.states.push(hears),
+      // Asked for only when a session has begun: by then the constructor is through.
+      get presence() {
+        return presence();
+      },
+    };
+  }
 
   get hears(): boolean {
     return this.states.at(-1) ?? false;
@@ -41,8 +61,14 @@ class FakeSession extends EventEmitter {
   readonly queries: string[] = [];
   ended = false;
 
-  async query(text: string): Promise<void> {
+  constructor(private readonly server?: FakeServer) {
+    super();
+  }
+
+  async query(text: string): Promise<unknown> {
     this.queries.push(text);
+    if (text.includes('pg_try_advisory_lock')) return { rows: [{ locked: true, pid: 7 }] };
+    return { rows: text.includes('pg_locks') && this.server?.lends === 'one session' ? [{}] : [] };
   }
 
   async end(): Promise<void> {
@@ -145,5 +171,37 @@ describe('the session that listens', () => {
     expect(ready).toBe(true);
     await pass(60_000);
     expect(server.hears).toBe(true);
+  });
+
+  const watched = (lends?: FakeServer['lends'], delivers: FakeServer['delivers'] = 'yes'): FakeServer => {
+    const presence = { key: '5', held: (isHeld: boolean) => void server.presences.push(isHeld) };
+    return new FakeServer(delivers, presence, lends);
+  };
+
+  it('takes its lock once it has heard itself, and in each session after that before anything else', async () => {
+    server = watched();
+    await pass(10);
+    await server.ears.ready;
+    expect(server.presences).toEqual([true]);
+    const [listen, lock] = server.sessions[0]?.queries ?? [];
+    expect([listen, lock]).toEqual([expect.stringMatching(/^listen/), expect.stringMatching(/advisory_lock/)]);
+    server.sessions[0]?.emit('end');
+    await pass(0);
+    expect(server.presences).toEqual([true, false]);
+    await pass(200);
+    expect(server.presences).toEqual([true, false, true]);
+    expect(server.sessions[1]?.queries[0]).toMatch(/advisory_lock/);
+  });
+
+  it('leaves no lock behind a pooler: neither where it is deaf, nor where the lock is not in its own session', async () => {
+    server = watched('any session', 'no');
+    await pass(130_000);
+    expect(server.sessions.length).toBeGreaterThan(1);
+    expect(server.sessions.flatMap((session) => session.queries).filter((text) => /advisory/.test(text))).toEqual([]);
+    await server.ears.stop();
+    server = watched('any session');
+    await pass(10);
+    await server.ears.ready;
+    expect([server.hears, server.presences.includes(true)]).toEqual([true, false]);
   });
 });

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { expect, it, vi } from 'vitest';
 import { type App, launch, queue, schedule, workflow } from '../../src/index.js';
 import { openStorage } from '../../src/storage/open.js';
+import { openPostgres } from '../../src/storage/postgres/database.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
 
@@ -55,6 +56,30 @@ describeBackends(
       });
     });
 
+    it('is not waited for by the next one as long as by the first', async () => {
+      const database = await backend.newDatabase();
+      const common = { url: database, schema: 'dbos', migrate: false, logger: silent, applicationName: 'a' };
+      const opened = await openPostgres({ ...common, answerTimeoutMs: 10_000, poolSize: 2 });
+      const patience = async (): Promise<unknown> =>
+        (await opened.query({ name: 'patience', text: 'show lock_timeout', pinned: true }, []))[0]?.lock_timeout;
+      const holder = new pg.Client(database);
+      await holder.connect();
+      await holder.query('create table held (x int); insert into held values (1)');
+      await holder.query('begin; lock table held');
+      const touch = { name: 'touch', text: 'update held set x = x + 1', pinned: true as const };
+      expect(await patience()).toBe('1s');
+      expect(opened.classify(await failure(opened.query(touch, [])))).toBe('held-up');
+      expect(await patience()).toBe('100ms');
+      expect(opened.classify(await failure(opened.query(touch, [])))).toBe('held-up');
+      // What is known to be held up has a connection of its own, which is as good as new afterwards.
+      expect(opened.classify(await failure(opened.impatient?.query(touch, []) as Promise<unknown>))).toBe('held-up');
+      await holder.query('rollback');
+      await opened.impatient?.query(touch, []);
+      expect(await opened.query({ name: 'read', text: 'select x from held' }, [])).toEqual([{ x: 2 }]);
+      await holder.end();
+      await opened.close();
+    });
+
     it('is given up by the server before the app stops waiting for it', async () => {
       const database = await backend.newDatabase();
       const answerTimeoutMs = 1_000;
@@ -66,7 +91,7 @@ describeBackends(
       // Certainly not applied, now or later: an answer that merely did not come would be "lost".
       const refusal = await failure(storage.queues.list());
       expect(storage.classify(refusal)).toBe('retry');
-      expect(refusal.code).toBe('57014');
+      expect(refusal).toMatchObject({ code: 'DATABASE_FAILED', cause: { code: '57014' } });
       await admin.end();
       await storage.close();
     });

@@ -23,7 +23,8 @@ describeBackends('an idle app with 50 queues', (backend) => {
     // In steps that are shorter than the pace of any service, so that none of them is passed over.
     for (let step = 0; step < 600; step++) await t.clock.advance(100);
     const made = [...t.statements.slice(before)];
-    if (wire) expect(wire.statements.filter(isOurs)).toEqual(made);
+    // Of those under way at the same time, by several connections, the order is not the same everywhere.
+    if (wire) expect(wire.statements.filter(isOurs).sort()).toEqual([...made].sort());
     report(`idle app with 50 queues (${backend.name}): ${made.length} statements in 60 s: ${tally(made)}`);
     expect(made.length).toBeGreaterThan(0);
     expect((wire ? wire.statements : made).length).toBeLessThan(60 * perSecond);

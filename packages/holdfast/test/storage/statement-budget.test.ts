@@ -86,7 +86,7 @@ describeBackends('statement budget of a recovery', (backend) => {
     expect(costs[2]).toEqual(costs[0]);
     const { launch, rest } = costs[0] as Recovered;
     expect(launch.filter((name) => name === 'steps.history')).toHaveLength(1);
-    expect(launch.filter((name) => name === 'workflows.claimPending')).toHaveLength(1);
+    expect(launch.filter((name) => name.startsWith('takeovers.putBack'))).toHaveLength(2);
     expect(rest).toEqual(['steps.record', 'workflows.finish']);
   });
 });

@@ -1,0 +1,132 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { afterEach, beforeAll, expect, it } from 'vitest';
+import { connect } from '../../src/index.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { fixturePath, requireBuild } from './child-process.js';
+
+interface Message {
+  readonly event: string;
+  readonly workflowId?: string;
+}
+
+interface Worker {
+  readonly process: ChildProcess;
+  /** Starts workflows in it. Resolves when the second step of each is under way. */
+  begin(...ids: string[]): Promise<void>;
+  /** Lets the step that is under way end. */
+  open(id: string): void;
+  /** Resolves when it has said so, of this workflow. */
+  says(event: string, workflowId?: string): Promise<void>;
+  exit(): Promise<unknown[]>;
+}
+
+describeBackends('a deploy', (backend) => {
+  const spawn = workers();
+
+  it('records what ends while SIGTERM drains, hands the rest over at once, and cancels nothing', async () => {
+    const database = await backend.newDatabase();
+    const first = await spawn({ database, me: 'first', drain: '3s' });
+    const second = await spawn({ database, me: 'second' });
+    await first.begin('ends', 'stays', 'stays too');
+    first.process.kill('SIGTERM');
+    await first.says('draining');
+    first.open('ends');
+    expect(await first.exit()).toEqual([0, null]);
+    await Promise.all([second.says('begun', 'stays'), second.says('begun', 'stays too')]);
+    const handedOver = ['first', 'second', 'second'];
+    expect(await outcomes(database)).toEqual({
+      ends: { status: 'SUCCESS', attempts: 1, output: ['first', 'first', 'first'] },
+      // Nobody had to find out that a process had gone: that would have counted as an attempt.
+      stays: { status: 'SUCCESS', attempts: 1, output: handedOver },
+      'stays too': { status: 'SUCCESS', attempts: 1, output: handedOver },
+    });
+    expect(second.process.exitCode).toBeNull();
+  });
+
+  it('takes nothing from a process that lives under the same configured ID, and strands nothing of it', async () => {
+    const database = await backend.newDatabase();
+    const executorId = 'pod-0';
+    const first = await spawn({ database, me: 'first', executorId, drain: 0 });
+    await first.begin('own', 'handed over');
+    const second = await spawn({ database, me: 'second', executorId });
+    first.open('own');
+    expect(await resultOf(database, 'own')).toEqual(['first', 'first', 'first']);
+    first.process.kill('SIGTERM');
+    expect(await first.exit()).toEqual([0, null]);
+    expect(await resultOf(database, 'handed over')).toEqual(['first', 'second', 'second']);
+    expect(await outcomes(database)).toMatchObject({ own: { attempts: 1 }, 'handed over': { attempts: 1 } });
+    expect(second.process.exitCode).toBeNull();
+  });
+
+  it('with a process that is killed under the same configured ID loses nothing of it either', async () => {
+    const database = await backend.newDatabase();
+    const executorId = 'pod-0';
+    const first = await spawn({ database, me: 'first', executorId });
+    await first.begin('left');
+    await spawn({ database, me: 'second', executorId });
+    first.process.kill('SIGKILL');
+    expect(await resultOf(database, 'left')).toEqual(['first', 'second', 'second']);
+    expect(await outcomes(database)).toMatchObject({ left: { status: 'SUCCESS', attempts: 2 } });
+  });
+});
+
+async function withClient<T>(
+  database: string,
+  work: (client: Awaited<ReturnType<typeof connect>>) => Promise<T>,
+): Promise<T> {
+  const client = await connect({ name: 'deploys', database, logger: silent });
+  try {
+    return await work(client);
+  } finally {
+    await client.close();
+  }
+}
+
+function resultOf(database: string, id: string): Promise<unknown> {
+  return withClient(database, ({ workflows }) => workflows.handle(id).result());
+}
+
+/** What there is in the end, of all workflows. */
+function outcomes(database: string): Promise<Record<string, object>> {
+  return withClient(database, async ({ workflows }) => {
+    const ids = (await workflows.list()).map(({ workflowId }) => workflowId);
+    await Promise.all(ids.map((id) => workflows.handle(id).result()));
+    const ended = await workflows.list();
+    return Object.fromEntries(
+      ended.map(({ workflowId, status, attempts, output }) => [workflowId, { status, attempts, output }]),
+    );
+  });
+}
+
+function workers(): (argument: object) => Promise<Worker> {
+  const started: ChildProcess[] = [];
+  beforeAll(requireBuild);
+  afterEach(() => {
+    for (const child of started.splice(0)) child.kill('SIGKILL');
+  });
+  return async (argument) => {
+    const child = fork(fixturePath('deploy-worker.mjs'), [JSON.stringify(argument)], {
+      stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
+    });
+    started.push(child);
+    const exited = once(child, 'exit');
+    const heard: Message[] = [];
+    child.on('message', (message: Message) => heard.push(message));
+    const says: Worker['says'] = async (event, workflowId) => {
+      const isIt = (message: Message): boolean => message.event === event && message.workflowId === workflowId;
+      while (!heard.some(isIt)) await once(child, 'message');
+    };
+    await says('ready');
+    return {
+      process: child,
+      begin: async (...ids) => {
+        for (const id of ids) child.send({ start: id });
+        await Promise.all(ids.map((id) => says('begun', id)));
+      },
+      open: (id) => void child.send({ open: id }),
+      says,
+      exit: () => exited,
+    };
+  };
+}

@@ -1,0 +1,308 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { DatabaseClock } from '../../src/model/clock.js';
+import { describeBackends } from '../support/backends.js';
+import { elsewhere, fleet, type Member } from '../support/fleet.js';
+import { fixturePath, report, requireBuild } from './child-process.js';
+import { Ledger } from './ledger.js';
+
+/** The least that there is. */
+const staleTimeout = '3s';
+const kills = 5;
+
+type RealMember = Member<DatabaseClock>;
+
+interface Message {
+  readonly event: string;
+  readonly value?: string[];
+}
+
+describeBackends('the life of processes', (backend) => {
+  const { members, spawn, ledger } = stage();
+  const observe = (url: string, options: object = {}): Promise<RealMember> =>
+    members.join(url, { clock: new DatabaseClock(), ...options });
+
+  it('ends for others within a second of kill -9', async () => {
+    const url = await backend.newDatabase();
+    const observer = await observe(url);
+    const tookMs: number[] = [];
+    for (let round = 0; round < kills; round++) {
+      const child = await spawn({ database: url, executorId: `victim ${round}`, staleTimeout: '30s' });
+      await until(() => lives(observer, `victim ${round}`), observer);
+      const killedAt = performance.now();
+      child.process.kill('SIGKILL');
+      await until(() => observer.liveness.deaths().some(({ executorId }) => executorId === `victim ${round}`));
+      tookMs.push(performance.now() - killedAt);
+    }
+    expect(observer.reports()).toBe(kills);
+    report(`kill -9 (${backend.name}) was seen after ${tookMs.map(Math.round).join(', ')} ms`);
+    expect(tookMs.sort((a, b) => a - b)[Math.floor(kills / 2)]).toBeLessThan(1_000);
+  });
+
+  it('goes on in one of two executors when the event loop of one was blocked for longer than its time to live', async () => {
+    const url = await backend.newDatabase();
+    const first = await spawn({ database: url, executorId: 'first', staleTimeout });
+    const second = await spawn({ database: url, executorId: 'second', staleTimeout });
+    first.process.send({ workflowId: 'blocked', blockMs: 6_000 });
+    await first.next('blocked');
+    second.process.send({ result: 'blocked' });
+    const { value } = await second.next('result');
+    first.process.send({ result: 'blocked' });
+    expect((await first.next('result')).value).toEqual(value);
+    const begun = ledger()
+      .entries('blocked')
+      .filter(({ kind }) => kind === 'start');
+    const after = begun.filter(({ stepNumber }) => (stepNumber ?? 0) > 1);
+    // Whoever had it after the block ran each of these, once; the other none.
+    expect(after.map(({ stepNumber }) => stepNumber)).toEqual([2, 3, 4]);
+    expect(new Set(after.map(({ by }) => by)).size).toBe(1);
+    expect(value?.slice(2)).toEqual(after.map(({ by }) => by));
+    report(`blocked event loop (${backend.name}): it went on in ${after[0]?.by}, steps begun: ${begun.length}`);
+  });
+
+  it('goes on where it was after a block that is shorter than the time to live', async () => {
+    const url = await backend.newDatabase();
+    const first = await spawn({ database: url, executorId: 'first', staleTimeout: '30s' });
+    await spawn({ database: url, executorId: 'second', staleTimeout: '30s' });
+    first.process.send({ workflowId: 'brief', blockMs: 2_500 });
+    await first.next('blocked');
+    first.process.send({ result: 'brief' });
+    expect((await first.next('result')).value).toEqual(Array(5).fill('first'));
+    expect(
+      ledger()
+        .entries('brief')
+        .filter(({ kind }) => kind === 'start'),
+    ).toHaveLength(5);
+  });
+});
+
+describeBackends(
+  'the life of processes on a server',
+  (backend) => {
+    const { members, spawn } = stage();
+
+    it('ends for others within two seconds of kill -9 on another host, by the lock of its session', async () => {
+      const url = await backend.newDatabase();
+      const time = skippingTime();
+      const observer = await members.join(url, {
+        clock: new DatabaseClock(),
+        process: elsewhere,
+        isGone: () => false,
+        ...time.options,
+      });
+      const child = await spawn({ database: url, executorId: 'victim', staleTimeout: '30s' });
+      await until(() => lives(observer, 'victim', (record) => record.present === true));
+      time.skip(20_000);
+      const killedAt = performance.now();
+      child.process.kill('SIGKILL');
+      await until(() => observer.liveness.deaths().length > 0);
+      const tookMs = performance.now() - killedAt;
+      report(`kill -9 on another host was seen after ${Math.round(tookMs)} ms`);
+      expect(observer.liveness.deaths()).toMatchObject([{ why: expect.stringMatching(/session/) }]);
+      expect(tookMs).toBeLessThan(2_000);
+    });
+
+    it('is not doubted when a session that listens is ended, however often', async () => {
+      const url = await backend.newDatabase();
+      const time = skippingTime();
+      const clock = new DatabaseClock();
+      const observer = await members.join(url, { clock, ...time.options });
+      const peer = await members.join(url, { clock, executorId: 'peer', process: elsewhere });
+      const present = () => lives(observer, 'peer', (record) => record.present === true);
+      await until(present);
+      time.skip(20_000);
+      for (let round = 0; round < 5; round++) {
+        const killed = await endSessionOf(url, peer);
+        expect(killed).toBe(1);
+        await delay(600);
+        await until(present);
+      }
+      expect([observer.liveness.deaths(), observer.reports()]).toEqual([[], 0]);
+    });
+
+    it('is not doubted when the server restarts, or lets nobody in for a while, by anyone', async () => {
+      const server = await ownServer();
+      try {
+        const time = skippingTime();
+        const clock = new DatabaseClock();
+        const all: RealMember[] = [];
+        for (const name of ['a', 'b', 'c', 'd']) {
+          const process = { ...elsewhere, host: name };
+          all.push(await members.join(server.url, { clock, executorId: name, process, ...time.options }));
+        }
+        const isWell = (member: RealMember): boolean => {
+          const seen = member.liveness.executors();
+          return seen.length === all.length && seen.every(({ record }) => record.present === true);
+        };
+        await until(() => all.every(isWell));
+        time.skip(20_000);
+        for (const fault of [crashServer, shutOut]) {
+          await fault(server.url);
+          // Long enough for looks that find nobody's lock, and for sessions to come back.
+          await delay(1_500);
+          await until(() => all.every(isWell));
+          time.skip(20_000);
+          await delay(1_500);
+        }
+        expect(all.map((member) => member.reports())).toEqual([0, 0, 0, 0]);
+        await until(() => all.every((member) => member.liveness.confirmed));
+        await members.end();
+      } finally {
+        await server.stop();
+      }
+    });
+  },
+  ['postgres'],
+);
+
+function lives(
+  observer: RealMember,
+  executorId: string,
+  how: (record: ReturnType<RealMember['liveness']['executors']>[number]['record']) => boolean = () => true,
+): boolean {
+  const found = observer.liveness.executors().find(({ record }) => record.executorId === executorId);
+  return found?.standing === 'alive' && how(found.record);
+}
+
+/** The observer, if one is given, looks at once and not when it is time to. */
+async function until(holds: () => boolean, observer?: RealMember): Promise<void> {
+  while (!holds()) {
+    await delay(5);
+    await observer?.liveness.look();
+  }
+}
+
+/** A server that a test may crash: others use that of the run. */
+async function ownServer(): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const script = new URL('../../../../test-support/postgres-server.ts', import.meta.url).href;
+  const { startPostgres } = await import(script);
+  return startPostgres(['-c', 'fsync=off']);
+}
+
+/** A monotonic clock that can be put forward, so that nobody has to wait until an own session is old enough. */
+function skippingTime() {
+  let skipped = 0;
+  return {
+    skip: (ms: number) => {
+      skipped += ms;
+    },
+    options: { monotonic: () => performance.now() + skipped },
+  };
+}
+
+async function withAdmin<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client(url);
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+function endSessionOf(url: string, { incarnation }: RealMember): Promise<number> {
+  return withAdmin(url, async (client) => {
+    const { rows } = await client.query(
+      `select pg_terminate_backend(l.pid) from dbos.executors e
+         join pg_locks l on l.locktype = 'advisory' and l.objsubid = 2 and l.objid::text = e.lock_key
+        where e.incarnation = $1`,
+      [incarnation],
+    );
+    return rows.length;
+  });
+}
+
+/** A session that is killed makes the server end all others, and start anew. */
+async function crashServer(url: string): Promise<void> {
+  await withAdmin(url, async (client) => {
+    const { rows } = await client.query('select pg_backend_pid() as pid');
+    process.kill(rows[0].pid, 'SIGKILL');
+    await client.query('select 1').catch(() => {});
+  });
+}
+
+/** Long enough for sessions to be tried seldom: then looks succeed for a while before anyone's lock is back. */
+async function shutOut(url: string): Promise<void> {
+  const elsewhereOnIt = new URL(url);
+  elsewhereOnIt.pathname = '/template1';
+  await withAdmin(elsewhereOnIt.href, async (client) => {
+    await client.query('alter database postgres allow_connections false');
+    await client.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'postgres'");
+    await delay(4_000);
+    await client.query('alter database postgres allow_connections true');
+  });
+}
+
+function stage() {
+  const members = fleet();
+  const children: Child[] = [];
+  let folder = '';
+  let ledger: Ledger;
+  beforeAll(async () => {
+    await requireBuild();
+    folder = mkdtempSync(join(tmpdir(), 'holdfast-liveness-'));
+    ledger = new Ledger(join(folder, 'ledger.sqlite'));
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) await child.end();
+  });
+  afterAll(() => {
+    ledger.close();
+    rmSync(folder, { recursive: true });
+  });
+  return {
+    members,
+    ledger: () => ledger,
+    spawn: async (options: { database: string; executorId: string; staleTimeout: string }): Promise<Child> => {
+      const argument = JSON.stringify({ ...options, ledgerPath: ledger.path });
+      const child = new Child(fork(fixturePath('liveness-worker.mjs'), [argument], { execArgv: [], stdio: 'pipe' }));
+      children.push(child);
+      await child.next('ready');
+      return child;
+    },
+  };
+}
+
+/** A process that tells what happens in it. */
+class Child {
+  private readonly inbox: Message[] = [];
+  private wake = (): void => {};
+  private complaints = '';
+  private readonly ended: Promise<unknown>;
+
+  constructor(readonly process: ChildProcess) {
+    process.on('message', (message) => {
+      this.inbox.push(message as Message);
+      this.wake();
+    });
+    process.stderr?.on('data', (chunk: Buffer) => {
+      this.complaints += chunk;
+    });
+    this.ended = new Promise((resolve) => process.on('exit', resolve));
+    process.on('exit', () => this.wake());
+  }
+
+  /** The next message of this event. What came before it goes unread. */
+  async next(event: string): Promise<Message> {
+    for (;;) {
+      const message = this.inbox.shift();
+      if (message?.event === event) return message;
+      if (message) continue;
+      if (this.process.exitCode !== null) throw new Error(`The executor ended: ${this.complaints}`);
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+      });
+    }
+  }
+
+  async end(): Promise<void> {
+    this.process.kill('SIGKILL');
+    await this.ended;
+  }
+}

@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { onTestFinished } from 'vitest';
+import {
+  type App,
+  context,
+  event,
+  isHoldfastError,
+  type LaunchOptions,
+  queue,
+  run,
+  sleep,
+  topic,
+  transaction,
+  workflow,
+} from '../../src/index.js';
+import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { violations } from './invariants.js';
+import { Ledger } from './ledger.js';
+import { observe, openRows } from './rows.js';
+
+const letters = topic<number>('letters');
+const progress = event<number>('progress');
+
+/** Workflows of all sorts that run while the database comes and goes, with a ledger of what they did. */
+export class Load {
+  readonly ledger: Ledger;
+  readonly options: Pick<LaunchOptions, 'workflows' | 'queues' | 'name'>;
+  readonly strays: unknown[] = [];
+  /** Errors that calls from outside failed with. */
+  readonly told: unknown[] = [];
+  effects = 0;
+  private readonly started: { readonly id: string; readonly result: Promise<unknown> }[] = [];
+  private readonly work;
+  private readonly pool: pg.Pool;
+
+  constructor(private readonly database: string) {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-outage-'));
+    this.ledger = new Ledger(join(folder, 'ledger.sqlite'));
+    this.pool = new pg.Pool({ connectionString: database, max: 3 });
+    this.pool.on('error', () => {});
+    const stray = (error: unknown): void => void this.strays.push(error);
+    process.on('unhandledRejection', stray);
+    onTestFinished(async () => {
+      process.off('unhandledRejection', stray);
+      await this.pool.end();
+      this.ledger.close();
+      rmSync(folder, { recursive: true });
+    });
+    const insert = async (tx: pg.PoolClient, id: string): Promise<void> => {
+      this.effect('start');
+      await tx.query('insert into public.bumps values ($1)', [id]);
+      this.effect('end');
+    };
+    // That its own database is read-only is the application's to deal with.
+    const retries = { max: 100, initial: 100, factor: 1 };
+    const bump = transaction(pgDatasource(this.pool), 'bump', insert, { retries });
+    const child = workflow('child', async () => this.step('in the child'));
+    this.work = workflow('work', async (id: string) => {
+      await this.step('one');
+      await bump(id);
+      await sleep(5);
+      const grown = await child.with({ id: `${id}/child` })();
+      await progress.set(50);
+      const letter = await letters.receive({ timeout: '5m' });
+      await this.step('two');
+      return `${grown} ${letter}`;
+    });
+    this.options = { name: 'test', workflows: [this.work, child], queues: [queue('jobs', { concurrency: 10 })] };
+  }
+
+  /** Makes the application's own table. */
+  async prepare(): Promise<void> {
+    await this.pool.query('create table if not exists public.bumps (id text)');
+  }
+
+  /** Starts one workflow, on a queue or not, and sends it the letter that it waits for. */
+  async startOne(app: App, n: number): Promise<void> {
+    const id = `wf-${n}`;
+    const handle = await this.work.with({ id, app, ...(n % 2 === 1 && { queue: 'jobs' }) }).start(id);
+    this.ledger.append({ kind: 'ack', workflowId: id, by: 'client' });
+    this.started.push({ id, result: handle.result() });
+    await letters.send(id, n, { app });
+    // A call whose caller is told when it fails.
+    await app.workflows.get(id).catch((error) => this.told.push(error));
+  }
+
+  /** Keeps a number of workflows in flight until it is told to stop. */
+  async keepUp(app: App, done: () => boolean, inFlight = 20): Promise<void> {
+    let n = 0;
+    const one = async (): Promise<void> => {
+      while (!done()) {
+        const mine = n++;
+        await this.startOne(app, mine);
+        await this.started.find(({ id }) => id === `wf-${mine}`)?.result;
+      }
+    };
+    await Promise.all(Array.from({ length: inFlight }, one));
+  }
+
+  /** What is certainly committed by now. */
+  async observe(): Promise<void> {
+    const rows = await openRows(this.database);
+    observe(this.ledger, await rows.read('wf-'));
+    await rows.close();
+  }
+
+  /** Waits for every end, and says what of I1 to I8 was broken. */
+  async check(): Promise<{ readonly workflows: number; readonly broken: string[] }> {
+    for (const { id, result } of this.started) {
+      const detail = JSON.stringify({ status: 'SUCCESS', value: await result });
+      this.ledger.append({ kind: 'result', workflowId: id, by: 'client', detail });
+    }
+    const rows = await openRows(this.database);
+    const found = await rows.read('wf-');
+    await rows.close();
+    const broken = violations({ ...found, entries: this.ledger.entries() });
+    const once = async (what: string, sql: string): Promise<void> => {
+      for (const { id, n } of (await this.pool.query(sql)).rows) {
+        if (Number(n) !== 1) broken.push(`${what}: ${id} ${n} times`);
+      }
+    };
+    const all = "from dbos.workflow_status w where w.name = 'work'";
+    await once(
+      'I5',
+      `select workflow_uuid as id, (select count(*) from public.bumps b where b.id = w.workflow_uuid) as n ${all}`,
+    );
+    await once(
+      'I6',
+      `select workflow_uuid as id, (select count(*) from dbos.notifications n where n.destination_uuid = w.workflow_uuid and n.consumed) as n ${all}`,
+    );
+    for (const error of this.told) if (!isHoldfastError(error)) broken.push(`I7: ${error}`);
+    for (const error of this.strays) broken.push(`I7: unhandled ${error}`);
+    return { workflows: found.workflows.length, broken };
+  }
+
+  private step(name: string): Promise<string> {
+    return run(name, async () => {
+      this.effect('start');
+      await delay(Math.random() * 5);
+      this.effect('end');
+      return name;
+    });
+  }
+
+  private effect(kind: 'start' | 'end'): void {
+    const { workflowId, stepNumber } = context();
+    this.effects++;
+    this.ledger.append({ kind, workflowId, stepNumber: stepNumber ?? null, by: 'app' });
+  }
+}

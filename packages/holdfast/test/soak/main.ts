@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { soakViolations } from './checks.js';
+import { FaultPlan } from './faults.js';
+import { Operator } from './operator.js';
+import { exitCodeOf, type Summary, say, tableOf, verdictOf } from './report.js';
+import { openRig, peaksOf, type Rig } from './rig.js';
+import { Traffic } from './traffic.js';
+
+/** All that was started must have ended this long after the last fault. */
+const quietMs = 60_000;
+
+/** Workflows that are under way at a time. */
+const width = 40;
+
+const lookEveryMs = 500;
+
+interface PostgresServer {
+  readonly url: string;
+  /** Ends it at once, as a crash would, and starts it again. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export type StartPostgres = (flags: readonly string[]) => Promise<PostgresServer>;
+
+/** `npm run soak -- --minutes 20 --seed 7`. Returns the exit code: 0 good, 1 violations, 2 void. */
+export async function main(argv: readonly string[], startPostgres: StartPostgres): Promise<number> {
+  const { minutes, seed, keep } = parse(argv);
+  say(`soak: ${minutes} min, --seed ${seed}`);
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-soak-'));
+  const settings = { fsync: 'off', max_connections: 300, shared_buffers: '128MB' };
+  const server = await startPostgres(Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]));
+  let code = 1;
+  try {
+    const rig = await openRig(server.url, folder);
+    const summary = await soak(rig, { restart: () => server.restart(), seed, runMs: minutes * 60_000 });
+    for (const line of [...tableOf(summary), verdictOf(summary)]) say(line);
+    code = exitCodeOf(summary);
+  } finally {
+    await server.stop();
+    if (code === 0 && !keep) rmSync(folder, { recursive: true });
+    else say(`The ledger and the log of the workers are in ${folder}`);
+  }
+  say(`--seed ${seed}`);
+  return code;
+}
+
+function parse(argv: readonly string[]): { minutes: number; seed: string; keep: boolean } {
+  const options = {
+    minutes: { type: 'string', default: '20' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    keep: { type: 'boolean', default: false },
+  } as const;
+  const { minutes, seed, keep } = parseArgs({ args: [...argv], options }).values;
+  if (!(Number(minutes) > 0)) throw new Error(`--minutes must be a number above 0, and it is "${minutes}".`);
+  return { minutes: Number(minutes), seed, keep };
+}
+
+interface Plan {
+  readonly restart: () => Promise<void>;
+  readonly seed: string;
+  readonly runMs: number;
+}
+
+async function soak(rig: Rig, { restart, seed, runMs }: Plan): Promise<Summary> {
+  const { fleet, witness, ledger, clients, operatorClient } = rig;
+  let [endAt, looking] = [Number.POSITIVE_INFINITY, true];
+  const isOver = (): boolean => performance.now() > endAt;
+  const faults = new FaultPlan({ ...rig, restart, seed, runMs, isOver });
+  const traffic = new Traffic(clients, ledger, seed);
+  const operator = new Operator(operatorClient, traffic, ledger, seed);
+  try {
+    await fleet.start();
+    const begunAt = performance.now();
+    endAt = begunAt + runMs;
+    const looks = repeatedly(
+      lookEveryMs,
+      () => looking,
+      () => witness.look(),
+    );
+    const ended = Promise.all([faults.run(), traffic.run(width, isOver), operator.run(isOver)]);
+    const isQuiet = await within(
+      runMs + quietMs,
+      ended.then(() => allEnded(rig)),
+    );
+    const seconds = (performance.now() - begunAt) / 1000;
+    looking = false;
+    await looks;
+    if (isQuiet) await fleet.stop();
+    const evidence = await witness.evidence(await peaksOf(rig.database));
+    const found = soakViolations(evidence);
+    return { seed, seconds, faults: faults.landed(), evidence, operator, found };
+  } finally {
+    looking = false;
+    fleet.killAll();
+    await within(5_000, rig.close());
+  }
+}
+
+async function repeatedly(everyMs: number, goesOn: () => boolean, act: () => Promise<void>): Promise<void> {
+  while (goesOn()) {
+    await act();
+    await delay(everyMs);
+  }
+}
+
+/** Detached children are waited for by nobody else. */
+async function allEnded({ witness }: Rig): Promise<void> {
+  while ((await witness.unfinished()) > 0) await delay(100);
+}
+
+/** Whether it is done in time. */
+async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
+  const late = new AbortController();
+  const timer = delay(ms, false, { signal: late.signal }).catch(() => false);
+  const done = await Promise.race([work.then(() => true), timer]);
+  late.abort();
+  return done;
+}

@@ -1,0 +1,73 @@
+import type { Row } from '../faults/rows.js';
+import { violationsByKind } from './checks.js';
+import { groupBy, type SoakEvidence } from './evidence.js';
+import { type Faults, neverLanded } from './faults.js';
+
+export interface Summary {
+  readonly seed: string;
+  readonly seconds: number;
+  readonly faults: Faults;
+  readonly evidence: SoakEvidence;
+  readonly operator: { readonly cancels: number; readonly resumes: number; readonly changes: number };
+  /** The violations. */
+  readonly found: readonly string[];
+}
+
+const mostShown = 40;
+
+export function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Two columns: what, and how much of it. */
+export function tableOf({ seed, seconds, faults, evidence, operator, found }: Summary): string[] {
+  const { workflows, steps, messages, streams, entries } = evidence;
+  const statuses = groupBy(workflows, (row) => String(row.status));
+  const calls = entries.filter(({ kind }) => kind === 'told').length;
+  const figures: Record<string, unknown> = {
+    seed,
+    seconds: Math.round(seconds),
+    kills: faults.kills,
+    'stops beyond the time to live': faults.stops,
+    'workflows taken from a stopped process': faults.takenFromStopped,
+    'Postgres restarts': faults.restarts,
+    'proxy cuts': faults.cuts,
+    deploys: faults.deploys,
+    'cancels, resumes, changes of queues': `${operator.cancels}, ${operator.resumes}, ${operator.changes}`,
+    'calls that failed and were made again': calls,
+    'workflows started': workflows.length,
+    'workflows run again': workflows.filter((row) => Number(row.recovery_attempts) > 1).length,
+    ...Object.fromEntries([...statuses].map(([status, rows]) => [`workflows ${status}`, rows.length])),
+    'steps on record': steps.length,
+    'bodies begun': entries.filter(({ kind }) => kind === 'start').length,
+    messages: messages.length,
+    'values in streams': streams.length,
+    transactions: evidence.counters.length,
+    violations: found.length,
+  };
+  const wide = Math.max(...Object.keys(figures).map((name) => name.length));
+  return Object.entries(figures).map(([name, value]) => `${name.padEnd(wide)}  ${value}`);
+}
+
+/** What came of it, in words. */
+export function verdictOf(summary: Summary): string {
+  const { found, faults, evidence } = summary;
+  const shown = found.slice(0, mostShown).map((text) => `  ${text}`);
+  const more = found.length > mostShown ? [`  and ${found.length - mostShown} more`] : [];
+  if (found.length > 0) return [`VIOLATIONS: ${violationsByKind(found)}`, ...shown, ...more].join('\n');
+  const missing = [...neverLanded(faults), ...nothingDone(evidence.workflows)];
+  if (missing.length > 0) return `VOID: this run proves nothing, because there were none of: ${missing.join(', ')}`;
+  return 'Every promise was kept.';
+}
+
+export function exitCodeOf(summary: Summary): 0 | 1 | 2 {
+  if (summary.found.length > 0) return 1;
+  return verdictOf(summary).startsWith('VOID') ? 2 : 0;
+}
+
+function nothingDone(workflows: readonly Row[]): string[] {
+  const missing: string[] = [];
+  if (!workflows.some((row) => row.status === 'SUCCESS')) missing.push('workflows that succeeded');
+  if (!workflows.some((row) => Number(row.recovery_attempts) > 1)) missing.push('workflows that were run again');
+  return missing;
+}

@@ -1,0 +1,136 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, event, stream, topic } from '../../src/index.js';
+import { SeededRandom } from '../../src/model/ids.js';
+import type { FileLedger } from './file-ledger.js';
+import { type Job, pick, planJob } from './jobs.js';
+
+const letters = topic<string>('letters');
+const progress = event<number>('progress');
+const lines = stream<number>('lines');
+
+/** A client with a name for the ledger. */
+export interface Observer {
+  readonly name: string;
+  readonly client: Client;
+}
+
+/** Errors that say: make the call again. */
+const passing = new Set(['DATABASE_FAILED', 'DATABASE_UNREACHABLE']);
+const pauseMs = 100;
+
+/** What the ends of workflows that did not succeed are told by. */
+const endings: Record<string, string> = {
+  WORKFLOW_CANCELLED: 'CANCELLED',
+  WORKFLOW_STALLED: 'STALLED',
+  WORKFLOW_DEAD: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
+};
+
+/** Clients that start workflows, talk to them and wait for them, a number of them at a time. */
+export class Traffic {
+  readonly inFlight = new Map<string, Job>();
+  started = 0;
+  private readonly random: SeededRandom;
+
+  constructor(
+    private readonly observers: readonly Observer[],
+    private readonly ledger: FileLedger,
+    seed: string,
+  ) {
+    this.random = new SeededRandom(`jobs ${seed}`);
+  }
+
+  /** Until `isOver`; resolves when all that was begun has ended for everyone who waits for it. */
+  async run(width: number, isOver: () => boolean): Promise<void> {
+    const lane = async (): Promise<void> => {
+      while (!isOver()) await this.guarded(planJob(this.started++, this.random));
+    };
+    await Promise.all(Array.from({ length: width }, lane));
+  }
+
+  /** A call that fails for good is a violation, and no reason to stop. */
+  private async guarded(job: Job): Promise<void> {
+    try {
+      await this.oneJob(job);
+    } catch (error) {
+      this.ledger.append({
+        kind: 'stray',
+        workflowId: job.id,
+        by: 'client',
+        detail: `${job.id} was given up: ${error}`,
+      });
+    } finally {
+      this.inFlight.delete(job.id);
+    }
+  }
+
+  private async oneJob(job: Job): Promise<void> {
+    const [first, second] = [pick(this.observers, this.random), pick(this.observers, this.random)];
+    const { id, name, args, options, expected, ending } = job;
+    this.ledger.append({ kind: 'asked', workflowId: id, by: first.name, detail: JSON.stringify({ expected, ending }) });
+    await this.insist(first, id, () => first.client.start(name, { ...options, id }, ...args));
+    this.ledger.append({ kind: 'ack', workflowId: id, by: first.name });
+    this.inFlight.set(id, job);
+    await Promise.all([this.observe(first, id), this.observe(second, id), this.talkTo(job, second)]);
+  }
+
+  /** Waits for the result, and notes it. */
+  async observe(observer: Observer, id: string): Promise<void> {
+    const { name, client } = observer;
+    const wait = async (): Promise<object> => {
+      try {
+        return { status: 'SUCCESS', value: await client.workflows.handle(id).result() };
+      } catch (error) {
+        const { code, message } = error as Error & { code?: string };
+        if (code !== undefined && endings[code]) return { status: endings[code] };
+        if (code === undefined && message.startsWith('planned')) return { status: 'ERROR', value: message };
+        // A workflow may have failed with an error that a call fails with as well: then that is its outcome.
+        const isOutcome = (await client.workflows.get(id))?.status === 'ERROR';
+        if (isOutcome) return { status: 'ERROR', value: message };
+        throw error;
+      }
+    };
+    const detail = JSON.stringify(await this.insist(observer, id, wait));
+    this.ledger.append({ kind: 'result', workflowId: id, by: name, detail });
+  }
+
+  /** Makes a call again until it is answered, and notes what it failed with. */
+  async insist<T>({ name }: Observer, workflowId: string, call: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await call();
+      } catch (error) {
+        const { code, message } = error as Error & { code?: string };
+        this.ledger.append({ kind: 'told', workflowId, by: name, detail: `${code ?? 'none'} ${message}` });
+        if (!passing.has(code ?? '')) throw error;
+        await delay(pauseMs);
+      }
+    }
+  }
+
+  private async talkTo({ id, name, args }: Job, observer: Observer): Promise<void> {
+    if (name === 'mailbox') await this.send(observer, id, args[0] as number);
+    if (name === 'teller') await this.listen(observer, id);
+  }
+
+  private async send(observer: Observer, id: string, count: number): Promise<void> {
+    for (let i = 0; i < count; i++) {
+      const value = `${id}/${i}`;
+      // The key makes a repetition harmless whose first attempt arrived without an answer.
+      const options = { idempotencyKey: `letter ${i}`, app: observer.client };
+      await this.insist(observer, id, () => letters.send(id, value, options));
+      this.ledger.append({ kind: 'sent', workflowId: id, by: observer.name, detail: value });
+      await delay(pauseMs * this.random.number());
+    }
+  }
+
+  private async listen(observer: Observer, id: string): Promise<void> {
+    const app = observer.client;
+    await this.insist(observer, id, () => progress.get(id, { app, timeout: '1s' }));
+    const read = await this.insist(observer, id, async () => {
+      const values: number[] = [];
+      for await (const value of lines.read(id, { app })) values.push(value);
+      return values;
+    });
+    this.ledger.append({ kind: 'read', workflowId: id, by: observer.name, detail: JSON.stringify(read) });
+  }
+}

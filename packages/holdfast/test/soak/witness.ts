@@ -1,0 +1,121 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { isCompleted, isEnded, outcomeOf, type Row } from '../faults/rows.js';
+import type { SoakEvidence } from './evidence.js';
+import type { FileLedger } from './file-ledger.js';
+
+/**
+ * Compares, with each checkpoint, who writes it with who owns the workflow: every worker says its pid in a setting of its
+ * sessions, and generated executor IDs have it in them. Inside the transaction of the checkpoint, which holds the row of
+ * the workflow, so that the answer is exact.
+ */
+export const witnessTrigger = `
+  create table dbos.soak_intrusions (workflow_uuid text, function_id int, executor_id text, pid text);
+  create function dbos.soak_witness() returns trigger language plpgsql as $$
+  declare
+    writer text := current_setting('soak.pid', true);
+    owner text;
+  begin
+    if coalesce(writer, '') = '' then return null; end if;
+    select executor_id into owner from dbos.workflow_status where workflow_uuid = new.workflow_uuid;
+    if split_part(owner, ':', 2) is distinct from writer then
+      insert into dbos.soak_intrusions values (new.workflow_uuid, new.function_id, owner, writer);
+    end if;
+    return null;
+  end $$;
+  create trigger soak_witness after insert or update on dbos.operation_outputs
+    for each row execute function dbos.soak_witness()`;
+
+/** Looks at the database past everything that is under test, and puts into the ledger what is certainly committed. */
+export class Witness {
+  private readonly pool: pg.Pool;
+  private readonly committed = new Set<string>();
+  private readonly outcomes = new Map<string, string>();
+  private since = 0;
+
+  constructor(
+    database: string,
+    private readonly ledger: FileLedger,
+  ) {
+    this.pool = new pg.Pool({ connectionString: database, max: 3 });
+    this.pool.on('error', () => {});
+  }
+
+  /** Again until it is answered: the server may be down for a moment. */
+  async sql(text: string, params: unknown[] = []): Promise<Row[]> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return (await this.pool.query(text, params)).rows as Row[];
+      } catch (error) {
+        const { code = '' } = error as { code?: string };
+        const isMistake = /^(42|22|23)/.test(code);
+        if (isMistake || failures > 300) throw error;
+        await delay(100);
+      }
+    }
+  }
+
+  async look(): Promise<void> {
+    const steps = await this.sql(
+      `select o.workflow_uuid, o.function_id, o.function_name, o.completion_seq from dbos.operation_outputs o
+       join dbos.workflow_status w using (workflow_uuid) where w.status in ('PENDING', 'ENQUEUED')`,
+    );
+    for (const step of steps.filter(isCompleted)) {
+      const [workflowId, stepNumber] = [String(step.workflow_uuid), Number(step.function_id)];
+      const size = this.committed.size;
+      if (this.committed.add(`${workflowId}#${stepNumber}`).size === size) continue;
+      this.ledger.append({ kind: 'committed', workflowId, stepNumber, by: 'database' });
+    }
+    const ended = await this.sql('select * from dbos.workflow_status where updated_at >= $1', [this.since]);
+    // Those that commit late have an earlier instant.
+    this.since = Math.max(this.since, ...ended.map((row) => Number(row.updated_at) - 5_000));
+    for (const row of ended.filter(isEnded)) {
+      const [workflowId, detail] = [String(row.workflow_uuid), outcomeOf(row)];
+      if (this.outcomes.get(workflowId) === detail) continue;
+      this.outcomes.set(workflowId, detail);
+      this.ledger.append({ kind: 'outcome', workflowId, by: 'database', detail });
+    }
+  }
+
+  async unfinished(version?: string): Promise<number> {
+    const active = "select count(*) as n from dbos.workflow_status where status in ('PENDING', 'ENQUEUED', 'DELAYED')";
+    const ofVersion = ' and ($1::text is null or application_version = $1)';
+    return Number((await this.sql(active + ofVersion, [version ?? null]))[0]?.n);
+  }
+
+  /** What an executor runs, by the table. */
+  async owned(executorId: string): Promise<Row[]> {
+    const running =
+      "select workflow_uuid, owner_xid from dbos.workflow_status where status = 'PENDING' and executor_id = $1";
+    return this.sql(running, [executorId]);
+  }
+
+  /** How many of these are another's by now, or waiting for another. */
+  async taken(owned: readonly Row[]): Promise<number> {
+    const now = await this.sql(
+      'select workflow_uuid, owner_xid, status from dbos.workflow_status where workflow_uuid = any($1)',
+      [owned.map((row) => row.workflow_uuid)],
+    );
+    const before = new Map(owned.map((row) => [row.workflow_uuid, row.owner_xid]));
+    return now.filter((row) => row.owner_xid !== before.get(row.workflow_uuid)).length;
+  }
+
+  async evidence(peaks: SoakEvidence['peaks']): Promise<SoakEvidence> {
+    const all = (table: string) => this.sql(`select * from ${table}`);
+    return {
+      workflows: await all('dbos.workflow_status'),
+      steps: await all('dbos.operation_outputs'),
+      messages: await all('dbos.notifications'),
+      streams: await all('dbos.streams'),
+      events: await all('dbos.workflow_events'),
+      counters: await all('public.counters'),
+      intrusions: await all('dbos.soak_intrusions'),
+      peaks,
+      entries: this.ledger.entries(),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.pool.end();
+  }
+}
