@@ -26,10 +26,12 @@
  * @property {import('./messages/exchange.mjs').MessagesAdapter} [messages] for those that measure messages
  * @property {import('./waiting/memory.mjs').WaitingAdapter} [waiting] for those that measure waiting workflows
  * @property {import('./sleepers/sleepers.mjs').SleepersAdapter} [sleepers] for those that measure very many of them
+ * @property {import('./failover/failover.mjs').FailoverAdapter} [failover] for those that kill a process
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
- * @typedef {{ than: string, atMost?: number, atLeast?: number }} Aim what Holdfast's figure is to be, as a ratio
+ * @typedef {{ than?: string, atMost?: number, atLeast?: number }} Aim
+ *   what Holdfast's figure is to be: as a ratio to that of another system, or by itself
  * @typedef {{ key: string, label: string, aims?: Aim[] }} Row one line of a table of results for each system
  * @typedef {{ seconds: number, quick: boolean }} Effort how much of it
  *
@@ -37,9 +39,10 @@
  * @property {string} label
  * @property {Row[]} rows
  * @property {(system: any, effort: Effort) => Promise<Measured>} measure
- *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply
+ *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply,
+ *   and infinity is what never happened
  *
- * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers'} Side
+ * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover'} Side
  *
  * @typedef {object} Workload
  * @property {string} name

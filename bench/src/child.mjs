@@ -1,7 +1,7 @@
 /**
  * Owns one measured process: it opens one system on one database and does what the parent asks, one request at a time,
- * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue, of messages or of waiting workflows
- * opens the system itself, with processes like this one as its workers or peers.
+ * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue, of messages, of waiting workflows
+ * or of a failover opens the system itself, with processes like this one as its workers, peers or victims.
  *
  * @typedef {{ id: number } & (
  *   | { do: 'open', system: string, url: string, uses: import('./catalogue.mjs').Side }
@@ -10,9 +10,11 @@
  *   | { do: 'openWorker', system: string, url: string, queue: import('./queue/fleet.mjs').QueueSpec }
  *   | { do: 'awaitStarted', count: number }
  *   | { do: 'openPeer', system: string, url: string, exchanges: number }
+ *   | { do: 'openExecutor', system: string, post: Omit<import('./failover/failover.mjs').Post, 'step'>, name: string, diary: string }
  *   | { do: 'beginWorker' | 'countStarted' | 'closeWorker' | 'closePeer' })} Request
  */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
+import { executorHandlers } from './failover/executor.mjs';
 import { peerHandlers } from './messages/peer.mjs';
 import { workerHandlers } from './queue/worker.mjs';
 
@@ -42,6 +44,7 @@ const handlers = {
 
   ...workerHandlers,
   ...peerHandlers,
+  ...executorHandlers,
 };
 
 process.on('message', async (/** @type {any} */ { id, do: name, ...request }) => {

@@ -43,6 +43,7 @@ const groups = new Map([
   ['messages', ['W8']],
   ['waiting', ['W9']],
   ['sleepers', ['W10']],
+  ['failover', ['W11']],
 ]);
 
 /** @param {string} asked */

@@ -42,6 +42,7 @@ export function resultTables(plan, samples) {
   });
   const workflows = part('open');
   const [queues, messages, waiting] = [part('queue'), part('messages'), part('waiting')];
+  const [sleepers, failover] = [part('sleepers'), part('failover')];
   return [
     ...(workflows.workloads.length > 0 ? [workflowTable(workflows, samples), costTable(workflows, samples)] : []),
     ...(queues.workloads.length > 0 ? [aimTable(queues, samples, queuePeers), settings(queues, 'queue')] : []),
@@ -49,6 +50,8 @@ export function resultTables(plan, samples) {
       ? [aimTable(messages, samples, messagePeers), settings(messages, 'messages')]
       : []),
     ...(waiting.workloads.length > 0 ? [aimTable(waiting, samples, [peer])] : []),
+    ...(sleepers.workloads.length > 0 ? [aimTable(sleepers, samples, [])] : []),
+    ...(failover.workloads.length > 0 ? [aimTable(failover, samples, [])] : []),
   ];
 }
 
@@ -126,9 +129,10 @@ function resultLines({ workloads, systems }, samples, moreCells) {
 function verdict(aims, own, medianOf) {
   return aims
     .map(({ than, atMost, atLeast }) => {
-      const ratio = own / medianOf(than);
+      const ratio = than === undefined ? own : own / medianOf(than);
       const met = atMost === undefined ? ratio >= Number(atLeast) : ratio <= atMost;
-      const aim = `${atMost === undefined ? `≥ ${atLeast}` : `≤ ${atMost}`} × ${than}`;
+      const bound = atMost === undefined ? `≥ ${figure(Number(atLeast))}` : `≤ ${figure(atMost)}`;
+      const aim = than === undefined ? bound : `${bound} × ${than}`;
       return `${aim}: ${Number.isNaN(ratio) ? 'not measured' : met ? 'met' : 'missed'}`;
     })
     .join(', ');
@@ -175,12 +179,13 @@ function median(values) {
 }
 
 /**
- * As many digits as mean something; NaN is what was not measured.
+ * As many digits as mean something; NaN is what was not measured, infinity what never happened.
  *
  * @param {number} value
  */
 export function figure(value) {
   if (Number.isNaN(value)) return '-';
+  if (value === Number.POSITIVE_INFINITY) return 'never';
   if (value >= 100) return Math.round(value).toLocaleString('en');
   return String(Number(value.toPrecision(value >= 10 ? 3 : 2)));
 }

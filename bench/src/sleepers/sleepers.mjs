@@ -38,7 +38,8 @@ export async function measureSleepers(system, { workflows, fallAsleepMs, spreadM
   const beganAt = performance.now();
   await Promise.all(Array.from({ length: lanes }, lane));
   const startSeconds = (performance.now() - beganAt) / 1000;
-  if (Date.now() > firstAt) throw new Error(`Starting took ${Math.round(startSeconds)} s, and the first woke meanwhile.`);
+  if (Date.now() > firstAt)
+    throw new Error(`Starting took ${Math.round(startSeconds)} s, and the first woke meanwhile.`);
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, firstAt - Date.now() - 3_000)));
   globalThis.gc?.();
   const asleep = process.memoryUsage();

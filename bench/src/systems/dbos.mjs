@@ -1,4 +1,5 @@
 /** The DBOS SDK as its users get it: default settings, only its log is quiet. */
+import { dbosFailover } from '../failover/dbos.mjs';
 import { dbosMessages } from '../messages/dbos.mjs';
 import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';
 import { dbosWaiting } from '../waiting/dbos.mjs';
@@ -32,4 +33,5 @@ export default {
   },
   messages: { settings: 'its defaults: notifications', ...dbosMessages({}) },
   waiting: dbosWaiting,
+  failover: dbosFailover,
 };

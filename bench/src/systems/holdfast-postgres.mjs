@@ -1,4 +1,5 @@
 /** Holdfast on Postgres. */
+import { holdfastFailover } from '../failover/holdfast.mjs';
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
@@ -14,4 +15,5 @@ export default {
   messages: holdfastMessages,
   waiting: holdfastWaiting,
   sleepers: holdfastSleepers,
+  failover: holdfastFailover,
 };

@@ -1,4 +1,5 @@
 /** Holdfast on SQLite. */
+import { holdfastFailover } from '../failover/holdfast.mjs';
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastSleepers } from '../sleepers/holdfast.mjs';
@@ -12,4 +13,5 @@ export default {
   messages: holdfastMessages,
   waiting: holdfastWaiting,
   sleepers: holdfastSleepers,
+  failover: holdfastFailover,
 };

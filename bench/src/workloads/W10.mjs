@@ -5,7 +5,8 @@ const what = 'W10 100,000 sleepers';
 
 /** @type {import('../catalogue.mjs').WorkloadDefinition} */
 export default {
-  title: 'memory of a process with 100,000 sleeping workflows, and how late they wake (aims: under 300 MB, p99 under 1 s)',
+  title:
+    'memory of a process with 100,000 sleeping workflows, and how late they wake (aims: under 300 MB, p99 under 1 s)',
   uses: 'sleepers',
   cases: [
     {

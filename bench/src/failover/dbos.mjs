@@ -1,0 +1,50 @@
+/** DBOS's side of a failover. */
+import { randomUUID } from 'node:crypto';
+
+/** Its default of a second would let the first executor finish before the last one has looked for work. */
+const minPollingIntervalMs = 20;
+
+/** @type {import('./failover.mjs').FailoverAdapter} */
+export const dbosFailover = {
+  async openExecutor({ url, queue, step, steps, workerConcurrency }) {
+    const { DBOS } = await configured(url, [queue]);
+    DBOS.registerWorkflow(
+      async (/** @type {string} */ id) => {
+        for (let n = 0; n < steps; n++) await DBOS.runStep(() => step(id, n), { name: 'step' });
+      },
+      { name: 'work' },
+    );
+    await DBOS.launch();
+    await DBOS.registerQueue(queue, { workerConcurrency, minPollingIntervalMs });
+    // A queue that was registered after the launch is found within a second.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+  },
+
+  async openStarter({ url, queue }) {
+    const { DBOS } = await configured(url, []);
+    const work = DBOS.registerWorkflow(async (/** @type {string} */ _id) => {}, { name: 'work' });
+    await DBOS.launch();
+    return {
+      start: (ids) => Promise.all(ids.map((id) => DBOS.startWorkflow(work, { workflowID: id, queueName: queue })(id))),
+      allow: (workerConcurrency) => DBOS.registerQueue(queue, { workerConcurrency, minPollingIntervalMs }),
+      close: () => DBOS.shutdown(),
+    };
+  },
+};
+
+/**
+ * @param {string} url
+ * @param {string[]} listenQueues
+ */
+async function configured(url, listenQueues) {
+  const sdk = await import('@dbos-inc/dbos-sdk');
+  sdk.DBOS.setConfig({
+    name: 'bench',
+    systemDatabaseUrl: url,
+    logLevel: 'error',
+    applicationVersion: 'bench',
+    executorID: randomUUID(),
+    listenQueues,
+  });
+  return sdk;
+}

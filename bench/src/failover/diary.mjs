@@ -1,0 +1,47 @@
+/**
+ * Owns what executors note of the steps that they run. A line is in the operating system's hands before the step goes on,
+ * so that a killed process leaves behind what it did.
+ *
+ * @typedef {{ executor: string, workflow: string, step: number, run: string, at: number }} Entry
+ *   `run` names this one run of the step; it is what the step returns, so that a record says whose run it is of
+ */
+import { openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { clock } from '../queue/ledger.mjs';
+
+const stepMs = 100;
+
+/**
+ * @param {string} path
+ * @param {string} executor
+ * @returns {(workflow: string, step: number) => Promise<string>} the body of a step
+ */
+export function openDiary(path, executor) {
+  const file = openSync(path, 'a');
+  let runs = 0;
+  return async (workflow, step) => {
+    const run = `${executor}.${++runs}`;
+    writeSync(file, `${workflow} ${step} ${run} ${clock()}\n`);
+    await new Promise((resolve) => setTimeout(resolve, stepMs));
+    return run;
+  };
+}
+
+/**
+ * Everything that was noted of these workflows, by executors that live or are dead.
+ *
+ * @param {string} folder
+ * @param {string[]} workflows
+ * @returns {Entry[]}
+ */
+export function readDiaries(folder, workflows) {
+  const wanted = new Set(workflows);
+  return readdirSync(folder).flatMap((executor) =>
+    readFileSync(join(folder, executor), 'utf8')
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => line.split(' '))
+      .filter(([workflow]) => wanted.has(workflow))
+      .map(([workflow, step, run, at]) => ({ executor, workflow, step: Number(step), run, at: Number(at) })),
+  );
+}

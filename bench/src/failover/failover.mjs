@@ -1,0 +1,153 @@
+/**
+ * Owns how a failover is measured: three executors share a hundred workflows, one of them is killed with SIGKILL, and the
+ * clock runs until a step of its workflows runs on another one, and until all of them have completed. A fresh process
+ * takes the victim's place before the next round.
+ *
+ * @typedef {object} Post what an adapter is told of the executor to open
+ * @property {string} url
+ * @property {string} queue its name
+ * @property {number} workerConcurrency how many workflows an executor may have at the same time
+ * @property {(workflow: string, step: number) => Promise<string>} step what each of the workflow's steps does and returns
+ * @property {number} steps how many they are
+ *
+ * @typedef {object} OpenStarter
+ * @property {(ids: string[]) => Promise<unknown>} start enqueues a workflow under each of the IDs, which is its input too
+ * @property {(limit: number) => Promise<unknown>} allow changes how many workflows an executor may have
+ * @property {() => Promise<unknown>} close
+ *
+ * @typedef {object} FailoverAdapter
+ * @property {(post: Post) => Promise<unknown>} openExecutor resolves when it takes work; the first one makes the schema
+ * @property {(post: Omit<Post, 'step'>) => Promise<OpenStarter>} openStarter runs nothing itself
+ *
+ * @typedef {FailoverAdapter & { system: string, url: string }} FailoverSystem
+ *
+ * @typedef {ReturnType<typeof startContestant> & { name: string }} Executor
+ */
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startContestant } from '../contestant.mjs';
+import { percentile } from '../drive.mjs';
+import { clock } from '../queue/ledger.mjs';
+import { readDiaries } from './diary.mjs';
+import { checkRows, openRows } from './rows.mjs';
+
+/** A system that has not touched the victim's work by then never will. */
+const patienceMs = 30_000;
+
+const [executorCount, workflowCount, steps] = [3, 100, 10];
+const post = { queue: 'failover', steps, workerConcurrency: Math.ceil(workflowCount / executorCount) };
+
+/** When the victim is killed, counted from the moment at which all workflows are under way: half-way, more or less. */
+const killAfterMs = { least: 200, most: 500 };
+
+/**
+ * @param {FailoverSystem} system
+ * @param {number} rounds
+ * @returns {Promise<import('../catalogue.mjs').Measured>}
+ */
+export async function measureFailover(system, rounds) {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-bench-failover-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  /** @type {Executor[]} */
+  const executors = [];
+  let opened = 0;
+  const replenish = async () => {
+    while (executors.length < executorCount) {
+      const name = `e${++opened}`;
+      const executor = { name, ...startContestant() };
+      executors.push(executor);
+      const diary = join(folder, name);
+      await executor.ask({
+        do: 'openExecutor',
+        system: system.system,
+        post: { url: system.url, ...post },
+        name,
+        diary,
+      });
+    }
+  };
+  await replenish();
+  const rows = await openRows(system.url);
+  const starter = await system.openStarter({ url: system.url, ...post });
+  /** @type {{ first: number, all: number }[]} */
+  const took = [];
+  try {
+    for (let round = 0; round < rounds && took.at(-1)?.first !== Number.POSITIVE_INFINITY; round++) {
+      await replenish();
+      took.push(await killOne({ round, executors, starter, rows, folder }));
+    }
+    await starter.close();
+  } finally {
+    await rows.close();
+    await Promise.all(executors.map((each) => each.stop()));
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return { workflows: rounds * workflowCount, steps: 0, values: { ...spread('first', took), ...spread('all', took) } };
+}
+
+/**
+ * @param {object} stage
+ * @param {number} stage.round
+ * @param {Executor[]} stage.executors loses the victim
+ * @param {OpenStarter} stage.starter
+ * @param {import('./rows.mjs').Rows} stage.rows
+ * @param {string} stage.folder
+ */
+async function killOne({ round, executors, starter, rows, folder }) {
+  const ids = Array.from({ length: workflowCount }, (_, i) => `${round}-${i}`);
+  const entries = () => readDiaries(folder, ids);
+  // Each gets its share first. Then there is room: the two that are left can have all, as in a fleet with a spare.
+  await starter.allow(post.workerConcurrency);
+  await starter.start(ids);
+  await until(
+    'all workflows are under way',
+    () => new Set(entries().map(({ workflow }) => workflow)).size === ids.length,
+  );
+  await starter.allow(workflowCount);
+  await pause(killAfterMs.least + Math.random() * (killAfterMs.most - killAfterMs.least));
+
+  const [victim] = executors.splice(round % executors.length, 1);
+  const killedAt = clock();
+  await victim.stop();
+  const its = new Set(entries().flatMap(({ executor, workflow }) => (executor === victim.name ? workflow : [])));
+  if (its.size < workflowCount / executorCount / 2) throw new Error(`The victim had ${its.size} workflows only.`);
+  const resumed = () => entries().filter(({ executor, workflow }) => executor !== victim.name && its.has(workflow));
+
+  const allDone = await rows.finished([...its], killedAt + patienceMs);
+  const first = Math.min(...resumed().map(({ at }) => at)) - killedAt;
+  if (allDone === undefined && Number.isFinite(first)) {
+    throw new Error(`It resumed some of the victim's ${its.size} workflows, and not all were done after 30 s.`);
+  }
+  if (allDone === undefined) return { first: Number.POSITIVE_INFINITY, all: Number.POSITIVE_INFINITY };
+  if ((await rows.finished(ids, clock() + patienceMs)) === undefined) throw new Error('Workflows of others got lost.');
+  checkRows(await rows.steps(ids), entries(), { ids, steps });
+  return { first, all: allDone - killedAt };
+}
+
+/**
+ * @param {'first' | 'all'} key
+ * @param {{ first: number, all: number }[]} took
+ */
+function spread(key, took) {
+  const sorted = took.map((each) => each[key]).sort((a, b) => a - b);
+  return { [`${key}P50`]: percentile(sorted, 0.5), [`${key}Max`]: percentile(sorted, 1) };
+}
+
+/**
+ * @param {string} what
+ * @param {() => boolean} check
+ */
+async function until(what, check) {
+  const end = clock() + patienceMs;
+  while (!check()) {
+    if (clock() > end) throw new Error(`It was not so within 30 s that ${what}.`);
+    await pause(5);
+  }
+}
+
+/** @param {number} ms */
+function pause(ms) {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

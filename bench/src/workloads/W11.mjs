@@ -1,0 +1,22 @@
+/** W11: what becomes of the work of a process that is killed, and how soon. */
+import { measureFailover } from '../failover/failover.mjs';
+
+const what = 'W11 one of three killed';
+
+/** @type {import('../catalogue.mjs').WorkloadDefinition} */
+export default {
+  title: 'three processes with 100 workflows, one of them killed: until its work goes on elsewhere, and is done',
+  uses: 'failover',
+  cases: [
+    {
+      label: what,
+      rows: [
+        { key: 'firstP50', label: `${what}, to the first resumed step: p50 ms`, aims: [{ atMost: 1000 }] },
+        { key: 'firstMax', label: `${what}, to the first resumed step: max ms` },
+        { key: 'allP50', label: `${what}, until all of its work is done: p50 ms` },
+        { key: 'allMax', label: `${what}, until all of its work is done: max ms` },
+      ],
+      measure: (system, { quick }) => measureFailover(system, quick ? 2 : 20),
+    },
+  ],
+};

@@ -1,0 +1,13 @@
+/** What is unfinished of each version: while it is not 0, keep a process of that version, or start one again. */
+import { connect } from 'holdfast';
+import { database } from './shop.mjs';
+
+const client = await connect({ name: 'shop', database });
+const latest = await client.versions.latest();
+for (const { name } of await client.versions.list()) {
+  const unfinished = await client.workflows.list({ version: name, status: ['PENDING', 'ENQUEUED', 'DELAYED'] });
+  console.log(`version ${name}${name === latest?.name ? ' (latest)' : ''}: ${unfinished.length} unfinished`);
+}
+const cancelled = await client.workflows.list({ status: 'CANCELLED' });
+console.log(`${cancelled.length} cancelled`);
+await client.close();
