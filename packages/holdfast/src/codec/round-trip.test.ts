@@ -41,23 +41,26 @@ function membersDiffer(a: object, b: object, at: string, pairs: Map<unknown, unk
 }
 
 const text = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
-const key = fc.oneof(
-  text,
-  fc.constantFrom(
-    'a.b',
-    'a\\b',
-    'a\\.b',
-    '',
-    '0',
-    '1',
-    'constructor',
-    'prototype',
-    'toString',
-    'json',
-    'meta',
-    'length',
-  ),
-);
+/** Not `__proto__`, which is refused. */
+const key = fc
+  .oneof(
+    text,
+    fc.constantFrom(
+      'a.b',
+      'a\\b',
+      'a\\.b',
+      '',
+      '0',
+      '1',
+      'constructor',
+      'prototype',
+      'toString',
+      'json',
+      'meta',
+      'length',
+    ),
+  )
+  .filter((name) => name !== '__proto__');
 const leaf = fc.oneof(
   text,
   fc.boolean(),

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { connect, queue, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
-import { tamper } from '../support/faults.js';
+import { listeningSessions, tamper } from '../support/faults.js';
 import { launchFleet, Stage } from '../support/queues.js';
 
 /** The clock stands still in these: whatever happens does not happen because of a poll. */
@@ -133,19 +133,11 @@ describeBackends(
       const options = { database, workflows: [stage.wf], queues: [queue('q')] };
       const [worker] = (await launchFleet(backend, 1, options)) as [TestApp];
       const web = await backend.testApp({ ...options, clock: worker.clock, executorId: 'web', listen: [] });
-      const listeners = () =>
-        tamper(
-          database,
-          `select pid from pg_stat_activity where datname = current_database() and query like 'listen %'`,
-        );
+      const listeners = () => listeningSessions(database);
       const start = (label: string) => stage.wf.with({ queue: 'q', app: web.app }).start(label);
       const before = await listeners();
       expect(before).toHaveLength(2);
-      await tamper(
-        database,
-        `select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen %'
-        and datname = current_database()`,
-      );
+      for (const { pid } of before) await tamper(database, `select pg_terminate_backend(${pid})`);
       await start('while it was broken');
       await stage.begins(1);
       await expect.poll(async () => (await listeners()).length, { timeout: 10_000 }).toBe(2);

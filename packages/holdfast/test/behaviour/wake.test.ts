@@ -3,7 +3,7 @@ import { event, run, stream, topic, workflow } from '../../src/index.js';
 import type { TestApp, TestAppOptions, VirtualClock } from '../../src/testing/index.js';
 import { openWire } from '../storage/wire.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { gate, isSettled, recordingLogger, tamper } from '../support/faults.js';
+import { gate, isSettled, listeningSessions, recordingLogger, tamper } from '../support/faults.js';
 
 const numbers = topic<number>('numbers');
 const progress = event<number>('progress');
@@ -130,11 +130,7 @@ describeBackends('news of another process', (backend) => {
 describeBackends('LISTEN', listening, ['postgres']);
 
 function listening(backend: Backend): void {
-  const sessions = (database: string) =>
-    tamper(
-      database,
-      "select pid from pg_stat_activity where datname = current_database() and query ilike 'listen %'",
-    ).then((rows) => rows.map((row) => Number(row.pid)));
+  const sessions = async (database: string) => (await listeningSessions(database)).map((row) => Number(row.pid));
   const receiving = async (t: TestApp) => {
     const handle = await takes.with({ app: t.app }).start();
     await t.clock.advance(0);

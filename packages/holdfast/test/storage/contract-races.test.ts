@@ -42,7 +42,7 @@ function suite(store: Store): void {
     const owner = await transaction(store);
     await owner.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
     const claimed = claim();
-    await waiting(store, 'with live');
+    await waiting(store, 'with said');
     await owner.query(
       `insert into ${store.table('operation_outputs')} (workflow_uuid, function_id, function_name) values ('a', 0, 'x')`,
     );
@@ -69,7 +69,7 @@ function suite(store: Store): void {
     await other.query(`update ${table} set executor_id = 'other', owner_xid = 'x' where workflow_uuid = 'taken'`);
     await other.query(`update ${table} set status = 'CANCELLED' where workflow_uuid = 'cancelled'`);
     const claimed = claim();
-    await waiting(store, 'with live');
+    await waiting(store, 'with said');
     await other.query('commit');
     expect(await idsOf(claimed)).toEqual(['later', 'left']);
     expect(await statuses(store)).toMatchObject({ ended: 'SUCCESS', cancelled: 'CANCELLED' });

@@ -46,7 +46,7 @@ describeBackends(
   (backend) => {
     const partitions = 10_000;
     const crowd = 200;
-    const mostEntries = 1_000;
+    const mostEntries = 5_000;
 
     it('is drained in turns, by few statements, on a table that the planner knows nothing of', async () => {
       const started: string[] = [];

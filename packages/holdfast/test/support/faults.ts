@@ -102,3 +102,12 @@ export async function isSettled(clock: VirtualClock, promise: Promise<unknown>):
   await clock.advance(0);
   return settled;
 }
+
+/** Sessions of Postgres that listen. Their last statement was LISTEN, or a look at the lock that tells of their process. */
+export function listeningSessions(database: string): Promise<Record<string, unknown>[]> {
+  return tamper(
+    database,
+    `select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+     and (query ilike 'listen %' or query ~ 'from pg_locks.*pg_backend_pid')`,
+  );
+}
