@@ -20,7 +20,7 @@ const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 const pairs = Number(process.env.HOLDFAST_FAULT_PAIRS ?? 10);
 const minutes = 60_000;
 /**
- * All four phases of every statement, in three times the time; else the first one of each, and of every second statement
+ * All four phases of every statement, in three times the time; else the first one of each, and of every fourth statement
  * a later one, which takes turns. The statements of the launch are the same for all programs: one of them stands for all.
  */
 const everything = process.env.HOLDFAST_FAULT_EVERYTHING !== undefined;
@@ -31,7 +31,7 @@ function isSwept(name: CanonicalName, launch: number, { statement, phase }: Cras
   if (statement <= launch && name !== canonicalNames[0]) return false;
   if (phase === 'before-send') return true;
   const turn = statement + Number(seed);
-  return turn % 2 === 0 && phase === laterPhases[(turn / 2) % laterPhases.length];
+  return turn % 4 === 0 && phase === laterPhases[(turn / 4) % laterPhases.length];
 }
 
 describeBackends('crash clock', (backend) => {
