@@ -1,5 +1,5 @@
 /** DBOS's side of a failover. */
-import { randomUUID } from 'node:crypto';
+import { configuredDbos } from '../dbos.mjs';
 
 /** Its default of a second would let the first executor finish before the last one has looked for work. */
 const minPollingIntervalMs = 20;
@@ -7,7 +7,7 @@ const minPollingIntervalMs = 20;
 /** @type {import('./failover.mjs').FailoverAdapter} */
 export const dbosFailover = {
   async openExecutor({ url, queue, step, steps, workerConcurrency }) {
-    const { DBOS } = await configured(url, [queue]);
+    const { DBOS } = await configuredDbos(url, { listenQueues: [queue] });
     DBOS.registerWorkflow(
       async (/** @type {string} */ id) => {
         for (let n = 0; n < steps; n++) await DBOS.runStep(() => step(id, n), { name: 'step' });
@@ -21,7 +21,7 @@ export const dbosFailover = {
   },
 
   async openStarter({ url, queue }) {
-    const { DBOS } = await configured(url, []);
+    const { DBOS } = await configuredDbos(url, { listenQueues: [] });
     const work = DBOS.registerWorkflow(async (/** @type {string} */ _id) => {}, { name: 'work' });
     await DBOS.launch();
     return {
@@ -31,20 +31,3 @@ export const dbosFailover = {
     };
   },
 };
-
-/**
- * @param {string} url
- * @param {string[]} listenQueues
- */
-async function configured(url, listenQueues) {
-  const sdk = await import('@dbos-inc/dbos-sdk');
-  sdk.DBOS.setConfig({
-    name: 'bench',
-    systemDatabaseUrl: url,
-    logLevel: 'error',
-    applicationVersion: 'bench',
-    executorID: randomUUID(),
-    listenQueues,
-  });
-  return sdk;
-}

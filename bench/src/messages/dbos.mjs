@@ -1,5 +1,5 @@
 /** DBOS's side of an exchange of messages. Both processes are launched apps: its client has no notifications. */
-import { randomUUID } from 'node:crypto';
+import { configuredDbos } from '../dbos.mjs';
 
 const peerId = 'peer';
 
@@ -11,7 +11,7 @@ export function dbosMessages({ pollingIntervalMs }) {
   const waits = { timeoutSeconds: 60, pollingIntervalMs };
   return {
     async openCaller({ url }) {
-      const { DBOS } = await configured(url);
+      const { DBOS } = await configuredDbos(url);
       await DBOS.launch();
       return {
         send: (exchange) => DBOS.send(peerId, exchange, 'questions'),
@@ -21,7 +21,7 @@ export function dbosMessages({ pollingIntervalMs }) {
     },
 
     async openPeer({ url, exchanges, received, answering }) {
-      const { DBOS } = await configured(url);
+      const { DBOS } = await configuredDbos(url);
       const answerAll = DBOS.registerWorkflow(
         async () => {
           for (let exchange = 0; exchange < exchanges; exchange++) {
@@ -43,17 +43,4 @@ export function dbosMessages({ pollingIntervalMs }) {
       };
     },
   };
-}
-
-/** @param {string} url */
-async function configured(url) {
-  const sdk = await import('@dbos-inc/dbos-sdk');
-  sdk.DBOS.setConfig({
-    name: 'bench',
-    systemDatabaseUrl: url,
-    logLevel: 'error',
-    applicationVersion: 'bench',
-    executorID: randomUUID(),
-  });
-  return sdk;
 }

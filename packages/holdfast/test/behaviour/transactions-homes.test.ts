@@ -4,7 +4,7 @@ import { context, transaction, workflow } from '../../src/index.js';
 import type { Datasource } from '../../src/storage/datasource.js';
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { countersTable } from '../support/datasources.js';
+import { countersTable, watched } from '../support/datasources.js';
 import { failure, gate, tamper } from '../support/faults.js';
 import { counter } from '../support/user-data.js';
 
@@ -235,15 +235,4 @@ function suite(backend: Backend): void {
     await backend.testApp({ workflows: [wf], database });
     expect(await failure(wf())).toMatchObject({ code: '25006' });
   });
-}
-
-/** The same datasource, and all transactions that were begun over it. */
-function watched<Tx>(real: Datasource<Tx>): { datasource: Datasource<Tx>; under: Promise<unknown>[] } {
-  const under: Promise<unknown>[] = [];
-  const transact: Datasource<Tx>['transact'] = (mode, work) => {
-    const begun = real.transact(mode, work);
-    under.push(begun.catch(() => {}));
-    return begun;
-  };
-  return { datasource: { ...real, transact }, under };
 }

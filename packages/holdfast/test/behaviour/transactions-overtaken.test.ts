@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { context, transaction, workflow } from '../../src/index.js';
-import type { Datasource } from '../../src/storage/datasource.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { libraries, plainest } from '../support/datasources.js';
+import { libraries, plainest, watched } from '../support/datasources.js';
 import { failure, gate } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
 
@@ -84,15 +83,4 @@ function suite(backend: Backend): void {
     goOn.open();
     expect(await other.result()).toBe('paid');
   });
-}
-
-/** The same datasource, and all transactions that were begun over it. */
-function watched<Tx>(real: Datasource<Tx>): { datasource: Datasource<Tx>; under: Promise<unknown>[] } {
-  const under: Promise<unknown>[] = [];
-  const transact: Datasource<Tx>['transact'] = (mode, work) => {
-    const begun = real.transact(mode, work);
-    under.push(begun.catch(() => {}));
-    return begun;
-  };
-  return { datasource: { ...real, transact }, under };
 }

@@ -1,22 +1,16 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { fixturePath, report, requireBuild } from './child-process.js';
+import { report, requireBuild } from './child-process.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
 import { observe, openRows, type RowReader } from './rows.js';
+import { TellingProcess } from './telling-process.js';
 
 const roundsPerBackend = 60;
 const middles = ['in a step', 'in a failing step', 'asleep'] as const;
-
-interface Message {
-  readonly event: string;
-  readonly workflowId?: string;
-  readonly workflowIds?: string[];
-}
 
 describeBackends('fencing between processes', (backend) => {
   const pair = executorPair(backend);
@@ -61,15 +55,15 @@ async function stopAndTakeOver(pair: Pair, workflowId: string, how: string, ende
   await first.next('result');
 }
 
-async function finish(executor: Executor, workflowId: string): Promise<void> {
+async function finish(executor: TellingProcess, workflowId: string): Promise<void> {
   executor.send({ command: 'goOn', workflowId });
   executor.send({ command: 'result', workflowId });
   await executor.next('result');
 }
 
 interface Pair {
-  first: Executor;
-  second: Executor;
+  first: TellingProcess;
+  second: TellingProcess;
   rows: RowReader;
   readonly ledger: Ledger;
 }
@@ -81,7 +75,8 @@ function executorPair(backend: Backend): Pair {
   beforeAll(async () => {
     await requireBuild();
     const database = await backend.newDatabase();
-    const start = (executorId: string) => Executor.start({ ledgerPath: ledger.path, database, executorId });
+    const start = (executorId: string) =>
+      TellingProcess.start('fencing-worker.mjs', { ledgerPath: ledger.path, database, executorId });
     pair.first = await start('first');
     pair.second = await start('second');
     pair.rows = await openRows(database);
@@ -93,58 +88,4 @@ function executorPair(backend: Backend): Pair {
     rmSync(folder, { recursive: true });
   });
   return pair;
-}
-
-/** A process that runs workflows on command and says what has happened. */
-class Executor {
-  private readonly inbox: Message[] = [];
-  private wake = (): void => {};
-  private complaints = '';
-
-  static async start(options: Record<string, string>): Promise<Executor> {
-    const executor = new Executor(
-      fork(fixturePath('fencing-worker.mjs'), [JSON.stringify(options)], { execArgv: [], stdio: 'pipe' }),
-    );
-    await executor.next('ready');
-    return executor;
-  }
-
-  private constructor(readonly process: ChildProcess) {
-    process.on('message', (message) => {
-      this.inbox.push(message as Message);
-      this.wake();
-    });
-    process.stderr?.on('data', (chunk: Buffer) => {
-      this.complaints += chunk;
-    });
-    process.on('exit', () => this.wake());
-  }
-
-  send(message: object): void {
-    this.process.send(message);
-  }
-
-  unread(): readonly Message[] {
-    return this.inbox;
-  }
-
-  /** The next message of this event. What came before it goes unread. */
-  async next(event: string): Promise<Message> {
-    for (;;) {
-      const message = this.inbox.shift();
-      if (message?.event === event) return message;
-      if (message) continue;
-      if (this.process.exitCode !== null) throw new Error(`The executor ended: ${this.complaints}`);
-      await new Promise<void>((resolve) => {
-        this.wake = resolve;
-      });
-    }
-  }
-
-  async kill(): Promise<void> {
-    const ended = new Promise((resolve) => this.process.once('exit', resolve));
-    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    this.process.kill('SIGKILL');
-    await ended;
-  }
 }

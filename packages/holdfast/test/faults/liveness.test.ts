@@ -1,4 +1,3 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,19 +7,15 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { DatabaseClock } from '../../src/model/clock.js';
 import { describeBackends } from '../support/backends.js';
 import { elsewhere, fleet, type Member } from '../support/fleet.js';
-import { fixturePath, report, requireBuild } from './child-process.js';
+import { report, requireBuild } from './child-process.js';
 import { Ledger } from './ledger.js';
+import { TellingProcess } from './telling-process.js';
 
 /** The least that there is. */
 const staleTimeout = '3s';
 const kills = 5;
 
 type RealMember = Member<DatabaseClock>;
-
-interface Message {
-  readonly event: string;
-  readonly value?: string[];
-}
 
 describeBackends('the life of processes', (backend) => {
   const { members, spawn, ledger } = stage();
@@ -119,8 +114,9 @@ describeBackends(
       for (let round = 0; round < 5; round++) {
         const killed = await endSessionOf(url, peer);
         expect(killed).toBe(1);
-        await delay(600);
-        await until(present);
+        // Looked at all the while: the lock is seen to be gone, and to be back within the grace.
+        await until(() => !present(), observer);
+        await until(present, observer);
       }
       expect([observer.liveness.deaths(), observer.reports()]).toEqual([[], 0]);
     });
@@ -147,7 +143,8 @@ describeBackends(
           await delay(1_500);
           await until(() => all.every(isWell));
           time.skip(20_000);
-          await delay(1_500);
+          // Old enough by now for an absent lock to tell something: there must be none.
+          for (let looks = 0; looks < 3; looks++) for (const member of all) await member.liveness.look();
         }
         expect(all.map((member) => member.reports())).toEqual([0, 0, 0, 0]);
         await until(() => all.every((member) => member.liveness.confirmed));
@@ -241,7 +238,7 @@ async function shutOut(url: string): Promise<void> {
 
 function stage() {
   const members = fleet();
-  const children: Child[] = [];
+  const children: TellingProcess[] = [];
   let folder = '';
   let ledger: Ledger;
   beforeAll(async () => {
@@ -250,7 +247,7 @@ function stage() {
     ledger = new Ledger(join(folder, 'ledger.sqlite'));
   });
   afterEach(async () => {
-    for (const child of children.splice(0)) await child.end();
+    for (const child of children.splice(0)) await child.kill();
   });
   afterAll(() => {
     ledger.close();
@@ -259,50 +256,10 @@ function stage() {
   return {
     members,
     ledger: () => ledger,
-    spawn: async (options: { database: string; executorId: string; staleTimeout: string }): Promise<Child> => {
-      const argument = JSON.stringify({ ...options, ledgerPath: ledger.path });
-      const child = new Child(fork(fixturePath('liveness-worker.mjs'), [argument], { execArgv: [], stdio: 'pipe' }));
+    spawn: async (options: { database: string; executorId: string; staleTimeout: string }): Promise<TellingProcess> => {
+      const child = await TellingProcess.start('liveness-worker.mjs', { ...options, ledgerPath: ledger.path });
       children.push(child);
-      await child.next('ready');
       return child;
     },
   };
-}
-
-/** A process that tells what happens in it. */
-class Child {
-  private readonly inbox: Message[] = [];
-  private wake = (): void => {};
-  private complaints = '';
-  private readonly ended: Promise<unknown>;
-
-  constructor(readonly process: ChildProcess) {
-    process.on('message', (message) => {
-      this.inbox.push(message as Message);
-      this.wake();
-    });
-    process.stderr?.on('data', (chunk: Buffer) => {
-      this.complaints += chunk;
-    });
-    this.ended = new Promise((resolve) => process.on('exit', resolve));
-    process.on('exit', () => this.wake());
-  }
-
-  /** The next message of this event. What came before it goes unread. */
-  async next(event: string): Promise<Message> {
-    for (;;) {
-      const message = this.inbox.shift();
-      if (message?.event === event) return message;
-      if (message) continue;
-      if (this.process.exitCode !== null) throw new Error(`The executor ended: ${this.complaints}`);
-      await new Promise<void>((resolve) => {
-        this.wake = resolve;
-      });
-    }
-  }
-
-  async end(): Promise<void> {
-    this.process.kill('SIGKILL');
-    await this.ended;
-  }
 }

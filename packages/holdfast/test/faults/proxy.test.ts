@@ -86,12 +86,15 @@ describe('the fault proxy', () => {
   it('swallows what is sent to a black hole, and both sockets stay open', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy, { query_timeout: 100 });
-    const ended = new Promise((resolve) => client.once('end', () => resolve('ended')));
+    let isOpen = true;
+    client.once('end', () => {
+      isOpen = false;
+    });
     const fault = proxy.arm({ kind: 'black-hole', at: 'things.insert' });
     expect((await failure(client.query(insert))).message).toMatch(/timeout/);
     await fault.landed;
-    const settled = await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 50, 'open'))]);
-    expect([await rows(), settled, proxy.connections]).toEqual([0, 'open', 1]);
+    // A round trip to the server past the proxy: an end that was on its way would have come by then.
+    expect([await rows(), isOpen, proxy.connections]).toEqual([0, true, 1]);
   });
 
   it('swallows an answer: the statement is applied, and the client waits', async () => {

@@ -168,3 +168,14 @@ function drizzleUpsert(id: string, by: number) {
 function quietPool(url: string): pg.Pool {
   return new pg.Pool({ connectionString: url, max: 5 }).on('error', () => {});
 }
+
+/** The same datasource, and all transactions that were begun over it. */
+export function watched<Tx>(real: Datasource<Tx>): { datasource: Datasource<Tx>; under: Promise<unknown>[] } {
+  const under: Promise<unknown>[] = [];
+  const transact: Datasource<Tx>['transact'] = (mode, work) => {
+    const begun = real.transact(mode, work);
+    under.push(begun.catch(() => {}));
+    return begun;
+  };
+  return { datasource: { ...real, transact }, under };
+}
