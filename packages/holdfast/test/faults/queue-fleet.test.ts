@@ -37,7 +37,7 @@ describeBackends('a fleet of workers that are killed at random', (backend) => {
       const started = performance.now();
       await rig.fleet.start(workers);
       let done = 0;
-      const killing = rig.fleet.killUntil(() => done > 0.9 * total, { least: 300, most: 1_000 });
+      const killing = rig.fleet.killUntil(() => done > 0.9 * total, { least: 100, most: 800 });
       await enqueueAll(rig.client, rig.ledger, total, rig.random);
       while (done < total) {
         const [row] = await rig.gauge.sql("select count(*) as n from workflow_status where status = 'SUCCESS'");

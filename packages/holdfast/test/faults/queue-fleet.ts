@@ -22,16 +22,33 @@ export class Fleet {
     await Promise.all(Array.from({ length: count }, () => this.spawn()));
   }
 
-  /** Kills one worker after the other, with a replacement for each, until it is told to stop. */
+  /** Kills one worker after the other while it has work, with a replacement for each, until it is told to stop. */
   async killUntil(done: () => boolean, pauseMs: { least: number; most: number }): Promise<void> {
     while (!done()) {
       await delay(pauseMs.least + this.random.number() * (pauseMs.most - pauseMs.least));
       const living = [...this.workers];
       const victim = living[Math.floor(this.random.number() * living.length)];
-      if (!victim || done()) continue;
+      if (!victim || !(await this.standsStillAtWork(victim, done))) continue;
       await this.kill(victim);
       await this.spawn();
     }
+  }
+
+  /**
+   * Stops the worker at a moment at which it has work, unless all is done first. One that stands still cannot end its
+   * work between the look and the kill: without that a quick fleet may lose its processes, and never any work.
+   */
+  private async standsStillAtWork(worker: Worker, done: () => boolean): Promise<boolean> {
+    while (!done()) {
+      await worker.pause();
+      const [busy] = await this.gauge.sql(
+        `select 1 from workflow_status where status = 'PENDING' and executor_id like '%:${worker.pid}:%' limit 1`,
+      );
+      if (busy) return true;
+      worker.goOn();
+      await delay(1);
+    }
+    return false;
   }
 
   async stop(): Promise<void> {
@@ -88,7 +105,11 @@ export class Worker {
 
   /** As the ledger knows it. */
   get name(): string {
-    return `process ${this.child.pid}`;
+    return `process ${this.pid}`;
+  }
+
+  get pid(): number | undefined {
+    return this.child.pid;
   }
 
   /** By itself, and well. */

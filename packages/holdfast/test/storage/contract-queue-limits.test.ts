@@ -68,15 +68,19 @@ describeStorage('limits of a fleet', (store) => {
       await register(store.storage, 'q');
       const enqueue = () => store.storage.workflows.enqueueMany([enqueued(`w${round}`)]);
       const remove = () => other.queues.remove('q');
-      const [first, second] = round % 2 ? [enqueue(), remove()] : [remove(), enqueue()];
-      await Promise.all([first, second]);
+      const [first, second] = round % 2 ? [enqueue, remove] : [remove, enqueue];
+      const begun = first();
+      // A head start that grows, up to the whole of the first: without one the same side wins on some machines always.
+      for (let i = 0; i < Math.floor(round / 2) % 6; i++) await store.sql('select 1');
+      if (round >= 58) await begun;
+      await Promise.all([begun, second()]);
       const [row] = await store.storage.workflows.get([`w${round}`]);
       const queue = await queueNamed(store.storage);
       expect(row === undefined || queue !== undefined).toBe(true);
       seen[queue ? 'kept' : 'removed']++;
       if (row) await store.storage.workflows.cancel({ workflowIds: [row.workflowId], reason: null, now: 1 });
     }
-    expect(seen.removed).toBeGreaterThan(0);
+    expect(Math.min(seen.removed, seen.kept)).toBeGreaterThan(0);
   });
 });
 
