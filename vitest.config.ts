@@ -11,10 +11,11 @@ export default defineConfig({
       'scripts/**/*.test.mjs',
     ],
     globalSetup: ['./test-support/global-setup.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    // Two cores are shared with the Postgres server and with child processes that tests start.
-    maxWorkers: 2,
+    // Only for what hangs: a loaded machine takes several times as long as a quiet one.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    // One more than two cores: tests wait for the Postgres server and for processes that they start.
+    maxWorkers: 3,
     reporters: ['default'],
   },
 });
