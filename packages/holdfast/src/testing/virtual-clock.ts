@@ -27,10 +27,11 @@ export class VirtualClock implements Clock {
   }
 
   at(at: number, fire: () => void, kind: Kind = 'work'): Timer {
-    const alarm: Alarm = { at, fire, kind };
+    // To the millisecond, as a real clock is: the time of an alarm becomes that of records, which hold whole numbers.
+    const alarm: Alarm = { at: Math.ceil(at), fire, kind };
     this.alarms.add(alarm);
     // An alarm for now or earlier rings by itself, as it would on a real clock.
-    if (at <= this.current) setImmediate(() => this.ring(alarm));
+    if (alarm.at <= this.current) setImmediate(() => this.ring(alarm));
     return { cancel: () => this.alarms.delete(alarm) };
   }
 
