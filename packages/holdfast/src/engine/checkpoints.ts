@@ -1,4 +1,5 @@
 import type { Logger } from '../model/logger.js';
+import { internalQueue } from '../model/queues.js';
 import type { WorkflowStatus } from '../model/status.js';
 import type { EffectfulStep } from '../storage/steps.js';
 import {
@@ -7,6 +8,7 @@ import {
   type NewChild,
   type NewStep,
   type NewWorkflow,
+  type OwnedWorkflow,
   type StepStanding,
   type Storage,
   stepKey,
@@ -31,6 +33,11 @@ export interface Superseded {
 /** A start was new, or the ID was taken already, or the parent that wanted the child lost its own ownership. */
 export type Started = 'created' | WorkflowRecord | Superseded;
 
+/** A workflow that rested and has something to do, as of when. */
+interface ReturningWorkflow extends OwnedWorkflow {
+  readonly at: number;
+}
+
 /**
  * Every write of running workflows, each kind with its own group commit.
  *
@@ -46,6 +53,8 @@ export class Checkpoints {
   private readonly effects: Batcher<EffectfulStep, WrittenWithEffects>;
   private readonly completions: Batcher<CompletedStep, Written>;
   private readonly finishes: Batcher<FinishedWorkflow, Written>;
+  private readonly rests: Batcher<OwnedWorkflow, Written>;
+  private readonly returns: Batcher<ReturningWorkflow, undefined>;
 
   constructor(
     private readonly storage: Storage,
@@ -96,6 +105,7 @@ export class Checkpoints {
       write: (rows, hasty) => this.writeFinishes(rows, () => by(hasty).workflows.finishMany(rows)),
       weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
     });
+    [this.rests, this.returns] = slotWrites(storage, batcher);
   }
 
   start(row: NewWorkflow): Promise<Started> {
@@ -122,6 +132,19 @@ export class Checkpoints {
     return this.finishes.submit(row);
   }
 
+  /** Marks a workflow as let go of while it waits: from then on it holds no slot of its queue. */
+  setAtRest(row: OwnedWorkflow): Promise<Written> {
+    return this.rests.submit(row);
+  }
+
+  /**
+   * Puts one that rests back on its queue. When this resolves it is not this owner's any more, and nobody reads back why:
+   * if a repetition finds nothing to put back, an earlier sending did it, or somebody has taken it over or ended it.
+   */
+  putBack(row: ReturningWorkflow): Promise<unknown> {
+    return this.returns.submit(row);
+  }
+
   /** Resolves when every write so far has settled. */
   async idle(): Promise<void> {
     await Promise.all(this.all().map((batcher) => batcher.idle()));
@@ -138,7 +161,8 @@ export class Checkpoints {
   }
 
   private all() {
-    return [this.starts, this.children, this.steps, this.effects, this.completions, this.finishes];
+    const ofRests = [this.rests, this.returns];
+    return [this.starts, this.children, this.steps, this.effects, this.completions, this.finishes, ...ofRests];
   }
 
   private async started(rows: readonly (NewWorkflow | NewChild)[], created: Set<string>): Promise<Started[]> {
@@ -214,4 +238,35 @@ export class Checkpoints {
 
 function parentOf(row: NewWorkflow | NewChild): string[] {
   return 'parentWorkflowId' in row ? [row.parentWorkflowId] : [];
+}
+
+type NewBatcher = <T, R>(kind: BatchKind<T, R>) => Batcher<T, R>;
+
+/** What is written when a workflow gives its slot in a queue back, and when it asks for one again. */
+function slotWrites(storage: Storage, batcher: NewBatcher) {
+  const by = (impatient?: boolean) => (impatient ? storage.impatient : storage).workflows;
+  const rests = batcher<OwnedWorkflow, Written>({
+    name: 'workflows at rest',
+    key: (row) => row.workflowId,
+    write: async (rows, hasty) => {
+      const written = await by(hasty).setAtRest(rows);
+      const lost = rows.filter((row) => !written.has(row.workflowId)).map((row) => row.workflowId);
+      const found = lost.length === 0 ? [] : await storage.workflows.get(lost);
+      const now = new Map(found.map(({ workflowId, owner, status }) => [workflowId, { owner, status }]));
+      const gone = { owner: null, status: undefined };
+      return rows.map(({ workflowId: id }) => (written.has(id) ? 'written' : (now.get(id) ?? gone)));
+    },
+    weigh: () => 100,
+  });
+  const returns = batcher<ReturningWorkflow, undefined>({
+    name: 'returns to queues',
+    key: (row) => row.workflowId,
+    write: async (owned, hasty) => {
+      const now = Math.max(...owned.map(({ at }) => at));
+      await by(hasty).release({ owned, queueName: internalQueue, now });
+      return owned.map(() => undefined);
+    },
+    weigh: () => 100,
+  });
+  return [rests, returns] as const;
 }

@@ -1,5 +1,5 @@
 import { HoldfastError } from '../model/errors.js';
-import { internalQueue } from '../model/queues.js';
+import { internalQueue, releasesSlots } from '../model/queues.js';
 import { didYouMean } from '../model/suggest.js';
 import type { QueueRecord } from '../storage/queues.js';
 import type { Storage } from '../storage/storage.js';
@@ -23,6 +23,12 @@ export class QueueDirectory {
 
   known(name: string): QueueRecord | undefined {
     return this.queues.get(name);
+  }
+
+  /** Whether a workflow of this queue gives its slot back when it is let go of. */
+  releasesSlots(name: string | null): boolean {
+    const queue = name === null ? undefined : this.queues.get(name);
+    return queue !== undefined && releasesSlots(queue.settings);
   }
 
   names(): string[] {

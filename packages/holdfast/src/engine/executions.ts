@@ -150,6 +150,7 @@ export class Executions implements Engine {
       return;
     }
     const execution = new Execution(this, claimed);
+    execution.isRestless = this.resting.wasStirred(workflowId);
     this.running.set(workflowId, execution);
     if (rest && isBack) {
       execution.tellAtEnd = rest.tellAtEnd;

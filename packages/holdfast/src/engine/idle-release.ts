@@ -1,5 +1,6 @@
 import type { Clock } from '../model/clock.js';
 import type { Logger } from '../model/logger.js';
+import type { QueueDirectory } from './directory.js';
 import type { Execution } from './execution.js';
 import { Loop } from './loop.js';
 
@@ -26,6 +27,7 @@ export const defaultReleaseAfterMs = 60_000;
 interface Host {
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly directory: Pick<QueueDirectory, 'releasesSlots'>;
   readonly inMemory: ReadonlyMap<string, Execution>;
   rest(execution: Execution): boolean;
   onCrowded: (() => void) | undefined;
@@ -36,7 +38,7 @@ interface Host {
  * when there are many, so that a hundred thousand sleepers fit into a small process. They come back by replay (resting.ts).
  */
 export function idleRelease(host: Host, releaseAfterMs: number): Loop {
-  const { clock, logger, inMemory } = host;
+  const { clock, logger, inMemory, directory } = host;
   const idle = new WeakMap<Execution, Idle>();
   const runOnce = async (): Promise<void> => {
     const now = clock.now();
@@ -50,7 +52,11 @@ export function idleRelease(host: Host, releaseAfterMs: number): Loop {
       const reads = 1 + execution.stepCount / stepsPerRead;
       // Those that came back last are last in the order of the map.
       const isCrowded = inMemory.size > mostWaitingInMemory && reads < 10 && idleMs >= leastIdleMs;
-      if (isCrowded || idleMs >= releaseAfterMs * reads) host.rest(execution);
+      // What was taken over, or came back for nothing, has waited since its last result. It is not to keep a slot from
+      // others that it had given back: when a process dies, all that rested there need one for a moment.
+      const isBack = execution.facts.recorded !== undefined && directory.releasesSlots(execution.facts.queueName);
+      const waitedMs = isBack && idleMs >= leastIdleMs ? now - execution.currentTime : idleMs;
+      if (isCrowded || waitedMs >= releaseAfterMs * reads) host.rest(execution);
     }
   };
   const loop = new Loop({ name: 'The release of idle workflows', everyMs: lookMs, clock, logger, runOnce });

@@ -4,6 +4,7 @@ import type { OwnedWorkflow } from '../storage/storage.js';
 import { Agenda } from './agenda.js';
 import { outside } from './carrier.js';
 import { bringBack } from './claimed.js';
+import { timeoutReason } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution, RestableWait } from './execution.js';
 import type { Topic } from './news.js';
@@ -20,6 +21,9 @@ const mostBusy = 1_000;
 /** How long until the next page when all are busy, or until a page that could not be read is tried again. */
 const pauseMs = { busy: 200, failure: 5_000 };
 
+/** Of so many that left by way of their queue it is remembered that their code had gone on. */
+const mostStirred = 1_000;
+
 /** A workflow of this process that is not in memory: all that is left is where it stands and what it waits for. */
 export class Rest implements OwnedWorkflow {
   readonly workflowId: string;
@@ -27,6 +31,11 @@ export class Rest implements OwnedWorkflow {
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
   readonly tellAtEnd: Set<Topic> | undefined;
+  readonly deadlineAt: number | null;
+  /** Its slot in its queue: kept, or being given back, given back, or being asked for again. */
+  slot: 'held' | 'leaving' | 'free' | 'returning' = 'held';
+  /** It was woken while its slot was being given back. */
+  isDue = false;
   /** Its code went on although it was let go of. */
   wasStirred = false;
   /** Ends its waits. */
@@ -37,8 +46,8 @@ export class Rest implements OwnedWorkflow {
     /** When it is due, whatever else happens. */
     readonly at: number,
   ) {
-    const { workflowId, owner, queueName, partition } = execution.facts;
-    [this.workflowId, this.owner] = [workflowId, owner];
+    const { workflowId, owner, queueName, partition, deadlineAt } = execution.facts;
+    [this.workflowId, this.owner, this.deadlineAt] = [workflowId, owner, deadlineAt];
     this.facts = queueName === null ? ofNoQueue : { queueName, partition };
     this.isSuspect = execution.isSuspect;
     this.tellAtEnd = execution.tellAtEnd;
@@ -59,11 +68,18 @@ const ofNoQueue = { queueName: null, partition: null };
  *
  * **Invariant:** a wait is watched for here before the execution stops watching, and the first look at what it waits for
  * begins after that: what comes in between is seen by one of the two.
+ *
+ * In a queue with `whileWaiting: 'release'` one that rests gives its slot back: its row is marked, and whoever counts
+ * what the queue runs passes over it. It goes on by way of the queue, like work that was handed over.
+ *
+ * **Invariant:** what is marked never becomes unmarked but by a claim. What counts for the limits of a queue would else
+ * grow between the counts that somebody plans by and their claim.
  */
 export class Resting {
   private readonly rests = new Map<string, Rest>();
   private readonly agenda = new Agenda<Rest>();
   private readonly due = new Set<Rest>();
+  private readonly stirred = new Set<string>();
   private returning = false;
   private closed = false;
   private timer: Timer | undefined;
@@ -116,6 +132,7 @@ export class Resting {
     if (stops.length > 0) rest.stops = stops;
     if (at < Number.POSITIVE_INFINITY) this.agenda.add(rest);
     this.arm();
+    if (this.engine.directory.releasesSlots(rest.facts.queueName)) void outside(() => this.giveSlotBack(rest));
     return rest;
   }
 
@@ -125,6 +142,11 @@ export class Resting {
       due.wasStirred = true;
       this.wake(due);
     });
+  }
+
+  /** Whether its code had gone on when it last left by way of its queue. Asked once, by the execution that comes next. */
+  wasStirred(workflowId: string): boolean {
+    return this.stirred.delete(workflowId);
   }
 
   /** It is here no more: it runs again, or is someone else's, or has ended. */
@@ -153,11 +175,56 @@ export class Resting {
 
   private wake(rest: Rest): void {
     if (this.closed || !this.isHere(rest)) return;
+    if (rest.slot === 'leaving') rest.isDue = true;
+    if (rest.slot === 'free') outside(() => this.goToQueue(rest));
+    if (rest.slot !== 'held') return;
     this.due.add(rest);
     if (this.returning) return;
     this.returning = true;
     // Together with what else becomes due in this turn of the event loop.
     outside(() => setImmediate(() => void this.bringAllBack()));
+  }
+
+  private async giveSlotBack(rest: Rest): Promise<void> {
+    const { checkpoints, load, logger } = this.engine;
+    const { workflowId, owner } = rest;
+    rest.slot = 'leaving';
+    const written = await checkpoints.setAtRest({ workflowId, owner }).catch((error) => {
+      logger.warn(`Workflow "${workflowId}" keeps its place in its queue while it waits: ${describeError(error)}`);
+      return undefined;
+    });
+    if (typeof written === 'object') return this.engine.superseded(workflowId, owner, written);
+    rest.slot = written === undefined ? 'held' : 'free';
+    if (rest.slot === 'free' && this.isHere(rest)) load.leave(rest);
+    if (rest.isDue) this.wake(rest);
+  }
+
+  /** Or to its end, if its deadline is what it was woken by. */
+  private goToQueue(rest: Rest): void {
+    const { checkpoints, clock, news } = this.engine;
+    const { workflowId, owner, deadlineAt, facts } = rest;
+    rest.slot = 'returning';
+    if (rest.wasStirred) this.rememberStirred(workflowId);
+    const at = clock.now();
+    const isOver = deadlineAt !== null && deadlineAt <= at;
+    const gone = isOver
+      ? this.engine.cancel([workflowId], timeoutReason())
+      : checkpoints.putBack({ workflowId, owner, at });
+    const left = (): void => {
+      if (this.isHere(rest)) this.lose(rest);
+      if (!isOver) news.tell(`queue:${facts.queueName}`);
+    };
+    gone.then(left, (error) => {
+      this.engine.logger.error(`Workflow "${workflowId}" is due and could not go on: ${describeError(error)}`);
+      rest.slot = 'free';
+      this.tryLater(rest);
+    });
+  }
+
+  private rememberStirred(workflowId: string): void {
+    this.stirred.add(workflowId);
+    const [oldest] = this.stirred;
+    if (oldest !== undefined && this.stirred.size > mostStirred) this.stirred.delete(oldest);
   }
 
   private arm(): void {

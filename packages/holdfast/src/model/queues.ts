@@ -33,6 +33,11 @@ export interface QueueOptions extends QueueLimits {
   readonly partition?: QueueLimits;
   /** `false`: strictly first come, first served; enqueueing with a priority is then an error (default true). */
   readonly priority?: boolean;
+  /**
+   * What becomes of the slot of a workflow that only waits and was let go of (`releaseAfter` of `launch`). `hold` (the
+   * default): it keeps it. `release`: others run meanwhile, and it waits for its turn on the queue before it goes on.
+   */
+  readonly whileWaiting?: WhileWaiting;
   /** What to do when the queue is stored already, with other settings (default `update-if-latest-version`). */
   readonly onConflict?: ConflictPolicy;
 }
@@ -43,6 +48,10 @@ export interface QueueOptions extends QueueLimits {
  * - `always`: these settings count. `never`: the stored ones do.
  */
 export type ConflictPolicy = (typeof conflictPolicies)[number];
+
+export type WhileWaiting = (typeof waitingPolicies)[number];
+
+const waitingPolicies = ['hold', 'release'] as const;
 
 const conflictPolicies = ['update-if-latest-version', 'always', 'never'] as const;
 
@@ -58,6 +67,7 @@ export interface QueueSettings {
   readonly limits: LimitSettings;
   readonly partition: LimitSettings | null;
   readonly priority: boolean;
+  readonly whileWaiting: WhileWaiting;
 }
 
 export interface LimitSettings {
@@ -67,7 +77,7 @@ export interface LimitSettings {
 }
 
 const limitNames = ['concurrency', 'workerConcurrency', 'rateLimit'];
-const optionNames = [...limitNames, 'partition', 'priority', 'onConflict'];
+const optionNames = [...limitNames, 'partition', 'priority', 'whileWaiting', 'onConflict'];
 const largestInt = 2 ** 31 - 1;
 
 /** Defines a queue: workflows that are started on it wait there until its limits let them run, on any process. */
@@ -89,9 +99,12 @@ export function isQueue(value: unknown): value is Queue {
 
 /** Settings from options; what the options leave out is taken from `base`, if there is one. */
 export function checkSettings(what: string, options: QueueOptions, base?: QueueSettings): QueueSettings {
-  const { partition, priority = base?.priority ?? true } = options;
+  const { partition, priority = base?.priority ?? true, whileWaiting = base?.whileWaiting ?? 'hold' } = options;
   if (typeof priority !== 'boolean') {
     throw invalidOption(what, 'priority', priority, 'true or false; the priority of one workflow is a start option');
+  }
+  if (!waitingPolicies.includes(whileWaiting)) {
+    throw invalidOption(what, 'whileWaiting', whileWaiting, `one of ${waitingPolicies.join(', ')}`);
   }
   const partitionGiven = partition !== undefined && partition !== null;
   if (partitionGiven) checkKnownOptions(`${what}, partition`, partition, limitNames);
@@ -103,7 +116,15 @@ export function checkSettings(what: string, options: QueueOptions, base?: QueueS
         ? null
         : (base?.partition ?? null),
     priority,
+    whileWaiting,
   };
+}
+
+/** Whether a workflow of the queue gives its slot back when it is let go of. Without slots there is nothing to give. */
+export function releasesSlots({ limits, partition, whileWaiting }: QueueSettings): boolean {
+  const hasSlots = (each: LimitSettings | null): boolean =>
+    each !== null && (each.concurrency !== null || each.workerConcurrency !== null);
+  return whileWaiting === 'release' && (hasSlots(limits) || hasSlots(partition));
 }
 
 function checkLimits(what: string, limits: Nullable<QueueLimits>, base?: LimitSettings): LimitSettings {

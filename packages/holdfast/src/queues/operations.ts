@@ -12,6 +12,7 @@ import {
   type QueueOptions,
   type QueueSettings,
   type RateLimit,
+  type WhileWaiting,
 } from '../model/queues.js';
 import { afterChange } from '../storage/database-failed.js';
 import type { QueueCounts, QueueRecord } from '../storage/queues.js';
@@ -23,6 +24,7 @@ export interface QueueInfo extends LimitInfo {
   readonly appName: string | undefined;
   readonly partition: LimitInfo | undefined;
   readonly priority: boolean;
+  readonly whileWaiting: WhileWaiting;
   readonly paused: boolean;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -34,6 +36,8 @@ export interface QueueStatus extends QueueInfo {
   readonly waiting: number;
   /** Workflows that hold a slot, of whichever process. */
   readonly running: number;
+  /** Workflows that only wait and have given their slot back (`whileWaiting: 'release'`). */
+  readonly resting: number;
   /** Workflows whose delay is not over. */
   readonly delayed: number;
 }
@@ -49,8 +53,9 @@ export interface QueueChanges {
   readonly concurrency?: number | null;
   readonly workerConcurrency?: number | null;
   readonly rateLimit?: RateLimit | null;
-  readonly partition?: Omit<QueueChanges, 'partition' | 'priority'> | null;
+  readonly partition?: Omit<QueueChanges, 'partition' | 'priority' | 'whileWaiting'> | null;
   readonly priority?: boolean;
+  readonly whileWaiting?: WhileWaiting;
 }
 
 /** `app.queues`: queues as they are stored. Every process that works on them notices a change at once. */
@@ -69,7 +74,7 @@ export interface QueueOperations {
   delete(name: string): Promise<void>;
 }
 
-const changeNames = ['concurrency', 'workerConcurrency', 'rateLimit', 'partition', 'priority'];
+const changeNames = ['concurrency', 'workerConcurrency', 'rateLimit', 'partition', 'priority', 'whileWaiting'];
 
 export function queueOperations(engine: Engine): QueueOperations {
   const { storage } = engine;
@@ -207,8 +212,8 @@ function changed(engine: Engine, queues: readonly QueueRecord[]): void {
   engine.news.tell('queues');
 }
 
-function toStatus({ waiting, running, delayed, ...queue }: QueueRecord & QueueCounts): QueueStatus {
-  return { ...toInfo(queue), waiting, running, delayed };
+function toStatus({ waiting, running, resting, delayed, ...queue }: QueueRecord & QueueCounts): QueueStatus {
+  return { ...toInfo(queue), waiting, running, resting, delayed };
 }
 
 function toInfo({ name, appName, settings, paused, createdAt, updatedAt }: QueueRecord): QueueInfo {
@@ -218,6 +223,7 @@ function toInfo({ name, appName, settings, paused, createdAt, updatedAt }: Queue
     ...toLimits(settings.limits),
     partition: settings.partition ? toLimits(settings.partition) : undefined,
     priority: settings.priority,
+    whileWaiting: settings.whileWaiting,
     paused,
     createdAt,
     updatedAt,

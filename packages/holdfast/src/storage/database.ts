@@ -127,8 +127,10 @@ export interface Dialect {
   children(parentId: string): string;
   /** That the row of this alias is PENDING, for statements that find it by its primary key. */
   stillPending(alias: string): string;
-  /** The same, for statements that find rows by their queue. */
-  pendingOnQueue(alias: string): string;
+  /** That it is PENDING and counts for the limits of its queue: in the words of the index over such rows. */
+  holdsSlot(alias: string): string;
+  /** That it is PENDING and does not, because its owner has let go of it while it waits. Likewise. */
+  rests(alias: string): string;
   /** That columns equal these values and another is beyond its own: in the words of the index over all of them. */
   equalAndAfter(equal: readonly (readonly [string, string])[], after: readonly [string, string]): string;
   /** What to order a SELECT by that locks workflows, with this column for their ID; see sql/lock-order.ts. */
@@ -221,6 +223,12 @@ export interface Guard {
 
 /** How many order numbers one statement takes: more than it can enqueue. */
 export const enqueueBlock = 2 ** 20;
+
+/**
+ * Of a PENDING row: whether its owner has let go of it, and given its slot back. The mark names the owner token, so that
+ * it is void as soon as anybody takes the workflow over, also one who does not know of marks (an older Holdfast, DBOS).
+ */
+export const isAtRest = (alias: string): string => `(${alias}.resting_owner = ${alias}.owner_xid)`;
 
 /** What a statement is called where it is kept prepared. */
 export function preparedName({ name, variant }: Statement): string {

@@ -23,6 +23,8 @@ type QueueEntry = Pick<QueueRecord, 'name' | 'settings'>;
 export interface QueueCounts {
   readonly waiting: number;
   readonly running: number;
+  /** PENDING, but let go of while they wait: they hold no slot. */
+  readonly resting: number;
   readonly delayed: number;
 }
 

@@ -234,7 +234,8 @@ export interface Workflows {
   /** Where these stand; outcomes only of those that have ended. Unknown IDs are missing from the answer. */
   endings(workflowIds: readonly string[]): Promise<Ending[]>;
   /**
-   * Takes ENQUEUED workflows from a queue, in its order: a fresh owner token, one attempt more. What has had its attempts
+   * Takes ENQUEUED workflows from a queue, in its order: a fresh owner token, one attempt more; a start, but for what comes
+   * back from its rest, which has started before. What has had its attempts
    * becomes MAX_RECOVERY_ATTEMPTS_EXCEEDED and is returned as such. Workflows that this process cannot run are left alone.
    */
   dequeue(params: DequeueParams): Promise<Dequeued>;
@@ -303,6 +304,11 @@ export interface Workflows {
     /** Leaves those alone that somebody has locked. */
     readonly passOverLocked?: boolean;
   }): Promise<Set<string>>;
+  /**
+   * Marks these as let go of while they wait: from now on they hold no slot of their queue, until they are taken from it
+   * again. Returns the IDs of those that were still this owner's.
+   */
+  setAtRest(owned: readonly OwnedWorkflow[]): Promise<Set<string>>;
   /** Sets one aside as STALLED, its attempt given back. Returns whether it was still this owner's. */
   stall(params: {
     readonly workflowId: string;

@@ -62,6 +62,10 @@ describeBackends('bad input for queues', (backend) => {
     { priority: 1 },
     { priority: 'yes' },
     { priority: null },
+    { whileWaiting: 'wait' },
+    { whileWaiting: true },
+    { whileWaiting: null },
+    { partition: { whileWaiting: 'release' } },
     { concurency: 1 },
   ];
   const typed = { code: expect.stringMatching(/^INVALID_(OPTION|DURATION)$/) };

@@ -121,6 +121,7 @@ function suite(store: Store): void {
       limits: { concurrency: null, workerConcurrency: null, rateLimit: null },
       partition: { concurrency: 1, workerConcurrency: null, rateLimit: null },
       priority: true,
+      whileWaiting: 'hold',
     });
     const rows = entries.map(([id, key]) => enqueued(id, { ...key, queueName: 'parted', partition: 'p' }));
     await store.storage.workflows.enqueueMany(rows);

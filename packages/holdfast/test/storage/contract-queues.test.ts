@@ -8,6 +8,7 @@ const everything: QueueSettings = {
   limits: { concurrency: 8, workerConcurrency: 4, rateLimit: { max: 100, perMs: 1500 } },
   partition: { concurrency: 2, workerConcurrency: 1, rateLimit: { max: 5, perMs: 100 } },
   priority: false,
+  whileWaiting: 'release',
 };
 
 describeStorage('a queue as stored', (store) => {
@@ -202,7 +203,7 @@ describeStorage('a queue as stored', (store) => {
     );
     expect(all.map(({ name }) => name)).toEqual(['empty', 'parted', 'q']);
     expect(await queues.counted('q')).toEqual([
-      { ...(await queueNamed(store.storage)), waiting: 3, running: 1, delayed: 1 },
+      { ...(await queueNamed(store.storage)), waiting: 3, running: 1, resting: 0, delayed: 1 },
     ]);
     expect(await queues.counted('nowhere')).toEqual([]);
   });

@@ -115,7 +115,9 @@ describe('migrating SQLite', () => {
         'idx_holdfast_queue_version',
       "status = 'ENQUEUED' and queue_name = 'q' and application_version is null and queue_partition_key = 'p' order by priority, enqueue_seq, created_at":
         'idx_holdfast_partition_version',
-      "status = 'PENDING' and queue_name = 'q' and queue_partition_key = 'p'": 'idx_holdfast_running',
+      "status = 'PENDING' and (resting_owner = owner_xid) is not true and queue_name = 'q' and queue_partition_key = 'p'":
+        'idx_holdfast_slots',
+      "status = 'PENDING' and (resting_owner = owner_xid) and queue_name = 'q'": 'idx_holdfast_resting',
       "status = 'DELAYED' and delay_until_epoch_ms <= 5": 'idx_workflow_status_delayed',
     };
     for (const [condition, index] of Object.entries(plans)) {

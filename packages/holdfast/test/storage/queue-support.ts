@@ -54,6 +54,7 @@ export function settings(limits: Partial<LimitSettings> = {}, partition?: Partia
     limits: { ...noLimits, ...limits },
     partition: partition ? { ...noLimits, ...partition } : null,
     priority: true,
+    whileWaiting: 'hold',
   };
 }
 

@@ -131,6 +131,29 @@ const versionIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatM
 });
 
 /**
+ * What runs of a queue and what rests, apart: however much rests, a claim counts only what runs. On Postgres in words that
+ * no other index on PENDING rows fits (`Dialect.holdsSlot`).
+ */
+const slotIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
+  const isPending = only === 'postgres' ? "status || '' = 'PENDING'" : "status = 'PENDING'";
+  const common = { table: 'workflow_status', only };
+  return [
+    {
+      ...common,
+      name: 'idx_holdfast_slots',
+      on: 'queue_name, queue_partition_key',
+      where: `${isPending} and queue_name is not null and (resting_owner = owner_xid) is not true`,
+    },
+    {
+      ...common,
+      name: 'idx_holdfast_resting',
+      on: 'queue_name',
+      where: `${isPending} and (resting_owner = owner_xid)`,
+    },
+  ];
+});
+
+/**
  * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
  * them changes what one of its own means. All indexes are partial: a write pays only for the rows they hold.
  */
@@ -187,6 +210,16 @@ export const holdfastMigrations: readonly Migration[] = [
     version: 10,
     name: 'first start of what was taken over',
     change: (d) => d.addColumns('workflow_status', `first_started_at ${d.bigint}`),
+  },
+  {
+    version: 11,
+    name: 'slots that are given back while a workflow waits',
+    change: (d) => [
+      ...d.addColumns('workflow_status', 'resting_owner text'),
+      ...d.addColumns('queues', "while_waiting text not null default 'hold'"),
+    ],
+    indexes: slotIndexes,
+    dropsIndexes: ['idx_holdfast_running'],
   },
 ];
 

@@ -1,4 +1,4 @@
-import { type ColumnType, type Dialect, type EffectList, enqueueBlock, type Merge } from '../database.js';
+import { type ColumnType, type Dialect, type EffectList, enqueueBlock, isAtRest, type Merge } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
 import { presence } from './presence.js';
 
@@ -125,9 +125,10 @@ export function postgresDialect(schema: string): Dialect {
     children: (parentId) =>
       `cross join lateral (select * from ${prefix}.workflow_status where parent_workflow_id = ${parentId} offset 0) c`,
     stillPending,
-    // Written so that the planner finds the index by queue and status, and none of those on PENDING rows: they hold all
-    // that sleep, on whatever queue.
-    pendingOnQueue: (alias) => `${alias}.status in ('ENQUEUED', 'PENDING') and ${alias}.status = (select 'PENDING')`,
+    // So worded, only the index that has these very words fits, and none of the others on PENDING rows: they hold all that
+    // sleep, on whatever queue.
+    holdsSlot: (alias) => `${stillPending(alias)} and ${isAtRest(alias)} is not true`,
+    rests: (alias) => `${stillPending(alias)} and ${isAtRest(alias)}`,
     // A comparison of rows is of no use to an index over the last column alone, which the planner may otherwise prefer.
     equalAndAfter: (equal, after) => {
       const [columns, values] = [0, 1].map((side) => [...equal, after].map((pair) => pair[side]).join(', '));

@@ -75,6 +75,12 @@ export const queueOrder = (d: Dialect): string =>
 /** The same within one stretch. Postgres does not see that an index is in this order where the version is null. */
 export const stretchOrder = (d: Dialect): string => `application_version, ${queueOrder(d)}`;
 
+/**
+ * It rested, so that it has started before: that it goes on is no start, and counts for no rate limit. That its process
+ * died meanwhile, or handed it over, makes no difference.
+ */
+const isReturn = '(resting_owner is not null and started_at_epoch_ms is not null)';
+
 const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
 
 /** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 suspects, $10 turn. */
@@ -106,7 +112,7 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
     byPartition ? `queue_partition_key = ${partition}` : `cast(${partition} as text) is null`;
   const taker = { app: '$3', version: '$4', suspects: '$9' };
   const candidates = d.perRow(portionColumns, 11, (column) => ({
-    columns: `workflow_uuid as id, started_at_epoch_ms as started, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
+    columns: `workflow_uuid as id, started_at_epoch_ms as started, ${isReturn} as returns, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
     stretches: stretches(d, taker).map(
       (stretch) =>
         `from ${workflows} where status = 'ENQUEUED' and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
@@ -117,6 +123,8 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
     orderOfStretch: stretchOrder(d),
   }));
   const dead = 'recovery_attempts > p.most';
+  // Under a rate limit, not before the claim could go ahead: it may have waited for its turn since it was sent.
+  const start = `case when cast($8 as boolean) then ${d.notBeforeNow('cast($5 as bigint)')} else cast($5 as bigint) end`;
   return {
     name: `workflows.dequeue-${byPartition ? 'partitions-' : ''}${hold}`,
     columns: portionColumns,
@@ -128,9 +136,9 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
         `update ${workflows} as w set owner_xid = $1, executor_id = $2,`,
         'application_version = coalesce(application_version, $4), application_name = coalesce(application_name, $3),',
         'updated_at = cast($5 as bigint),',
-        // Under a rate limit, not before the claim could go ahead: it may have waited for its turn since it was sent.
-        `started_at_epoch_ms = case when cast($8 as boolean) then ${d.notBeforeNow('cast($5 as bigint)')} else cast($5 as bigint) end,`,
-        'rate_limited = cast($8 as boolean), recovery_attempts = recovery_attempts + 1,',
+        `started_at_epoch_ms = case when p.returns then started_at_epoch_ms else ${start} end,`,
+        'rate_limited = case when p.returns then rate_limited else cast($8 as boolean) end,',
+        'resting_owner = null, recovery_attempts = recovery_attempts + 1,',
         'workflow_deadline_epoch_ms = case when workflow_timeout_ms is null then workflow_deadline_epoch_ms',
         'when workflow_deadline_epoch_ms < cast($5 as bigint) + workflow_timeout_ms then workflow_deadline_epoch_ms',
         'else cast($5 as bigint) + workflow_timeout_ms end,',

@@ -38,7 +38,8 @@ export function countStatements(d: Dialect) {
         'and (cast($1 as text) is null or queue_name = $1) group by queue_name)',
         `select ${queueColumns},`,
         `(select count(*) from ${workflows} where status = 'ENQUEUED' and queue_name = q.name) as waiting,`,
-        `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = q.name) as running,`,
+        `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = q.name) as running,`,
+        `(select count(*) from ${workflows} s where ${d.rests('s')} and s.queue_name = q.name) as resting,`,
         'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
         `from ${d.table('queues')} q where cast($1 as text) is null or name = $1 order by name`,
       ].join(' '),
@@ -55,7 +56,7 @@ export function countStatements(d: Dialect) {
       pinned: true as const,
       text:
         `select ${queueColumns}, ${hasWaiting('$1')} as waiting, ${standingColumns(d, '$1', '')}, ` +
-        `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = $1 ` +
+        `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = $1 ` +
         `and s.executor_id is distinct from cast($4 as text)) as elsewhere from ${d.table('queues')} q where name = $1`,
     },
     partitions: partitionsStatement(d),
@@ -90,7 +91,7 @@ function standingColumns(d: Dialect, queue: string, partition: string): string {
     `from ${workflows} s where s.rate_limited = true and ` +
     d.equalAndAfter(place, ['s.started_at_epoch_ms', 'cast($2 as bigint)']);
   return [
-    `(select count(*) from ${workflows} s where ${d.pendingOnQueue('s')} and s.queue_name = ${queue}`,
+    `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = ${queue}`,
     `${partition && `and s.queue_partition_key = ${partition}`}) as running,`,
     `(select count(*) ${starts}) as recent_starts,`,
     `(select s.started_at_epoch_ms ${starts} order by s.started_at_epoch_ms desc limit 1 offset cast($3 as int))`,

@@ -1,4 +1,4 @@
-import type { LimitSettings, QueueSettings } from '../../model/queues.js';
+import type { LimitSettings, QueueSettings, WhileWaiting } from '../../model/queues.js';
 import type { Row } from '../database.js';
 import type { QueueRecord } from '../queues.js';
 
@@ -20,12 +20,13 @@ export const settingTypes = {
   partitioned: 'bool',
   priority_enabled: 'bool',
   partition_queue: 'bool',
+  while_waiting: 'text',
 } as const;
 export const settingColumns = Object.keys(settingTypes);
 
 type SettingsRow = { readonly [K in keyof typeof settingTypes]: unknown };
 
-export function toRow({ limits, partition, priority }: QueueSettings): SettingsRow {
+export function toRow({ limits, partition, priority, whileWaiting }: QueueSettings): SettingsRow {
   return {
     concurrency: limits.concurrency,
     worker_concurrency: limits.workerConcurrency,
@@ -38,6 +39,7 @@ export function toRow({ limits, partition, priority }: QueueSettings): SettingsR
     partitioned: partition !== null,
     priority_enabled: priority,
     partition_queue: false,
+    while_waiting: whileWaiting,
   };
 }
 
@@ -59,9 +61,10 @@ function toSettings(row: Row): QueueSettings {
   const perPartition = toLimits(row, 'partition_');
   // DBOS stores whether priorities are used; ours orders by them in any case and only refuses them on request.
   const priority = Boolean(row.priority_enabled);
-  if (row.partition_queue) return { limits: noLimits, partition: limits, priority };
+  const whileWaiting = row.while_waiting as WhileWaiting;
+  if (row.partition_queue) return { limits: noLimits, partition: limits, priority, whileWaiting };
   const partitioned = Boolean(row.partitioned) || Object.values(perPartition).some((limit) => limit !== null);
-  return { limits, partition: partitioned ? perPartition : null, priority };
+  return { limits, partition: partitioned ? perPartition : null, priority, whileWaiting };
 }
 
 const noLimits: LimitSettings = { concurrency: null, workerConcurrency: null, rateLimit: null };

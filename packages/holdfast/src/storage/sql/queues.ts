@@ -40,6 +40,7 @@ export class SqlQueues implements Queues {
       ...toQueue(row),
       waiting: Number(row.waiting),
       running: Number(row.running),
+      resting: Number(row.resting),
       delayed: Number(row.delayed),
     }));
   }
@@ -166,8 +167,9 @@ function settingsStatements(d: Dialect) {
       name: 'queues.change',
       text: [
         `update ${queues} set ${settingColumns.map((column, i) => `${column} = $${i + 2}`).join(', ')},`,
-        `updated_at = ${laterThan('updated_at', '$13')},`,
-        'paused = $14, turn = turn + 1 where name = $1 and updated_at = $15',
+        `updated_at = ${laterThan('updated_at', `$${settingColumns.length + 2}`)},`,
+        `paused = $${settingColumns.length + 3}, turn = turn + 1`,
+        `where name = $1 and updated_at = $${settingColumns.length + 4}`,
         `returning ${queueColumns}`,
       ].join(' '),
     },

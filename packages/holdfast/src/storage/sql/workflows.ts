@@ -152,6 +152,11 @@ export class SqlWorkflows implements Workflows {
     return ids(await this.database.batch(statement, [params.queueName, params.now], inOrder));
   }
 
+  async setAtRest(owned: readonly OwnedWorkflow[]): Promise<Set<string>> {
+    const inOrder = inLockOrder(this.database.dialect, owned, (each) => each.workflowId);
+    return ids(await this.database.batch(this.sql.setAtRest, [], inOrder));
+  }
+
   async stall(params: {
     workflowId: string;
     owner: string;
@@ -237,6 +242,11 @@ function workflowStatements(d: Dialect) {
       ...released,
       `and w.workflow_uuid in (select l.workflow_uuid from ${workflows} l`,
       `where l.workflow_uuid = r."workflowId" ${d.forUpdateSkipLocked}) returning workflow_uuid`,
+    ]),
+    setAtRest: batch('workflows.setAtRest', ownedColumns, [
+      `update ${workflows} as w set resting_owner = r.owner from ${d.rows('r', ownedColumns, 1)}`,
+      `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
+      'returning workflow_uuid',
     ]),
     stall: {
       name: 'workflows.stall',
@@ -345,8 +355,8 @@ function treeStatements(d: Dialect) {
         `update ${workflows} set status = 'ENQUEUED', updated_at = $3, owner_xid = null,`,
         `queue_name = case when queue_name in (select name from ${d.table('queues')} ${d.forKeyShare}) then queue_name else $2 end,`,
         `queue_partition_key = ${partitionKey(d, 'queue_partition_key', 'queue_name')},`,
-        'executor_id = null, recovery_attempts = 0, first_started_at = null, workflow_deadline_epoch_ms = null, completed_at = null,',
-        'error = null, status_reason = null where workflow_uuid in (select id from tree)',
+        'executor_id = null, recovery_attempts = 0, first_started_at = null, resting_owner = null, workflow_deadline_epoch_ms = null,',
+        'completed_at = null, error = null, status_reason = null where workflow_uuid in (select id from tree)',
         `and status in (${list(resumableStatuses)}) returning workflow_uuid, queue_name`,
       ].join(' '),
     },

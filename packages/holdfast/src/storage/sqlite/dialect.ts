@@ -1,4 +1,4 @@
-import type { Columns, ColumnType, Dialect } from '../database.js';
+import { type Columns, type ColumnType, type Dialect, isAtRest } from '../database.js';
 
 /** The parameter that stands for a column: one row per execution of a statement. */
 function parameterOf<T extends object>(columns: Columns<T>, first: number): (name: string) => string {
@@ -28,7 +28,8 @@ export const sqliteDialect: Dialect = {
     `and fence.status = 'PENDING'`,
   children: (parentId) => `join workflow_status c on c.parent_workflow_id = ${parentId}`,
   stillPending: (alias) => `${alias}.status = 'PENDING'`,
-  pendingOnQueue: (alias) => `${alias}.status = 'PENDING'`,
+  holdsSlot: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)} is not true`,
+  rests: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)}`,
   equalAndAfter: (equal, after) => [...equal.map((pair) => pair.join(' = ')), after.join(' > ')].join(' and '),
   lockOrder: (workflowId) => workflowId,
   forUpdate: '',

@@ -1,0 +1,206 @@
+import { expect, it } from 'vitest';
+import { run, sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure } from '../support/faults.js';
+import { go, launchWaiters, untilOnQueue } from '../support/slots.js';
+
+/** What may become of a workflow that has given its slot back, until it is woken and after that. */
+describeBackends('a workflow that has given its slot back', (backend) => {
+  const one = { concurrency: 1 };
+
+  it('is recovered when its process dies: nothing is lost, and it is woken in time', async () => {
+    const { t, begun, start } = await launchWaiters(backend, one);
+    const startedAt = t.clock.now();
+    const handles = [await start('a'), await start('b'), await start('c')];
+    await untilOnQueue(t, { resting: 3 });
+    const again = await t.restart();
+    await untilOnQueue(again, { resting: 3, waiting: 0, running: 0 });
+    const [first, ...others] = handles.map(({ id }) => again.app.workflows.handle<string>(id));
+    await go.send(first?.id ?? '', 'tea');
+    expect(await again.clock.runUntil(first?.result() as Promise<string>)).toBe('tea');
+    expect(await again.clock.runUntil(Promise.all(others.map((each) => each.result())))).toEqual(['none', 'none']);
+    expect(again.clock.now() - startedAt).toBeLessThan(3_630_000);
+    expect(begun.filter((each) => each.endsWith('first'))).toHaveLength(3);
+    expect((await again.app.workflows.list()).map(({ attempts }) => attempts)).toEqual([2, 2, 2]);
+  });
+
+  it('does not hold the slot for as long again when it is recovered: it has waited already', async () => {
+    const slow = { releaseAtOnce: false, releaseAfter: '10m' };
+    const { t, start } = await launchWaiters(backend, one);
+    for (let i = 0; i < 10; i++) await start(`${i}`);
+    await untilOnQueue(t, { resting: 10 });
+    await t.clock.advance('11m');
+    const again = await t.restart(slow);
+    const restartedAt = again.clock.now();
+    await untilOnQueue(again, { resting: 10 });
+    expect(again.clock.now() - restartedAt).toBeLessThan(60_000);
+  });
+
+  it('is handed over by a shutdown, without an attempt', async () => {
+    const { t, start, launch } = await launchWaiters(backend, one);
+    const { id } = await start('a');
+    await untilOnQueue(t, { resting: 1 });
+    await t.app.shutdown();
+    const next = await backend.testApp({ ...launch, clock: t.clock, executorId: 'next' });
+    await untilOnQueue(next, { resting: 1 });
+    expect(await next.app.workflows.get(id)).toMatchObject({ attempts: 1, executorId: 'next' });
+    await go.send(id, 'tea');
+    expect(await next.clock.runUntil(next.app.workflows.handle(id).result())).toBe('tea');
+    expect(await next.app.workflows.get(id)).toMatchObject({ attempts: 1 });
+  });
+
+  it('does not go on here when another process has taken it over', async () => {
+    const { t, begun, start, launch } = await launchWaiters(backend, one, { executorId: 'first' });
+    const handle = await start('a');
+    const result = handle.result();
+    await untilOnQueue(t, { resting: 1 });
+    const second = await backend.testApp({ ...launch, clock: t.clock, executorId: 'second' });
+    await second.app.recovery.recover(['first']);
+    await go.send(handle.id, 'tea', { app: second.app });
+    expect(await t.clock.runUntil(result)).toBe('tea');
+    expect(begun).toEqual(['a first', 'a second']);
+  });
+
+  it('can be cancelled at rest and on its way back, and resumed, which is a start', async () => {
+    const { t, begun, start, hold } = await launchWaiters(backend, one);
+    const [a, b] = [await start('a'), await start('b')];
+    await untilOnQueue(t, { resting: 2 });
+    const ending = failure(a.result());
+    await a.cancel();
+    expect(await ending).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    await hold();
+    await untilOnQueue(t, { running: 1 });
+    await go.send(b.id, 'tea');
+    await untilOnQueue(t, { waiting: 1 });
+    await b.cancel();
+    expect(await failure(b.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    const resumedAt = t.clock.now();
+    for (const { id } of [a, b]) await t.app.workflows.resume(id);
+    t.signals.emit('end');
+    await go.send(a.id, 'milk');
+    expect(await t.clock.runUntil(Promise.all([a.result(), b.result()]))).toEqual(['milk', 'tea']);
+    for (const { startedAt } of await t.app.workflows.list({ name: 'waiter' })) {
+      expect(startedAt).toBeGreaterThanOrEqual(resumedAt);
+    }
+    expect(begun.filter((each) => each.endsWith('first'))).toHaveLength(2);
+  });
+
+  it('keeps its deadline, at rest and while it waits for room', async () => {
+    const { t, begun, start, hold } = await launchWaiters(backend, one);
+    const startedAt = t.clock.now();
+    const resting = await start('a', { timeout: '1m' });
+    await untilOnQueue(t, { resting: 1 });
+    expect(await t.clock.runUntil(failure(resting.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    expect(t.clock.now() - startedAt).toBe(60_000);
+    const back = await start('b', { timeout: '1m' });
+    await untilOnQueue(t, { resting: 1 });
+    await hold();
+    await untilOnQueue(t, { running: 1 });
+    await go.send(back.id, 'tea');
+    await untilOnQueue(t, { waiting: 1 });
+    expect(await t.clock.runUntil(failure(back.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    t.signals.emit('end');
+    await untilOnQueue(t, { running: 0, waiting: 0 });
+    expect(begun).toEqual(['a first', 'b first']);
+  });
+
+  it('waits for a pause to end', async () => {
+    const { t, begun, start } = await launchWaiters(backend, one);
+    const handle = await start('a');
+    await untilOnQueue(t, { resting: 1 });
+    await t.app.queues.pause('q');
+    await go.send(handle.id, 'tea');
+    await untilOnQueue(t, { waiting: 1, resting: 0 });
+    await t.clock.advance('10m');
+    expect(begun).toEqual(['a first']);
+    await t.app.queues.resume('q');
+    expect(await t.clock.runUntil(handle.result())).toBe('tea');
+  });
+
+  it('keeps its dedupId and its queue: neither is free before it has ended', async () => {
+    const { t, start } = await launchWaiters(backend, one);
+    const handle = await start('a', { dedupId: 'key' });
+    await untilOnQueue(t, { resting: 1 });
+    expect(await failure(start('b', { dedupId: 'key' }))).toMatchObject({ code: 'QUEUE_DUPLICATE' });
+    expect(await failure(t.app.queues.delete('q'))).toMatchObject({ code: 'QUEUE_NOT_EMPTY' });
+    await t.app.queues.pause('q');
+    await go.send(handle.id, 'tea');
+    await untilOnQueue(t, { waiting: 1 });
+    expect(await failure(start('b', { dedupId: 'key' }))).toMatchObject({ code: 'QUEUE_DUPLICATE' });
+    await t.app.queues.resume('q');
+    await t.clock.runUntil(handle.result());
+    await (await start('b', { dedupId: 'key' })).cancel();
+    await t.app.queues.delete('q');
+  });
+
+  it('has no priority to change while it rests, and one when it waits for room', async () => {
+    const { t, begun, start, hold } = await launchWaiters(backend, one);
+    const [a, b] = [await start('a'), await start('b')];
+    await untilOnQueue(t, { resting: 2 });
+    expect(await t.app.workflows.setPriority(a.id, 9)).toBe(false);
+    await hold();
+    await untilOnQueue(t, { running: 1 });
+    await Promise.all([go.send(a.id, 'tea'), go.send(b.id, 'milk')]);
+    await untilOnQueue(t, { waiting: 2 });
+    expect(await t.app.workflows.setPriority(a.id, 9)).toBe(true);
+    t.signals.emit('end');
+    await t.clock.runUntil(Promise.all([a.result(), b.result()]));
+    expect(begun.slice(2)).toEqual(['b second', 'a second']);
+  });
+
+  it('comes back by way of the queue also when the queue holds slots by then', async () => {
+    const { t, begun, start } = await launchWaiters(backend, one);
+    const [a, b] = [await start('a'), await start('b')];
+    await untilOnQueue(t, { resting: 2 });
+    expect(await t.app.queues.update('q', { whileWaiting: 'hold' })).toMatchObject({ whileWaiting: 'hold' });
+    const c = await start('c');
+    await untilOnQueue(t, { resting: 2, running: 1 });
+    await Promise.all([go.send(a.id, 'tea'), go.send(b.id, 'milk')]);
+    await untilOnQueue(t, { waiting: 2, running: 1 });
+    expect(begun).toEqual(['a first', 'b first', 'c first']);
+    await go.send(c.id, 'water');
+    expect(await t.clock.runUntil(Promise.all([a, b, c].map((each) => each.result())))).toEqual([
+      'tea',
+      'milk',
+      'water',
+    ]);
+  });
+
+  it('is no start when it comes back: a rate limit does not count it again, and startedAt stays', async () => {
+    const { t, begun, start } = await launchWaiters(backend, { ...one, rateLimit: { max: 2, per: '10m' } });
+    const a = await start('a');
+    await untilOnQueue(t, { resting: 1 });
+    const { startedAt } = await a.status();
+    await t.clock.advance('11m');
+    const b = await start('b');
+    await untilOnQueue(t, { resting: 2 });
+    await go.send(a.id, 'tea');
+    await t.clock.runUntil(a.result());
+    expect((await a.status()).startedAt).toBe(startedAt);
+    // The second start of these ten minutes; with the return of the first it would be the third.
+    await start('c');
+    await untilOnQueue(t, { resting: 2, waiting: 0 });
+    expect(begun.at(-1)).toBe('c first');
+    await go.send(b.id, 'milk');
+  });
+
+  it('makes progress although its code also awaits something that is not on record', async () => {
+    let bodies = 0;
+    const wf = workflow('wf', async () => {
+      bodies++;
+      const besides = async (): Promise<string> => {
+        await new Promise<void>((resolve) => void t.clock.at(t.clock.now() + 30_000, resolve));
+        return run('charge', () => 'charged');
+      };
+      return Promise.race([sleep('30d'), besides()]);
+    });
+    const { t } = await launchWaiters(backend, one, { releaseAtOnce: false, releaseAfter: '1s' });
+    await t.app.register(wf);
+    const startedAt = t.clock.now();
+    const handle = await wf.with({ queue: 'q', app: t.app }).start();
+    await untilOnQueue(t, { resting: 1 });
+    // The second time it stays in memory: else it would begin to wait anew for ever.
+    expect(await t.clock.runUntil(handle.result())).toBe('charged');
+    expect([bodies, t.clock.now() - startedAt < 70_000]).toEqual([2, true]);
+  });
+});
