@@ -1,8 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { afterEach, beforeAll, expect, it } from 'vitest';
+import { appendFileSync, copyFileSync, cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { connect } from '../../src/index.js';
+import { target } from '../../src/storage/migrations/standing.js';
 import { describeBackends, silent } from '../support/backends.js';
+import { tamper } from '../support/faults.js';
 import { fixturePath, requireBuild } from './child-process.js';
 
 interface Message {
@@ -69,7 +75,50 @@ describeBackends('a deploy', (backend) => {
     expect(await resultOf(database, 'left')).toEqual(['first', 'second', 'second']);
     expect(await outcomes(database)).toMatchObject({ left: { status: 'SUCCESS', attempts: 2 } });
   });
+
+  it('of a release with a new migration lets the one before it start, work, and hand over, in either order', async () => {
+    const database = await backend.newDatabase();
+    const library = nextRelease();
+    const running = await spawn({ database, me: 'first', executorId: 'old', drain: 0 });
+    await running.begin('before');
+    const next = await spawn({ database, me: 'second', executorId: 'new', library });
+    expect(await tamper(database, 'select of_next from workflow_status')).toEqual([{ of_next: null }]);
+    // Crashed in the middle of the deploy, and started again by whoever keeps it up.
+    running.process.kill('SIGKILL');
+    const late = await spawn({ database, me: 'first', executorId: 'old', drain: 0 });
+    await next.says('begun', 'before');
+    await late.begin('after');
+    late.process.kill('SIGTERM');
+    expect(await late.exit()).toEqual([0, null]);
+    await spawn({ database, me: 'third', executorId: 'old' });
+    next.process.kill('SIGTERM');
+    await next.exit();
+    expect(await outcomes(database)).toMatchObject({
+      before: { status: 'SUCCESS', attempts: 2, output: ['first', 'second', 'second'] },
+      after: { status: 'SUCCESS', attempts: 1, output: ['first', 'second', 'second'] },
+    });
+  });
 });
+
+/** The package as it is built, and one migration more. Returns what to import. */
+function nextRelease(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-next-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+  cpSync(here('../../dist'), join(folder, 'dist'), { recursive: true });
+  copyFileSync(here('../../package.json'), join(folder, 'package.json'));
+  symlinkSync(here('../../../../node_modules'), join(folder, 'node_modules'));
+  appendFileSync(
+    join(folder, 'dist/storage/migrations/holdfast.js'),
+    `holdfastMigrations.push({
+      version: ${target.own + 1},
+      name: 'of the next release',
+      change: (d) => [...d.addColumns('workflow_status', 'of_next text'), \`create table \${d.table('of_next')} (id text)\`],
+      oldestCode: ${target.own},
+    });`,
+  );
+  return pathToFileURL(join(folder, 'dist/index.js')).href;
+}
 
 async function withClient<T>(
   database: string,

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isHoldfastError } from '../../src/model/errors.js';
+import { holdfastMigrations } from '../../src/storage/migrations/holdfast.js';
+import { oldestCodeAt } from '../../src/storage/migrations/migration.js';
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';
 import { target } from '../../src/storage/migrations/standing.js';
 import { quoteIdentifier } from '../../src/storage/postgres/identifiers.js';
@@ -10,6 +12,7 @@ import {
   countStatements,
   emptyDatabase,
   layout,
+  listener,
   migrateUpTo,
   onlineVersions,
   quiet,
@@ -224,12 +227,45 @@ describe('verifying instead of migrating', () => {
     });
   });
 
-  it('refuses a schema of a newer Holdfast, whether it may migrate or not', async () => {
+  it('works on a schema of a newer Holdfast that says it can, with one warning, and refuses any other', async () => {
     const client = await connectTo(await emptyDatabase());
     await migratePostgres(client, options);
-    await client.query('update dbos.holdfast_migrations set version = 99');
+    const { rows } = await client.query('select oldest_code::int as oldest from dbos.holdfast_migrations');
+    expect(rows).toEqual([{ oldest: oldestCodeAt(holdfastMigrations, target.own) }]);
+    const refuses = async (): Promise<void> => {
+      for (const migrate of [true, false]) {
+        const migrating = migratePostgres(client, { ...options, migrate });
+        await expect(migrating).rejects.toMatchObject({ code: 'SCHEMA_TOO_NEW' });
+      }
+    };
+    // As beside a newer DBOS, too.
+    await client.query('update dbos.dbos_migrations set version = 122');
+    await client.query(`update dbos.holdfast_migrations set version = 99, oldest_code = ${target.own}`);
+    const before = await layout(client);
     for (const migrate of [true, false]) {
-      await expect(migratePostgres(client, { ...options, migrate })).rejects.toMatchObject({ code: 'SCHEMA_TOO_NEW' });
+      const logger = listener();
+      await migratePostgres(client, { ...options, migrate, logger });
+      expect(logger.lines).toEqual([expect.stringMatching(/migrated by a newer Holdfast.*is at 99.*upgrade/)]);
     }
+    expect(await layout(client)).toEqual(before);
+    await client.query(`update dbos.holdfast_migrations set oldest_code = ${target.own + 1}`);
+    await refuses();
+    await client.query('update dbos.holdfast_migrations set oldest_code = null');
+    await refuses();
+    await client.query('alter table dbos.holdfast_migrations drop column oldest_code');
+    await refuses();
+  });
+
+  it('closes a layout to older code for good once a migration has, and every one of ours says which code it needs', () => {
+    const list = [
+      { version: 1, name: 'a' },
+      { version: 2, name: 'b', oldestCode: 2 },
+      { version: 3, name: 'c', oldestCode: 2 },
+      { version: 5, name: 'd', oldestCode: 5 },
+      { version: 6, name: 'e', oldestCode: 2 },
+    ];
+    expect([1, 2, 3, 4, 5, 6].map((version) => oldestCodeAt(list, version))).toEqual([null, 2, 2, 2, 5, 5]);
+    const silent = holdfastMigrations.filter(({ version, oldestCode }) => version >= 12 && oldestCode === undefined);
+    expect(silent).toEqual([]);
   });
 });

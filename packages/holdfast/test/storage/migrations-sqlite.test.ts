@@ -3,13 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Sqlite from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { plainStatements } from '../../src/storage/migrations/migration.js';
+import { holdfastMigrations } from '../../src/storage/migrations/holdfast.js';
+import { oldestCodeAt, plainStatements } from '../../src/storage/migrations/migration.js';
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';
 import { target } from '../../src/storage/migrations/standing.js';
 import { migratePostgres } from '../../src/storage/postgres/migrate.js';
 import { sqliteDdl } from '../../src/storage/sqlite/ddl.js';
 import { migrateSqlite } from '../../src/storage/sqlite/migrate.js';
-import { compileMigrations, connectTo, emptyDatabase, migrateInProcess, quiet } from './migrations-support.js';
+import {
+  compileMigrations,
+  connectTo,
+  emptyDatabase,
+  listener,
+  migrateInProcess,
+  quiet,
+} from './migrations-support.js';
 
 const options = { migrate: true, logger: quiet };
 
@@ -131,13 +139,34 @@ describe('migrating SQLite', () => {
     const verify = { ...options, migrate: false };
     expect(() => migrateSqlite(db, verify)).toThrow(/dbos_migrations is at 0 and needs 108/);
     expect(layout(db)).toEqual([]);
+  });
+
+  it('works on a file of a newer Holdfast that says it can, with one warning, and refuses any other', () => {
+    const db = open();
     migrateSqlite(db, options);
-    db.exec('update holdfast_migrations set version = 99');
+    const said = db.prepare('select oldest_code from holdfast_migrations').pluck().get();
+    expect(said).toBe(oldestCodeAt(holdfastMigrations, target.own));
+    const refuses = (): void => {
+      for (const migrate of [true, false]) {
+        expect(() => migrateSqlite(db, { ...options, migrate })).toThrow(
+          expect.objectContaining({ code: 'SCHEMA_TOO_NEW' }),
+        );
+      }
+    };
+    db.exec(`update holdfast_migrations set version = 99, oldest_code = ${target.own}`);
+    const before = layout(db);
     for (const migrate of [true, false]) {
-      expect(() => migrateSqlite(db, { ...options, migrate })).toThrow(
-        expect.objectContaining({ code: 'SCHEMA_TOO_NEW' }),
-      );
+      const logger = listener();
+      migrateSqlite(db, { migrate, logger });
+      expect(logger.lines).toEqual([expect.stringMatching(/migrated by a newer Holdfast.*is at 99.*upgrade/)]);
     }
+    expect([layout(db), versions(db)]).toEqual([before, { ...current, own: [99] }]);
+    db.exec(`update holdfast_migrations set oldest_code = ${target.own + 1}`);
+    refuses();
+    db.exec('update holdfast_migrations set oldest_code = null');
+    refuses();
+    db.exec('alter table holdfast_migrations drop column oldest_code');
+    refuses();
   });
 
   it('refuses a file in another numbering, and leaves it as it is', () => {

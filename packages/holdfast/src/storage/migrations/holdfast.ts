@@ -221,6 +221,12 @@ export const holdfastMigrations: readonly Migration[] = [
     indexes: slotIndexes,
     dropsIndexes: ['idx_holdfast_running'],
   },
+  {
+    version: 12,
+    name: 'which code can work on this layout',
+    change: (d) => d.addColumns('holdfast_migrations', `oldest_code ${d.bigint}`),
+    oldestCode: 12,
+  },
 ];
 
 /**

@@ -22,6 +22,13 @@ export interface Migration {
   readonly only?: Ddl['name'];
   /** A query on Postgres; when it returns a row, the change is already there. */
   readonly unless?: (ddl: Ddl) => string;
+  /**
+   * The oldest code, by the last migration of ours that it knows, that can still work on the result: it reads and writes
+   * what it always did, beside code that knows the change. Processes of a release before this one launch during a deploy,
+   * and this is all that they can know of what comes after them. Every migration of ours says it from the one on that
+   * made a place for it; absent: only code that knows the migration.
+   */
+  readonly oldestCode?: number;
 }
 
 export interface Index {
@@ -83,6 +90,15 @@ export function indexesOf(ddl: Ddl, migration: Migration): Index[] {
 /** Whether an interruption can leave part of it behind (invariant 3). */
 export function isOnline(migration: Migration): boolean {
   return migration.indexes !== undefined || migration.dropsIndexes !== undefined;
+}
+
+/**
+ * What `holdfast_migrations` says beside this version, null where there is no place for it yet. The strictest so far: what
+ * one migration has closed to older code, none after it opens again.
+ */
+export function oldestCodeAt(migrations: readonly Migration[], version: number): number | null {
+  const said = migrations.filter((each) => each.version <= version).flatMap((each) => each.oldestCode ?? []);
+  return said.length === 0 ? null : Math.max(...said);
 }
 
 export function latestVersion(migrations: readonly Migration[]): number {

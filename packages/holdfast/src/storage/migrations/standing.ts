@@ -1,4 +1,5 @@
 import { HoldfastError } from '../../model/errors.js';
+import type { Logger } from '../../model/logger.js';
 import { holdfastMigrations } from './holdfast.js';
 import { contradiction } from './landmarks.js';
 import { latestVersion } from './migration.js';
@@ -8,27 +9,46 @@ import { sharedMigrations } from './shared.js';
 export interface Standing {
   readonly shared: number;
   readonly own: number;
+  /** Of a database beyond what this code knows: the oldest code that it says can work on it. Null: it does not say. */
+  readonly oldestCode?: number | null;
 }
 
-export const target: Standing = {
+export const target: Required<Pick<Standing, 'shared' | 'own'>> = {
   shared: latestVersion(sharedMigrations),
   own: latestVersion(holdfastMigrations),
 };
 
 /**
  * Whether there is nothing to do. A shared version beyond ours is a database that a newer DBOS has migrated; what it
- * adds leaves our columns in place. A Holdfast version beyond ours is one whose meaning we cannot know.
+ * adds leaves our columns in place. A Holdfast version beyond ours is one whose meaning we cannot know, unless the database
+ * says that code as old as this can work on it: then a process of the release before may start while a deploy is under way.
  */
 export function isCurrent(standing: Standing): boolean {
-  if (standing.own > target.own) {
+  if (isBeyond(standing) && (standing.oldestCode ?? Number.POSITIVE_INFINITY) > target.own) {
+    const { own: found, oldestCode = null } = standing;
+    const needed = oldestCode === null ? '' : ` and needs code that knows at least ${oldestCode}`;
     throw new HoldfastError(
       'SCHEMA_TOO_NEW',
-      `The database was migrated by a newer Holdfast (its holdfast_migrations is at ${standing.own}, this one knows ` +
+      `The database was migrated by a newer Holdfast (its holdfast_migrations is at ${found}${needed}, this one knows ` +
         `${target.own}). Upgrade the holdfast package of this process.`,
-      { details: { found: standing.own, known: target.own } },
+      { details: { found, known: target.own, oldestCode } },
     );
   }
-  return standing.shared >= target.shared && standing.own === target.own;
+  return standing.shared >= target.shared && standing.own >= target.own;
+}
+
+/** Whether it was migrated by a newer Holdfast than this. */
+export function isBeyond(standing: Pick<Standing, 'own'>): boolean {
+  return standing.own > target.own;
+}
+
+/** The one line that a process says which starts on a database that a newer Holdfast has migrated. */
+export function warnIfBeyond(standing: Standing, where: string, logger: Logger): void {
+  if (!isBeyond(standing)) return;
+  logger.warn(
+    `${where} was migrated by a newer Holdfast (holdfast_migrations is at ${standing.own}, this process knows ` +
+      `${target.own}). It says that this one can work on it, as during a deploy: upgrade this process soon.`,
+  );
 }
 
 export function migrationRequired(standing: Standing, where: string): HoldfastError {

@@ -1,9 +1,17 @@
 import type pg from 'pg';
 import type { Logger } from '../../model/logger.js';
 import { holdfastMigrations } from '../migrations/holdfast.js';
-import { isOnline, type Migration, plainStatements } from '../migrations/migration.js';
+import { isOnline, type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
 import { sharedMigrations } from '../migrations/shared.js';
-import { checkNumbering, isCurrent, migrationRequired, type Standing, target } from '../migrations/standing.js';
+import {
+  checkNumbering,
+  isBeyond,
+  isCurrent,
+  migrationRequired,
+  type Standing,
+  target,
+  warnIfBeyond,
+} from '../migrations/standing.js';
 import { postgresDdl } from './ddl.js';
 import { sqlState } from './failures.js';
 import { type MigrationLock, withMigrationLock } from './migration-lock.js';
@@ -36,14 +44,19 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
     logger: options.logger,
     pause: options.pause ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
   };
-  const standing = await readStanding(run);
-  if (isCurrent(standing)) return;
   const where = `The schema "${options.schema}"`;
+  const standing = await readStanding(run);
+  if (isCurrent(standing)) return warnIfBeyond(standing, where, run.logger);
   if (!options.migrate) throw migrationRequired(standing, where);
-  await withMigrationLock({ ...run, done: async () => isCurrent(await readStanding(run)) }, async (lock) => {
+  const isDone = (found: Standing): boolean => {
+    const isIt = isCurrent(found);
+    if (isIt) warnIfBeyond(found, where, run.logger);
+    return isIt;
+  };
+  await withMigrationLock({ ...run, done: async () => isDone(await readStanding(run)) }, async (lock) => {
     // Looked at again under the lock: another process may have migrated since, or be half-way no longer.
     const found = await readChecked(run, where);
-    if (!isCurrent(found)) await applyAll(run, found, lock);
+    if (!isDone(found)) await applyAll(run, found, lock);
   });
 }
 
@@ -69,7 +82,8 @@ async function readStanding(run: Run): Promise<Standing> {
   try {
     const both = `select ${highest('dbos_migrations')} as shared, ${highest('holdfast_migrations')} as own`;
     const { rows } = await client.query(both);
-    return { shared: Number(rows[0].shared), own: Number(rows[0].own) };
+    const standing = { shared: Number(rows[0].shared), own: Number(rows[0].own) };
+    return isBeyond(standing) ? await readBeyond(run, standing.shared) : standing;
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
@@ -80,6 +94,15 @@ async function readStanding(run: Run): Promise<Standing> {
     if (!isMissing(error)) throw error;
     return { shared: 0, own: 0 };
   }
+}
+
+/** As a record, because the column may not be there; and together, because a migrator may be moving both on. */
+async function readBeyond({ client, ddl }: Run, shared: number): Promise<Standing> {
+  const { rows } = await client.query(
+    `select version, to_jsonb(m) ->> 'oldest_code' as oldest from ${ddl.table('holdfast_migrations')} m`,
+  );
+  const { version, oldest } = rows[0] ?? {};
+  return { shared, own: Number(version ?? 0), oldestCode: oldest == null ? null : Number(oldest) };
 }
 
 /** No such table, no such schema. */
@@ -194,7 +217,9 @@ async function applyBlocking(run: Run, counter: Counter, migration: Migration): 
 }
 
 function setVersion(run: Run, counter: Counter, migration: Migration): string {
-  return `update ${run.ddl.table(counter.table)} set version = ${migration.version}`;
+  const oldest = oldestCodeAt(counter.migrations, migration.version);
+  const besides = oldest === null ? '' : `, oldest_code = ${oldest}`;
+  return `update ${run.ddl.table(counter.table)} set version = ${migration.version}${besides}`;
 }
 
 /**

@@ -1,9 +1,17 @@
 import type { Database } from 'better-sqlite3';
 import type { Logger } from '../../model/logger.js';
 import { holdfastMigrations } from '../migrations/holdfast.js';
-import { type Migration, plainStatements } from '../migrations/migration.js';
+import { type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
 import { sharedMigrations } from '../migrations/shared.js';
-import { checkNumbering, isCurrent, migrationRequired, type Standing, target } from '../migrations/standing.js';
+import {
+  checkNumbering,
+  isBeyond,
+  isCurrent,
+  migrationRequired,
+  type Standing,
+  target,
+  warnIfBeyond,
+} from '../migrations/standing.js';
 import { sqliteDdl } from './ddl.js';
 
 /**
@@ -23,13 +31,18 @@ export function migrateSqlite(db: Database, options: MigrateOptions): void {
   const started = performance.now();
   const where = `The database file ${db.name}`;
   const standing = patiently(() => readStanding(db));
-  if (isCurrent(standing)) return;
+  if (isCurrent(standing)) {
+    warnIfBeyond(standing, where, options.logger);
+    return;
+  }
   if (!options.migrate) throw migrationRequired(standing, where);
   // In one transaction, because another process may be migrating: its version and its columns belong together.
   const check = db.transaction(() => checkNumbering(readStanding(db), readFacts(db), where));
   patiently(() => check.deferred());
   if (standing.shared < target.shared) applyCounter(db, 'dbos_migrations', sharedMigrations);
   applyCounter(db, 'holdfast_migrations', holdfastMigrations);
+  // A newer Holdfast may have been at it at the same time, and have gone further.
+  isCurrent(patiently(() => readStanding(db)));
   options.logger.info(
     `migrated ${db.name} from ${standing.shared}/${standing.own} to ${target.shared}/${target.own} in ` +
       `${Math.round(performance.now() - started)} ms`,
@@ -37,7 +50,14 @@ export function migrateSqlite(db: Database, options: MigrateOptions): void {
 }
 
 function readStanding(db: Database): Standing {
-  return { shared: readVersion(db, 'dbos_migrations'), own: readVersion(db, 'holdfast_migrations') };
+  const standing = { shared: readVersion(db, 'dbos_migrations'), own: readVersion(db, 'holdfast_migrations') };
+  return isBeyond(standing) ? { ...standing, ...readBeyond(db) } : standing;
+}
+
+/** In one statement, because a migrator may be moving both on. */
+function readBeyond(db: Database): Pick<Standing, 'own' | 'oldestCode'> {
+  const row = db.prepare('select * from holdfast_migrations').get() as { version: number; oldest_code?: number | null };
+  return { own: row.version, oldestCode: row.oldest_code ?? null };
 }
 
 function readVersion(db: Database, counter: string): number {
@@ -64,7 +84,10 @@ function applyCounter(db: Database, counter: string, migrations: readonly Migrat
       for (const statement of plainStatements(sqliteDdl, migration)) db.exec(statement);
       db.exec(`create table if not exists ${counter} (version integer not null primary key)`);
       db.exec(`delete from ${counter}`);
-      db.prepare(`insert into ${counter} (version) values (?)`).run(migration.version);
+      const oldest = oldestCodeAt(migrations, migration.version);
+      const [columns, values] = oldest === null ? ['version', '?'] : ['version, oldest_code', '?, ?'];
+      const row = [migration.version, oldest].slice(0, oldest === null ? 1 : 2);
+      db.prepare(`insert into ${counter} (${columns}) values (${values})`).run(...row);
     });
     patiently(() => apply.immediate());
   }
