@@ -97,6 +97,9 @@ async function assemble(
   const scheduler = new Scheduler(engine);
   const liveness = new Liveness(engine, livenessOptions(internals, checked.recovery.staleTimeoutMs));
   liveness.onReturn = () => partWithLost(engine);
+  engine.news.listen((topic) => {
+    if (topic === null || topic === 'takeover') liveness.heardOfTakeover();
+  });
   const recovery = new Recovery({
     engine,
     deaths: liveness,

@@ -15,6 +15,8 @@ export interface BatchKind<T, R> {
    * a moment only (`Storage.impatient`).
    */
   write(items: readonly T[], impatient?: boolean): Promise<R[]>;
+  /** Resolves when it may be written, or undefined if that is now. Asked before each statement, also a repeated one. */
+  untilAllowed?(): Promise<void> | undefined;
   /** What a lock is held on. Of one key, what is submitted first is written first, whoever holds it up. */
   key(item: T): string;
   /** About how many characters the item adds to the statement. */

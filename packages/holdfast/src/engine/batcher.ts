@@ -22,12 +22,18 @@ export interface BatcherOptions {
 export class Batcher<T, R> {
   private waiting: Entry<T, R>[] = [];
   private sending = 0;
+  /** How many of those that are sending may not, at the moment. */
+  private held = 0;
   private scheduled = false;
   private closed = false;
   private closedWith: Error | undefined;
   private readonly backoff: Backoff;
   private readonly idleWaiters: (() => void)[] = [];
   private readonly heldUp: HeldUp<T, R>;
+  private end = (): void => {};
+  private readonly ended = new Promise<void>((resolve) => {
+    this.end = resolve;
+  });
 
   constructor(
     private readonly kind: BatchKind<T, R>,
@@ -46,20 +52,21 @@ export class Batcher<T, R> {
     });
   }
 
-  /** Resolves when nothing is waiting or under way. */
+  /** Resolves when nothing is waiting or under way, or what is may not be written at the moment. */
   idle(): Promise<void> {
     if (this.isIdle) return Promise.resolve();
     return new Promise((resolve) => this.idleWaiters.push(resolve));
   }
 
   get isIdle(): boolean {
-    return this.sending === 0 && this.waiting.length === 0 && this.heldUp.isEmpty;
+    return this.sending === this.held && (this.waiting.length === 0 || this.held > 0) && this.heldUp.isEmpty;
   }
 
   /** Gives up retrying: what the database has not confirmed fails with this error, or without one never settles. */
   close(error?: Error): void {
     this.closed = true;
     this.closedWith = error;
+    this.end();
     this.heldUp.close(error);
     this.giveUp(this.waiting);
     this.waiting = [];
@@ -125,6 +132,11 @@ export class Batcher<T, R> {
       // Each time: an earlier part of the batch, or another lane, may have been held up since.
       batch = this.heldUp.keepBehind(batch);
       if (batch.length === 0) return;
+      const hold = this.kind.untilAllowed?.();
+      if (hold !== undefined) {
+        await this.holdBack(hold);
+        continue;
+      }
       try {
         await writeBatch(this.kind, batch);
         this.backoff.reset();
@@ -137,6 +149,13 @@ export class Batcher<T, R> {
       }
     }
     this.giveUp(batch);
+  }
+
+  private async holdBack(hold: Promise<void>): Promise<void> {
+    this.held++;
+    this.tellIfIdle();
+    await Promise.race([hold, this.ended]);
+    this.held--;
   }
 
   /** Halves a refused batch until the row at fault stands alone. */

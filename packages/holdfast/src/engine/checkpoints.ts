@@ -17,6 +17,7 @@ import {
 } from '../storage/storage.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
+import type { Standing } from './standing.js';
 
 /** How a write of an execution turned out: committed, or whose the workflow is instead. */
 export type Written = 'written' | Superseded;
@@ -60,21 +61,25 @@ export class Checkpoints {
     private readonly storage: Storage,
     writer: Writer,
     logger: Logger,
+    standing: Standing,
   ) {
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
     const { writeLanes: lanes } = storage;
     const by = (impatient?: boolean) => (impatient ? storage.impatient : storage);
     const batcher = <T, R>(kind: BatchKind<T, R>): Batcher<T, R> => new Batcher(kind, options);
+    const untilAllowed = () => standing.untilConfirmed();
     this.starts = batcher({
       name: 'workflow starts',
       key: (row) => row.workflowId,
       lanes,
+      untilAllowed,
       write: async (rows, hasty) => this.started(rows, await by(hasty).workflows.insertMany(writer, rows)),
       weigh: (row) => row.inputs.length + 300,
     });
     this.children = batcher({
       name: 'child workflow starts',
       key: (row) => row.parentWorkflowId,
+      untilAllowed,
       write: async (rows, hasty) => this.started(rows, await by(hasty).workflows.insertChildren(writer, rows)),
       weigh: (row) => row.inputs.length + 300,
     });

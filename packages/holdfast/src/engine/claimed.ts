@@ -13,6 +13,9 @@ const lookAgainMs = 1_000;
 /** How many histories are read by one statement. */
 const historiesAtOnce = 50;
 
+/** When one that could not be read is tried again. */
+const unreadableMs = 5_000;
+
 /**
  * Takes work from the database and runs it.
  *
@@ -32,18 +35,23 @@ export class Claims {
     return this.uncertain.size === 0;
   }
 
-  /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. Returns all it has touched. */
+  /**
+   * Runs what the statement claims, at most `limit` workflows, on the terms it is given. Returns all it has touched: nothing,
+   * while this process cannot know whether it is heard.
+   */
   async take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]> {
     await this.readBack();
-    const { owners, storage, clock, writer, version, registry } = this.engine;
-    const { returns } = this.engine.standing;
+    const { owners, storage, clock, writer, version, registry, standing } = this.engine;
+    // Nothing is sent from here on but the claim itself (see standing.ts).
+    if (!standing.confirmed) return [];
+    const { returns } = standing;
     const owner = owners.next();
     const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
     const claimed = await statement(claim).catch((error) => {
       if (storage.classify(error) === 'lost') this.lookFor(owner);
       throw error;
     });
-    await runClaimed(this.engine, claimed, returns);
+    await this.runClaimed(claimed, returns);
     return claimed;
   }
 
@@ -56,7 +64,7 @@ export class Claims {
       // Another turn of a loop may have found it meanwhile.
       if (!this.uncertain.has(owner)) continue;
       if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
-      await runClaimed(this.engine, claimed, returns);
+      await this.runClaimed(claimed, returns);
     }
   }
 
@@ -64,6 +72,26 @@ export class Claims {
   stop(): void {
     this.stopped = true;
     this.timer?.cancel();
+  }
+
+  /** Runs what was claimed when this process had come back so often. */
+  private async runClaimed(claimed: readonly ClaimedRecord[], returns: number): Promise<void> {
+    const { engine } = this;
+    const records = claimed.filter((record) => record.status === 'PENDING');
+    for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
+    const failed = ({ workflowId, owner }: ClaimedRecord, error: unknown): void =>
+      this.tryLater({ workflowId, owner: owner ?? '' }, error);
+    await runInSlices(engine, { records, returns }, { isAwaited: () => true, failed });
+  }
+
+  /** Nobody else would: it is PENDING, and its owner lives. */
+  private tryLater(workflow: OwnedWorkflow, error: unknown): void {
+    if (this.stopped) return;
+    const { clock, logger } = this.engine;
+    logger.error(`Workflow "${workflow.workflowId}" cannot be read, and is tried again: ${describeError(error)}`);
+    const failed = (each: OwnedWorkflow, again: unknown): void => this.tryLater(each, again);
+    const retry = () => bringBack(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
+    clock.at(clock.now() + unreadableMs, () => void retry(), 'background');
   }
 
   private lookFor(owner: string): void {
@@ -86,26 +114,49 @@ export class Claims {
   }
 }
 
-/**
- * Runs workflows again that this process has let go of: those that are still its own, and that are still awaited when
- * their histories have been read (a cancellation may have come meanwhile).
- */
-export async function bringBack(
-  engine: Engine,
-  rests: readonly OwnedWorkflow[],
-  isAwaited: (workflowId: string) => boolean,
-): Promise<void> {
-  const { returns } = engine.standing;
-  const read = () => engine.storage.workflows.owned(rests);
-  const records = (await engine.untilAnswered('Reading workflows that are due', read)) ?? [];
-  await runInSlices(engine, { records, returns }, isAwaited);
+interface Running<T> {
+  /** Whether it is still to run when its history has been read. */
+  isAwaited(workflowId: string): boolean;
+  /** Hears of each that the database does not give, or that cannot be run. */
+  failed(workflow: T, error: unknown): void;
 }
 
-/** Runs workflows that this process has claimed, when it had come back so often. */
-async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[], returns: number): Promise<void> {
-  const mine = claimed.filter((record) => record.status === 'PENDING');
-  for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
-  await runInSlices(engine, { records: mine, returns }, () => true);
+/**
+ * Runs workflows again that this process has let go of: those that are still its own, and that are still awaited when
+ * their histories have been read (a cancellation may have come meanwhile). One that cannot be read holds up no other.
+ */
+export async function bringBack<T extends OwnedWorkflow>(
+  engine: Engine,
+  rests: readonly T[],
+  { isAwaited, failed }: Running<T>,
+): Promise<void> {
+  const { returns } = engine.standing;
+  const byId = new Map(rests.map((rest) => [rest.workflowId, rest]));
+  const failedRecord = ({ workflowId }: ClaimedRecord, error: unknown): void => {
+    const rest = byId.get(workflowId);
+    if (rest) failed(rest, error);
+  };
+  const bring = async (part: readonly T[]): Promise<void> => {
+    const read = () => engine.storage.workflows.owned(part);
+    const records = (await engine.untilAnswered('Reading workflows that are due', read)) ?? [];
+    await runInSlices(engine, { records, returns }, { isAwaited, failed: failedRecord });
+  };
+  await apart(rests, bring, failed);
+}
+
+/** Does the work for all together; when that fails, for each half, until what is at fault stands alone. */
+async function apart<T>(
+  items: readonly T[],
+  work: (part: readonly T[]) => Promise<void>,
+  failed: (item: T, error: unknown) => void,
+): Promise<void> {
+  try {
+    await work(items);
+  } catch (error) {
+    const middle = items.length >> 1;
+    if (middle > 0) for (const half of [items.slice(0, middle), items.slice(middle)]) await apart(half, work, failed);
+    else for (const item of items) failed(item, error);
+  }
 }
 
 /**
@@ -115,14 +166,21 @@ async function runClaimed(engine: Engine, claimed: readonly ClaimedRecord[], ret
 async function runInSlices(
   engine: Engine,
   { records, returns }: { readonly records: readonly ClaimedRecord[]; readonly returns: number },
-  isAwaited: (workflowId: string) => boolean,
+  { isAwaited, failed }: Running<ClaimedRecord>,
 ): Promise<void> {
-  for (const slice of slicesOf(records)) {
+  const runSlice = async (slice: readonly ClaimedRecord[]): Promise<void> => {
     const histories = await readHistories(engine, slice);
     // Taken for dead in between, it may have lost them again. What is in memory when it comes back is seen to there.
     const own = engine.standing.returns === returns ? slice : await stillOwned(engine, slice);
-    for (const record of own) if (isAwaited(record.workflowId)) runRecord(engine, record, histories);
-  }
+    for (const record of own.filter(({ workflowId }) => isAwaited(workflowId))) {
+      try {
+        runRecord(engine, record, histories);
+      } catch (error) {
+        failed(record, error);
+      }
+    }
+  };
+  for (const slice of slicesOf(records)) await apart(slice, runSlice, failed);
 }
 
 async function stillOwned(engine: Engine, records: readonly ClaimedRecord[]): Promise<readonly ClaimedRecord[]> {

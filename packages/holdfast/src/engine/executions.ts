@@ -85,7 +85,7 @@ export class Executions implements Engine {
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
     this.listen = options.listen;
-    this.checkpoints = new Checkpoints(storage, writer, logger);
+    this.checkpoints = new Checkpoints(storage, writer, logger, this.standing);
     this.enqueues = new Enqueues(storage, logger);
     this.directory = new QueueDirectory(storage);
     this.news = new News(storage, logger);

@@ -120,6 +120,8 @@ export class HeldUp<T, R> {
   }
 
   private async attempt(lines: readonly Line<T, R>[]): Promise<void> {
+    await this.kind.untilAllowed?.();
+    if (this.closed) return;
     const batch = this.headsOf(lines);
     this.underWay = batch;
     try {

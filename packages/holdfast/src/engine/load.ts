@@ -1,5 +1,8 @@
 import { noPartition } from '../model/queues.js';
 
+/** With more executions than this that have something to do, a process takes on no more of what has no limit of its own. */
+export const mostBusy = 1_000;
+
 /** What is counted: an execution (execution.ts). */
 interface Counted {
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };

@@ -7,18 +7,16 @@ import { bringBack } from './claimed.js';
 import { timeoutReason } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution, RestableWait } from './execution.js';
+import { mostBusy } from './load.js';
 import type { Topic } from './news.js';
 
 /** How many are read back by one statement. */
 const pageSize = 200;
 
 /**
- * More than this many busy executions, and pages of those that are due come at a slower pace: a replay is work too. But
- * they do come, or those who keep the process busy might wait for them.
+ * How long until the next page when there are too many busy executions already (a replay is work too, but those who keep
+ * the process busy might wait for one), or until one that could not be read is tried again.
  */
-const mostBusy = 1_000;
-
-/** How long until the next page when all are busy, or until a page that could not be read is tried again. */
 const pauseMs = { busy: 200, failure: 5_000 };
 
 /** Of so many that left by way of their queue it is remembered that their code had gone on. */
@@ -85,7 +83,7 @@ export class Resting {
   private timer: Timer | undefined;
   private timerAt = Number.POSITIVE_INFINITY;
 
-  constructor(private readonly engine: Engine & { readonly busy: number }) {}
+  constructor(private readonly engine: Engine) {}
 
   get size(): number {
     return this.rests.size;
@@ -260,21 +258,21 @@ export class Resting {
       const rest = this.rests.get(workflowId);
       return rest !== undefined && asked.has(rest);
     };
-    try {
-      await bringBack(this.engine, page, isAwaited);
-    } catch (error) {
-      this.engine.logger.error(`Workflows that are due could not be read: ${describeError(error)}`);
-      for (const rest of page) this.tryLater(rest);
-      return;
-    }
+    const unread = new Set<Rest>();
+    const failed = (rest: Rest, error: unknown): void => {
+      unread.add(rest);
+      this.tryLater(rest, error);
+    };
+    await bringBack(this.engine, page, { isAwaited, failed });
     // What was not brought back is not this process's any more.
-    for (const rest of page) if (this.isHere(rest)) this.lose(rest);
+    for (const rest of page) if (this.isHere(rest) && !unread.has(rest)) this.lose(rest);
   }
 
-  private tryLater(rest: Rest): void {
+  private tryLater(rest: Rest, error: unknown): void {
     this.due.delete(rest);
     if (!this.isHere(rest) || this.closed) return;
-    const { clock } = this.engine;
+    const { clock, logger } = this.engine;
+    logger.error(`Workflow "${rest.workflowId}" is due, cannot be read, and is tried again: ${describeError(error)}`);
     clock.at(clock.now() + pauseMs.failure, () => this.wake(rest));
   }
 

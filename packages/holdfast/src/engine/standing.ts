@@ -1,9 +1,12 @@
 /**
- * Whether this process may begin something that must not be done twice. Others take an executor for dead when it has been
+ * Whether this process may begin something that must not be done twice, and take on work at all. Others take an executor for dead when it has been
  * silent for its time to live, and run its work; one that cannot know whether it is heard stops to begin steps before
  * that. Replays, reads and writes go on: a write that comes too late finds another owner.
  *
- * Asked before each attempt of a step, by the clock and not by a flag that a timer sets: after a stop (SIGSTOP, a blocked
+ * Starts and claims wait too. An executor that was silent for long is forgotten by the others; what it took on then, and
+ * did not live to say so by a heartbeat, would be nobody's that recovery knows.
+ *
+ * Asked before each attempt of a step and each statement that takes on work, by the clock and not by a flag that a timer sets: after a stop (SIGSTOP, a blocked
  * event loop) answers from the database, and the steps they lead to, come before any timer.
  */
 export class Standing {
@@ -33,6 +36,11 @@ export class Standing {
     const woken = [...this.waiting];
     this.waiting.clear();
     for (const wake of woken) wake();
+  }
+
+  /** Resolves at the next confirmation; undefined: it is confirmed now. */
+  untilConfirmed(): Promise<void> | undefined {
+    return this.confirmed ? undefined : new Promise((resolve) => this.waiting.add(resolve));
   }
 
   /** Calls `wake` at the next confirmation. Returns how to do without. */

@@ -163,7 +163,7 @@ export class Dispatcher {
   }
 }
 
-const others: ReadonlySet<Topic> = new Set(['schedules', 'cancelled', 'ended']);
+const others: ReadonlySet<Topic> = new Set(['schedules', 'cancelled', 'ended', 'takeover']);
 
 function concernsOthers(topic: Topic | null): boolean {
   return topic !== null && (others.has(topic) || /^(message|event|stream):/.test(topic));

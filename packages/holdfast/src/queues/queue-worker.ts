@@ -1,4 +1,5 @@
 import type { Engine } from '../engine/engine.js';
+import { mostBusy } from '../engine/load.js';
 import { Loop } from '../engine/loop.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
@@ -21,13 +22,10 @@ const explainMs = 30_000;
 const retryMs = 1_000;
 
 /**
- * The internal queue has no limits, and may hold all that a dead fleet has left: a process takes from it only while it has
- * fewer than this many executions that do something. Those that wait do not count, or parents would keep out the
- * children that they wait for.
+ * The internal queue has no limits, and may hold all that a dead fleet has left: a process takes from it only while fewer
+ * than `mostBusy` of its executions do something. Those that wait do not count, or parents would keep out the children that
+ * they wait for. And this is taken from it all the same:
  */
-const mostBusy = 1_000;
-
-/** What is taken from the internal queue all the same. */
 const trickle = { most: 50, everyMs: 1_000 };
 /** How soon it looks again whether there is room. That an execution waits now is nobody's news. */
 const roomMs = 100;
@@ -61,6 +59,7 @@ export class QueueWorker {
   private full = false;
   private explainedAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
+  private readonly onConfirmed = (): void => this.wakeThoroughly();
 
   constructor(
     private readonly engine: Engine,
@@ -110,8 +109,10 @@ export class QueueWorker {
     this.retryTimer?.cancel();
     // Also for a claim whose answer was lost: what it took is looked for with the next one.
     const retry = (): void => this.wakeThoroughly();
-    const { clock, claims } = this.engine;
+    const { clock, claims, standing } = this.engine;
     try {
+      // Nothing could be claimed before that.
+      if (!standing.confirmed) standing.onceConfirmed(this.onConfirmed);
       // Before anything is planned: what a lost claim has taken counts too, and nobody else would run it.
       await claims.readBack();
       await this.takeTurn(thorough);

@@ -24,6 +24,9 @@ const defaultTtlMs = 30_000;
 /** Heartbeats in a time to live: a few of them may be lost. */
 const beatsPerTtl = 6;
 
+/** The pace of heartbeats while this process cannot know whether it is heard: steps, starts and claims wait for one. */
+const seekEveryMs = 1_000;
+
 /** The part of its time to live after which an executor that is not heard begins no more steps. */
 const fencedAfter = 2 / 3;
 
@@ -65,6 +68,7 @@ export class Liveness {
   private readonly peers: Peers;
   private readonly process: ProcessIdentity;
   private readonly heartbeat: Loop;
+  private readonly losses: Loop;
   private readonly looks: Loop;
   private readonly processes: Loop;
   private own: ExecutorRecord | undefined;
@@ -86,12 +90,23 @@ export class Liveness {
     const { clock, logger, owners } = engine;
     this.ttlMs = options.ttlMs ?? defaultTtlMs;
     this.monotonic = options.monotonic ?? (() => performance.now());
+    // From now on, so that nothing is claimed before others know of this process.
+    engine.standing.follow(this.monotonic);
     this.process = options.process ?? ownProcess();
     this.peers = new Peers(owners.incarnation, options.isGone ?? isGone);
     this.presence = { key: lockKeyOf(owners.incarnation), held: (isHeld) => this.noteSession(isHeld) };
     const common = { clock, logger };
-    const beatEveryMs = this.ttlMs / beatsPerTtl;
-    this.heartbeat = new Loop({ ...common, name: 'The heartbeat', everyMs: beatEveryMs, runOnce: () => this.beat() });
+    this.heartbeat = new Loop({
+      ...common,
+      name: 'The heartbeat',
+      everyMs: () => Math.min(this.ttlMs / beatsPerTtl, this.confirmed ? Number.POSITIVE_INFINITY : seekEveryMs),
+      runOnce: () => this.beat(),
+    });
+    this.losses = new Loop({
+      ...common,
+      name: 'Looking for what others took',
+      runOnce: () => this.lookForLosses(),
+    });
     this.looks = new Loop({
       ...common,
       name: 'Looking at other executors',
@@ -113,9 +128,9 @@ export class Liveness {
 
   /** Joins the others, and knows of their deaths as far as one look tells. Must come before anything is claimed. */
   async start(): Promise<void> {
-    this.engine.standing.follow(this.monotonic);
     await this.join();
     this.heartbeat.start();
+    this.losses.start();
     await this.look().catch((error) => {
       this.engine.logger.debug(`Other executors could not be looked at: ${describeError(error)}`);
     });
@@ -140,7 +155,8 @@ export class Liveness {
 
   /** As a crash would: it is silent from now on. */
   async abandon(): Promise<void> {
-    const stopped = Promise.all([this.heartbeat.stop(), this.looks.stop(), this.processes.stop()]);
+    const loops = [this.heartbeat, this.losses, this.looks, this.processes];
+    const stopped = Promise.all(loops.map((loop) => loop.stop()));
     this.endPatience();
     await stopped;
   }
@@ -169,6 +185,18 @@ export class Liveness {
     // By the own lock, in the same answer: it may come from a server to which this session, too, has yet to move.
     const locksTell = this.own?.present === true && sessionSince !== undefined && at - sessionSince >= sessionsReturnMs;
     this.report(this.peers.look({ records, at, now: clock.now(), paceMs: this.paceMs, locksTell }));
+  }
+
+  /** News that others may have taken work from some process: if from this one, it is to begin no more of that. */
+  heardOfTakeover(): void {
+    this.losses.wake();
+  }
+
+  /** By reading alone: on SQLite any change is such news, and if each led to a change there would be no end of them. */
+  private async lookForLosses(): Promise<void> {
+    const { storage, owners } = this.engine;
+    const takeovers = await storage.executors.takeovers(owners.incarnation);
+    if (takeovers === undefined || takeovers > this.takeovers) this.heartbeat.wake();
   }
 
   private report(found: readonly Death[]): void {

@@ -16,8 +16,8 @@ const retryMs = 1000;
 const lookAgainMs = 5000;
 
 /**
- * How long a dead executor stays on record: it may have been cut off, and begin something again before its next
- * heartbeat. If it died then, and nobody knew of it, that would be nobody's to take.
+ * How long a dead executor stays on record, for those who look at what became of its work. One that was only cut off takes
+ * nothing on before it is on record again (engine/standing.ts).
  */
 const buryAfterMs = 3_600_000;
 
@@ -351,7 +351,11 @@ export class Recovery {
   private async bury(now: number): Promise<void> {
     const { engine, deaths } = this.parts;
     const old = deaths.deaths().filter(({ seenDeadAt }) => now - seenDeadAt >= buryAfterMs);
-    if (old.length > 0) await engine.storage.executors.bury(old.map(({ incarnation }) => incarnation));
+    if (old.length === 0) return;
+    const isOld = new Set(old.map(({ incarnation }) => incarnation));
+    // By what was last seen of them: this process may have stood still since, and they may be back.
+    const records = deaths.executors().flatMap(({ record }) => (isOld.has(record.incarnation) ? record : []));
+    await engine.storage.executors.bury(records.map(({ incarnation, beats }) => ({ incarnation, beats })));
   }
 }
 

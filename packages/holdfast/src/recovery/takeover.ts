@@ -84,10 +84,14 @@ async function putBackPages(engine: RecoveringEngine, terms: Terms): Promise<num
   return taken;
 }
 
-/** One that was not dead after all finds out by its next heartbeat, and begins nothing more of what it has lost. */
+/**
+ * One that was not dead after all finds out as soon as it hears of it, by its next heartbeat at the latest, and begins nothing
+ * more of what it has lost.
+ */
 async function tellFormerOwners(engine: RecoveringEngine, executors: readonly Bereft[]): Promise<void> {
   const tell = () => engine.storage.executors.tellOfTakeover(executors);
   await engine.untilAnswered('Telling an executor that its work was taken over', tell);
+  engine.news.tellOthers('takeover');
 }
 
 /**

@@ -38,11 +38,16 @@ export interface Executors {
     incarnation: string,
     change?: Partial<Pick<NewExecutor, 'lockKey' | 'ttlMs'>>,
   ): Promise<{ readonly takeovers: number } | undefined>;
+  /** The same without a heartbeat. */
+  takeovers(incarnation: string): Promise<number | undefined>;
   /** Tells these, by their next heartbeat, that work was taken from them: null stands for all under the ID. */
   tellOfTakeover(from: readonly { readonly executorId: string; readonly incarnation: string | null }[]): Promise<void>;
   leave(incarnation: string): Promise<void>;
   /** All of an application, in one statement. */
   list(appName: string): Promise<ExecutorRecord[]>;
-  /** Forgets those that are dead and own nothing PENDING any more. */
-  bury(incarnations: readonly string[]): Promise<void>;
+  /**
+   * Forgets those that are dead and own nothing PENDING any more; not one that has beaten more often than whoever took it
+   * for dead has seen.
+   */
+  bury(dead: readonly { readonly incarnation: string; readonly beats: number }[]): Promise<void>;
 }

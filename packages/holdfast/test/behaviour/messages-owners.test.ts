@@ -1,9 +1,12 @@
 import { expect, it } from 'vitest';
 import { context, event, run, stream, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { failure, gate, isSettled, tamper } from '../support/faults.js';
 
 describeBackends('messages, owners and crashes', (backend) => {
+  deafToTakeovers();
+
   const numbers = topic<number>('numbers');
 
   it('two executions of a workflow receive the same message, and it is consumed once', async () => {

@@ -1,12 +1,15 @@
 import { expect, it } from 'vitest';
 import { context, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { gate, overTime } from '../support/faults.js';
 
 // P3. At most one execution of a workflow can commit. An execution that lost ownership can write nothing and its user
 // code sees no error: it is parked (promise never settles, `context().signal` aborts).
 // The same with real processes that are stopped and continued: test/faults.
 describeBackends('P3 ownership', (backend) => {
+  deafToTakeovers();
+
   /** A workflow in mid-step in a first app, then taken over and finished by a second one. */
   async function takeOver() {
     const seen: string[] = [];

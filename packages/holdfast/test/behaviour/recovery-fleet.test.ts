@@ -112,6 +112,31 @@ describeBackends('work of a process that died', (backend) => {
     expect(caught).toEqual([]);
   });
 
+  it("taken from a live process on an operator's word begins no more steps there, without waiting for a heartbeat", async () => {
+    const [hold, begun] = [gate(), [] as string[]];
+    let signal: AbortSignal | undefined;
+    const wf = workflow('wf', async () => {
+      const { executorId } = context();
+      if (executorId === 'e0') signal = context().signal;
+      await run('first', () => void begun.push(`first on ${executorId}`));
+      if (executorId === 'e0') await hold.promise;
+      await run('second', () => void begun.push(`second on ${executorId}`));
+      return executorId;
+    });
+    const [one, two] = (await launchFleet(backend, 2, { workflows: [wf] })) as [TestApp, TestApp];
+    const { id } = await wf.with({ app: one.app }).start();
+    await one.clock.advance(0);
+    const beats = () => one.statements.filter((name) => name === 'executors.beat').length;
+    const before = beats();
+    await two.app.recovery.recover(['e0']);
+    // The clock stands still: no heartbeat is due.
+    await expect.poll(() => signal?.aborted).toBe(true);
+    expect(beats() - before).toBeLessThanOrEqual(2);
+    hold.open();
+    expect(await two.clock.runUntil(two.app.workflows.handle(id).result())).toBe('e1');
+    expect(begun).toEqual(['first on e0', 'second on e1']);
+  });
+
   it('goes back to its queue, whose limits hold in the whole fleet', async () => {
     const stage = new Stage();
     const options = { workflows: [stage.wf], queues: [queue('q', { concurrency: 3 })] };

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { event, queue, run, sleep, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure } from '../support/faults.js';
+import { failure, tamper } from '../support/faults.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -127,6 +127,23 @@ describeBackends('a workflow that only waits', (backend) => {
     await t.app.workflows.resume(one.id);
     expect(await t.clock.runUntil(t.app.workflows.handle(one.id).result())).toBe(1);
     expect(begun).toEqual([1, 2]);
+  });
+
+  it('comes back although one that is due with it cannot be run', async () => {
+    const wf = workflow('wf', async (n: number) => {
+      await sleep('1h');
+      return n;
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [wf], database, releaseAfter: '10s', version: 'v1' });
+    const bad = await wf.start(0);
+    const good = await wf.start(1);
+    for (let n = 0; n < 4; n++) await t.clock.advance('10s');
+    await tamper(database, `update workflow_status set name = 'unheard of' where workflow_uuid = '${bad.id}'`);
+    await t.clock.advance('1h');
+    expect(await good.status()).toMatchObject({ status: 'SUCCESS', output: 1 });
+    await tamper(database, `update workflow_status set name = 'wf' where workflow_uuid = '${bad.id}'`);
+    expect(await t.clock.runUntil(bad.result())).toBe(0);
   });
 
   it('keeps its deadline', async () => {

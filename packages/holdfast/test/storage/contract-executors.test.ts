@@ -88,8 +88,9 @@ describeStorage('executors', (store) => {
     const { executors } = store.storage;
     expect(await executors.beat('a')).toBeUndefined();
     await executors.join(executor('a'));
-    await executors.bury(['a']);
+    await executors.bury([{ incarnation: 'a', beats: 1 }]);
     expect(await executors.beat('a')).toBeUndefined();
+    expect(await executors.takeovers('a')).toBeUndefined();
     expect(await list()).toEqual([]);
     await executors.join(executor('a'));
     expect(await executors.beat('a')).toEqual({ takeovers: 0 });
@@ -101,6 +102,8 @@ describeStorage('executors', (store) => {
     await executors.tellOfTakeover([{ executorId: 'anything', incarnation: 'a' }]);
     const [record] = await list();
     await executors.tellOfTakeover([{ executorId: record?.executorId ?? '', incarnation: null }]);
+    expect(await executors.takeovers('a')).toBe(2);
+    expect((await list()).map(({ beats }) => beats)).toEqual([1, 1, 1]);
     const told = await Promise.all(['a', 'b', 'c'].map((each) => executors.beat(each)));
     expect(told[0]).toEqual({ takeovers: 2 });
     expect(await executors.beat('a')).toEqual({ takeovers: 2 });
@@ -130,14 +133,22 @@ describeStorage('executors', (store) => {
     const row = { ...newWorkflow('w'), owner: 'b.1', version: 'v1' };
     await workflows.insertMany(writer, [row]);
     await executors.bury([]);
-    await executors.bury(['a', 'b', 'never there']);
+    await executors.bury(['a', 'b', 'never there'].map((incarnation) => ({ incarnation, beats: 1 })));
     expect((await incarnations()).sort()).toEqual(['b', 'c']);
     await executors.leave('b');
     expect((await incarnations()).sort()).toEqual(['b', 'c']);
     const ending = { output: null, error: null, completedAt: 5 };
     await workflows.finishMany([{ workflowId: 'w', owner: 'b.1', status: 'SUCCESS', ...ending }]);
-    await executors.bury(['b']);
+    await executors.bury([{ incarnation: 'b', beats: 1 }]);
     expect(await incarnations()).toEqual(['c']);
+  });
+
+  it('does not bury one that has beaten since it was taken for dead', async () => {
+    const { executors } = store.storage;
+    for (const each of ['a', 'b']) await executors.join(executor(each));
+    await executors.beat('b');
+    await executors.bury(['a', 'b'].map((incarnation) => ({ incarnation, beats: 1 })));
+    expect(await incarnations()).toEqual(['b']);
   });
 });
 

@@ -22,6 +22,11 @@ export class SqlExecutors implements Executors {
     return row && { takeovers: Number(row.takeovers) };
   }
 
+  async takeovers(incarnation: string): Promise<number | undefined> {
+    const [row] = await this.database.query(this.sql.takeovers, [incarnation]);
+    return row && Number(row.takeovers);
+  }
+
   async tellOfTakeover(from: readonly { executorId: string; incarnation: string | null }[]): Promise<void> {
     const { dialect } = this.database;
     const whole = from.filter(({ incarnation }) => incarnation === null).map(({ executorId }) => executorId);
@@ -30,16 +35,15 @@ export class SqlExecutors implements Executors {
   }
 
   async leave(incarnation: string): Promise<void> {
-    await this.bury([incarnation]);
+    await this.database.query(this.sql.leave, [incarnation]);
   }
 
   async list(appName: string): Promise<ExecutorRecord[]> {
     return (await this.database.query(this.sql.list, [appName])).map(toRecord);
   }
 
-  async bury(incarnations: readonly string[]): Promise<void> {
-    if (incarnations.length === 0) return;
-    await this.database.query(this.sql.bury, [this.database.dialect.list(incarnations)]);
+  async bury(dead: readonly { incarnation: string; beats: number }[]): Promise<void> {
+    if (dead.length > 0) await this.database.query(this.sql.bury, [JSON.stringify(dead)]);
   }
 }
 
@@ -66,6 +70,11 @@ const columns =
 
 function executorStatements(d: Dialect) {
   const executors = d.table('executors');
+  // What it still owns would be nobody's to take if nobody knew of it. In the words of the index on PENDING work.
+  const ownsNothing =
+    `not exists (select 1 from ${d.table('workflow_status')} w where w.status = 'PENDING' ` +
+    `and w.application_version = ${executors}.application_version and w.executor_id = ${executors}.executor_id ` +
+    `and w.owner_xid like ${executors}.incarnation || '.%')`;
   return {
     // One that was taken for dead comes back as what it was.
     join: {
@@ -82,6 +91,10 @@ function executorStatements(d: Dialect) {
         'lock_key = case when cast($2 as boolean) then cast($3 as text) else lock_key end, ' +
         'ttl_ms = coalesce(cast($4 as bigint), ttl_ms) where incarnation = $1 returning takeovers',
     },
+    takeovers: {
+      name: 'executors.takeovers',
+      text: `select takeovers from ${executors} where incarnation = $1`,
+    },
     tellOfTakeover: {
       name: 'executors.tellOfTakeover',
       text:
@@ -94,14 +107,12 @@ function executorStatements(d: Dialect) {
         `${d.presence.before} select ${columns}, started_at, heartbeat_at, beats, ${d.presence.of('lock_key')} as present ` +
         `from ${executors} where application_name = $1 order by started_at, incarnation`,
     },
-    // What it still owns would be nobody's to take if nobody knew of it. In the words of the index on PENDING work.
+    leave: { name: 'executors.leave', text: `delete from ${executors} where incarnation = $1 and ${ownsNothing}` },
     bury: {
       name: 'executors.bury',
       text:
-        `delete from ${executors} where ${d.anyOf('incarnation', '$1')} and not exists (` +
-        `select 1 from ${d.table('workflow_status')} w where w.status = 'PENDING' ` +
-        `and w.application_version = ${executors}.application_version and w.executor_id = ${executors}.executor_id ` +
-        `and w.owner_xid like ${executors}.incarnation || '.%')`,
+        `delete from ${executors} where exists (select 1 from ${d.jsonRows('b', { incarnation: 'text', beats: 'bigint' }, '$1')} ` +
+        `where b.incarnation = ${executors}.incarnation and b.beats >= ${executors}.beats) and ${ownsNothing}`,
     },
   };
 }

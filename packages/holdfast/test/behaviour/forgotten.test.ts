@@ -1,0 +1,102 @@
+import { expect, it } from 'vitest';
+import { connect, queue, run, sleep, workflow } from '../../src/index.js';
+import type { TestApp } from '../../src/testing/index.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { crashSeenBy } from '../support/deaths.js';
+import { failure, gate, isSettled, overTime, tamper } from '../support/faults.js';
+import { pass } from '../support/fleet.js';
+
+/** What is PENDING under an executor that is not in the table would be nobody's if its process died now. */
+const ownerless =
+  "select workflow_uuid from workflow_status where status = 'PENDING' and not exists " +
+  "(select 1 from executors e where owner_xid like e.incarnation || '.%')";
+
+describeBackends('a process that was cut off for so long that others have forgotten it', (backend) => {
+  it('starts nothing before it is on record again, so that it can die right after', async () => {
+    const { a, wf, database } = await scene(backend);
+    await forget(a, database);
+    const { id } = await overTime(a.clock, wf.with({ app: a.app }).start());
+    expect(await tamper(database, ownerless)).toEqual([]);
+    await inherited(a, database, id);
+  });
+
+  it('starts no child before that', async () => {
+    const { a, parent, hold, database } = await scene(backend);
+    const handle = await parent.with({ app: a.app }).start();
+    await a.clock.advance(0);
+    // In the table for others to take its parent; and forgotten by the time that the child is started.
+    await forget(a, database);
+    hold.open();
+    const child = `${handle.id}-0`;
+    await overTime(a.clock, exists(a, child));
+    expect(await tamper(database, ownerless)).toEqual([]);
+    await inherited(a, database, child);
+  });
+
+  it('takes nothing from a queue before that, and then at once', async () => {
+    const { a, database } = await scene(backend);
+    const client = await connect({ database, name: 'test', logger: silent });
+    await forget(a, database);
+    const { id } = await client.start('work', { queue: 'q' });
+    const statuses = new Set<unknown>();
+    for (let n = 0; n < 16; n++) {
+      await a.clock.advance(250);
+      expect(await tamper(database, ownerless)).toEqual([]);
+      statuses.add((await client.workflows.get(id))?.status);
+    }
+    expect([...statuses].at(-1)).toBe('PENDING');
+    await client.close();
+    await inherited(a, database, id);
+  });
+
+  it('lets a start that waits for that fail when the app is shut down, and leaves nothing of it', async () => {
+    const { a, wf, database } = await scene(backend);
+    await tamper(database, 'alter table executors rename to executors_away');
+    await pass(a.clock, 21_000);
+    const starting = failure(wf.with({ id: 'never', app: a.app }).start());
+    expect(await isSettled(a.clock, starting)).toBe(false);
+    await a.app.shutdown();
+    expect(await starting).toMatchObject({ code: 'APP_CLOSED' });
+    expect(await tamper(database, 'select workflow_uuid from workflow_status')).toEqual([]);
+  });
+});
+
+async function scene(backend: Backend) {
+  const database = await backend.newDatabase();
+  const hold = gate();
+  const wf = workflow('work', async () => {
+    await run('first', () => 1);
+    await sleep('30s');
+    return 'done';
+  });
+  const parent = workflow('parent', async () => {
+    await hold.promise;
+    return wf();
+  });
+  const options = { workflows: [wf, parent], queues: [queue('q')], database };
+  const a = await backend.testApp({ ...options, executorId: 'a' });
+  others.set(a, (clock) => backend.testApp({ ...options, executorId: 'b', clock }));
+  return { a, wf, parent, hold, database };
+}
+
+const others = new WeakMap<TestApp, (clock: TestApp['clock']) => Promise<TestApp>>();
+
+/** Cuts its heartbeats off until it begins no more steps, and buries it, as another does after an hour. */
+async function forget(app: TestApp, database: string): Promise<void> {
+  await tamper(database, 'alter table executors rename to executors_away');
+  await pass(app.clock, 21_000);
+  await tamper(database, 'delete from executors_away');
+  await tamper(database, 'alter table executors_away rename to executors');
+}
+
+async function exists({ app }: TestApp, id: string): Promise<void> {
+  while ((await app.workflows.get(id)) === undefined) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** It dies at this moment; another one goes on with the workflow. */
+async function inherited(dying: TestApp, database: string, id: string): Promise<void> {
+  const heir = await (others.get(dying) as (clock: TestApp['clock']) => Promise<TestApp>)(dying.clock);
+  await crashSeenBy(heir, dying);
+  expect(await tamper(database, ownerless)).toEqual([]);
+  expect(await overTime(heir.clock, heir.app.workflows.handle(id).result(), 4_000)).toBe('done');
+}
