@@ -1,6 +1,7 @@
 import type { Timer } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import { SeededRandom } from '../model/ids.js';
+import { Calls } from './calls.js';
 import { outside } from './carrier.js';
 import { Deliveries } from './deliveries.js';
 import { cancelledError, mismatchAdvice, stalledError } from './endings.js';
@@ -35,6 +36,7 @@ export class Execution {
   private replayTimer: Timer | undefined;
   /** Step bodies under way. */
   runningSteps = 0;
+  readonly calls = new Calls();
   /** Durable calls whose result the code has not been given yet. */
   openCalls = 0;
   /** Grows with each durable call and with each result: what has not changed for a while has been idle that long. */

@@ -41,6 +41,9 @@ export interface EngineOptions {
   readonly beforeResolve?: () => void;
 }
 
+/** How many things that were warned of are remembered. */
+const mostWarnings = 10_000;
+
 /** At shutdown: how long to wait for writes that a database out of reach will never confirm. */
 const longestFlushMs = 5_000;
 
@@ -243,6 +246,8 @@ export class Executions implements Engine {
 
   warnOnce(about: string, message: string): void {
     if (this.warned.has(about)) return;
+    // Names can be made up at run time: better a warning twice than all of them in memory for ever.
+    if (this.warned.size >= mostWarnings) this.warned.clear();
     this.warned.add(about);
     this.logger.warn(message);
   }

@@ -31,7 +31,7 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
   return {
     id: workflowId,
     result: (options = {}) =>
-      rejecting(() => {
+      rejecting('result()', () => {
         checkKnownOptions('result()', options, ['timeout']);
         const timeoutMs =
           options.timeout === undefined ? undefined : parseDuration(options.timeout, 'The timeout of result()');

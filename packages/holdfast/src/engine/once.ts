@@ -1,10 +1,12 @@
 import { describeError, isHoldfastError } from '../model/errors.js';
 import type { Effect } from '../storage/messaging.js';
 import type { NewStep, StepRecord } from '../storage/storage.js';
+import type { Call } from './calls.js';
 import type { WrittenWithEffects } from './checkpoints.js';
 import { sleepName } from './deliveries.js';
 import { mismatchAdvice, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
+import { warnOfLateFailure } from './unawaited.js';
 
 /** What an operation came to: the text for the record and the value or error for the code. */
 export interface Outcome {
@@ -48,19 +50,18 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
   if (!execution.running) return execution.refuse();
   execution.openCalls++;
   execution.activity++;
-  const promise = new Promise<T>((resolve, reject) => {
-    const caller: Caller = { resolve: resolve as (value: unknown) => void, reject };
-    const found = execution.history?.request(stepNumber, name);
-    if (found && !found.matches) stall(execution, stepNumber, name);
-    else {
-      const done =
-        found?.step && isComplete(found.step)
-          ? replay(execution, found.step, caller)
-          : perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
-      done.catch((error) => setAside(execution, stepNumber, name, error));
-    }
-  });
-  return takenUpLater(promise);
+  const call = execution.calls.begin<T>(name, stepNumber);
+  const caller = call as Call;
+  const found = execution.history?.request(stepNumber, name);
+  if (found && !found.matches) stall(execution, stepNumber, name);
+  else {
+    const done =
+      found?.step && isComplete(found.step)
+        ? replay(execution, found.step, caller)
+        : perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
+    done.catch((error) => setAside(execution, stepNumber, name, error));
+  }
+  return call.promise;
 }
 
 /** Takes a step number for a row that an operation may write beside its own, and checks what is on record there. */
@@ -71,20 +72,9 @@ export function reserve(execution: Execution, name: string): number {
   return stepNumber;
 }
 
-/**
- * The code may take a rejection up later than it arrives (in a replay everything arrives early), or a cancellation may
- * reject what it does not await: that is not an unhandled rejection. Whoever awaits the promise still gets it.
- */
-export function takenUpLater<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(ignore);
-  return promise;
-}
-
-function ignore(): void {}
-
-interface Caller {
-  resolve(value: unknown): void;
-  reject(error: unknown): void;
+/** Answers a call of an execution that is over: with its cancellation, or not at all. */
+function refuse(execution: Execution, caller: Call): void {
+  execution.refuse().catch((error) => caller.reject(error));
 }
 
 interface Operation {
@@ -115,13 +105,13 @@ function setAside(execution: Execution, stepNumber: number, name: string, error:
 }
 
 /** The record's value is decoded when the code asks for it and handed over when its turn comes. */
-async function replay(execution: Execution, step: StepRecord, caller: Caller): Promise<void> {
+async function replay(execution: Execution, step: StepRecord, caller: Call): Promise<void> {
   const result = await readResult(execution, step).catch((error) => {
     const { facts, engine } = execution;
     const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${describeError(error)}`;
     return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
   });
-  if (!execution.running) return void execution.refuse().catch(caller.reject);
+  if (!execution.running) return refuse(execution, caller);
   if (!result) return;
   execution.deliveries.replay(step.stepNumber, delivery(execution, caller, result, step.completedAt ?? 0));
 }
@@ -134,18 +124,21 @@ async function readResult(execution: Execution, step: StepRecord): Promise<Resul
   return { ok: true, value: await codecs.for(step.serialization).decode(step.output) };
 }
 
-async function perform(execution: Execution, operation: Operation, caller: Caller): Promise<void> {
+async function perform(execution: Execution, operation: Operation, caller: Call): Promise<void> {
   let outcome: Outcome;
   try {
     outcome = await operation.live(operation.stepNumber, operation.begun);
   } catch (error) {
     // Operations turn what the user's code throws into an outcome. What arrives here ended the wait itself.
-    if (!execution.running) return void execution.refuse().catch(caller.reject);
+    if (!execution.running) return refuse(execution, caller);
     execution.openCalls--;
     caller.reject(error);
     return;
   }
-  if (!execution.running) return void execution.refuse().catch(caller.reject);
+  if (!execution.running) {
+    if (!outcome.result.ok) warnOfLateFailure(execution, caller, outcome.result.error);
+    return refuse(execution, caller);
+  }
   const seq = outcome.seq ?? execution.deliveries.takeSeq();
   if (outcome.writtenAt !== undefined) {
     return execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, outcome.writtenAt));
@@ -163,7 +156,7 @@ async function perform(execution: Execution, operation: Operation, caller: Calle
   } else if (written === 'without-effects') {
     outcome = await absentOutcome(execution, outcome);
   } else outcome.onCommit?.();
-  if (!execution.running) return void execution.refuse().catch(caller.reject);
+  if (!execution.running) return refuse(execution, caller);
   execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, completedAt));
 }
 
@@ -210,7 +203,7 @@ function write(
   return effects?.length ? checkpoints.recordEffects({ ...row, effects, errorIfAbsent }) : checkpoints.recordStep(row);
 }
 
-function delivery(execution: Execution, caller: Caller, result: Result, completedAt: number) {
+function delivery(execution: Execution, caller: Call, result: Result, completedAt: number) {
   return {
     deliver: () => {
       execution.currentTime = Math.max(execution.currentTime, completedAt);

@@ -2,6 +2,7 @@ import { checkName } from '../model/ids.js';
 import { requireExecution } from './context.js';
 import type { Execution } from './execution.js';
 import { once } from './once.js';
+import { rejecting } from './rejecting.js';
 
 /**
  * Whether this execution takes the new way of a change in a workflow's code. True for executions that reach this
@@ -9,21 +10,26 @@ import { once } from './once.js';
  *
  *     if (await patch('charge-before-reserve')) { ...new order... } else { ...old order... }
  */
-export async function patch(name: string): Promise<boolean> {
-  const execution = requireExecution('patch()');
-  const marker = markerName(name);
-  // Anything on record from here on was recorded by the old code, also when the very next step was still running at
-  // the crash: a marker put in front of it would shift every later step by one.
-  if (!isNext(execution, marker) && execution.history?.reaches(execution.stepCount)) return false;
-  await recordMarker(execution, marker);
-  return true;
+export function patch(name: string): Promise<boolean> {
+  return rejecting('patch()', () => {
+    const execution = requireExecution('patch()');
+    const marker = markerName(name);
+    const stepNumber = execution.stepCount;
+    // Anything on record from here on was recorded by the old code, also when the very next step was still running at
+    // the crash: a marker put in front of it would shift every later step by one.
+    if (!isNext(execution, marker) && execution.history?.reaches(stepNumber)) return Promise.resolve(false);
+    const marked = recordMarker(execution, marker).then(() => true);
+    return execution.calls.follow(marker, stepNumber, marked);
+  });
 }
 
 /** Stands in for `patch(name)` once no execution is left on the old way. Remove it when those with a marker are done. */
-export async function deprecatePatch(name: string): Promise<void> {
-  const execution = requireExecution('deprecatePatch()');
-  const marker = markerName(name);
-  if (isNext(execution, marker)) await recordMarker(execution, marker);
+export function deprecatePatch(name: string): Promise<void> {
+  return rejecting('deprecatePatch()', () => {
+    const execution = requireExecution('deprecatePatch()');
+    const marker = markerName(name);
+    return isNext(execution, marker) ? recordMarker(execution, marker) : Promise.resolve();
+  });
 }
 
 function markerName(name: string): string {

@@ -9,6 +9,7 @@ import type { Execution } from './execution.js';
 import { refusalOf } from './identity.js';
 import { schemaError } from './new-row.js';
 import type { Result } from './once.js';
+import { reportUnawaited } from './unawaited.js';
 
 /** The life of one execution: read the input, run the function, commit the outcome. */
 export async function runWorkflow(execution: Execution): Promise<void> {
@@ -25,7 +26,7 @@ export async function runWorkflow(execution: Execution): Promise<void> {
   }
   if (!execution.running) return;
   if (args.ok && execution.history?.reaches(execution.stepCount)) return stallUnasked(execution);
-  if (execution.runningSteps > 0) noteUnawaited(execution);
+  reportUnawaited(execution, result.ok);
   // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
   // off while a schema takes its time, a replay would not repeat.
   execution.close();
@@ -60,15 +61,6 @@ function missingInput(workflowId: string): HoldfastError {
   return new HoldfastError('UNREADABLE_VALUE', `Workflow "${workflowId}" has no stored input. Start it again.`, {
     details: { workflowId },
   });
-}
-
-/** Only a note: the slower branch of a race is left behind on purpose. */
-function noteUnawaited({ engine, facts, runningSteps }: Execution): void {
-  const steps = runningSteps === 1 ? 'a step was' : `${runningSteps} steps were`;
-  engine.logger.info(
-    `Workflow "${facts.workflowId}" (${facts.name}) returned while ${steps} still running: their results are not ` +
-      'recorded. Await them.',
-  );
 }
 
 function call(execution: Execution, args: readonly unknown[]): unknown {

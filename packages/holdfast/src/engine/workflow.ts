@@ -5,13 +5,12 @@ import { checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkWorkflowRecovery } from '../model/recovery.js';
 import { describeKey, plainKey } from '../model/workflow-key.js';
-import { currentScope } from './context.js';
+import { currentExecution, currentScope } from './context.js';
 import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
 import type { Engine } from './engine.js';
 import { batchItems, enqueueTogether } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
-import { takenUpLater } from './once.js';
 import { startChild, startWorkflow } from './start.js';
 import { checkStartOptions, type StartOptions } from './start-options.js';
 
@@ -139,16 +138,21 @@ function invocation<Args extends unknown[], Result>(
 ): Invocation<Args, Result> {
   const call = (...args: Args): Promise<Result> => {
     const parent = parentOf(own, options);
-    if (parent) return takenUpLater(callChild(parent, own, options, args)) as Promise<Result>;
+    if (parent) return callChild(parent, own, options, args) as Promise<Result>;
     return startRoot<Result>(own, options, args).then((handle) => handle.result());
   };
   const start = (...args: Args): Promise<WorkflowHandle<Result>> => {
     const parent = parentOf(own, options);
     if (!parent) return startRoot(own, options, args);
-    const started = startChild(parent, parent.takeStepNumber(), own.definition, options, args);
-    return takenUpLater(started.then((id) => createHandle<Result>(parent.engine, id)));
+    const stepNumber = parent.takeStepNumber();
+    const started = startChild(parent, stepNumber, own.definition, options, args);
+    const handle = started.then((id) => createHandle<Result>(parent.engine, id));
+    return parent.calls.follow(own.definition.name, stepNumber, handle);
   };
-  const startAll: Invocation<Args, Result>['startAll'] = (inputs, each) => startMany(own, options, inputs, each);
+  const startAll: Invocation<Args, Result>['startAll'] = (inputs, each) => {
+    const started = startMany<Args, Result>(own, options, inputs, each);
+    return currentExecution()?.calls.follow(`startAll() of "${own.definition.name}"`, undefined, started) ?? started;
+  };
   return Object.assign(call, { start, startAll });
 }
 
@@ -176,7 +180,7 @@ async function startMany<Args extends unknown[], Result>(
 }
 
 /** A call takes two steps of its parent, start and result. Both numbers are taken now, before anything is awaited. */
-async function callChild(
+function callChild(
   parent: Execution,
   own: WorkflowInternals,
   options: StartOptions,
@@ -184,8 +188,9 @@ async function callChild(
 ): Promise<unknown> {
   const startNumber = parent.takeStepNumber();
   const resultNumber = parent.takeStepNumber();
-  const id = await startChild(parent, startNumber, own.definition, options, args);
-  return childResult(parent, resultNumber, id);
+  const started = startChild(parent, startNumber, own.definition, options, args);
+  const result = started.then((id) => childResult(parent, resultNumber, id));
+  return parent.calls.follow(own.definition.name, startNumber, result);
 }
 
 async function startRoot<Result>(

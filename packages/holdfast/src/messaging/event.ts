@@ -3,7 +3,7 @@ import { currentExecution, currentScope, type StepScope } from '../engine/contex
 import { sleepName } from '../engine/deliveries.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
-import { once, onceAt, reserve, takenUpLater } from '../engine/once.js';
+import { once, onceAt, reserve } from '../engine/once.js';
 import { endKey, watchKey } from '../engine/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
@@ -72,7 +72,10 @@ function set({ what, key, options }: EventParts, value: unknown): Promise<void> 
       async () => encode(),
       (text) => setNow(execution, { stepNumber, key, value: text, serialization: codec.name }),
     );
-  if (step) return takenUpLater(setInStep(what, step, () => inTurn(step.stepNumber)));
+  if (step) {
+    const setting = setInStep(what, step, () => inTurn(step.stepNumber));
+    return execution.calls.follow(setName, step.stepNumber, setting);
+  }
   return once(execution, setName, () =>
     effectsOutcome(execution, lineOf(key), async () => ({
       effects: [{ kind: 'event', key, value: await encode(), serialization: codec.name }],

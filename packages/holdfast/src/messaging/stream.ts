@@ -3,7 +3,7 @@ import { currentExecution, currentScope, requireExecution, type StepScope } from
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
-import { type Outcome, once, takenUpLater } from '../engine/once.js';
+import { type Outcome, once } from '../engine/once.js';
 import { endKey, watchKey } from '../engine/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
@@ -99,8 +99,8 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
     throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can be written only by a workflow, or in a step of it.`);
   }
   const { execution, step } = scope;
-  if (closed.get(execution)?.has(key)) return refused(closedStream(what, execution));
-  if (value === endValue) return refused(endAsValue(what));
+  if (closed.get(execution)?.has(key)) return refused(execution, closedStream(what, execution));
+  if (value === endValue) return refused(execution, endAsValue(what));
   execution.tellAtEnd = (execution.tellAtEnd ?? new Set()).add(streamTopic(execution, key));
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `A value of ${what}`);
@@ -109,7 +109,10 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
     if (closed.get(execution)?.has(key)) throw closedMeanwhile(what, execution);
     return effect;
   };
-  if (step) return takenUpLater(writeWithStep(what, step, { encode, toEffect, ifOpen }));
+  if (step) {
+    const writing = writeWithStep(what, step, { encode, toEffect, ifOpen });
+    return execution.calls.follow(writeName, step.stepNumber, writing);
+  }
   return once(execution, writeName, () =>
     effectsOutcome(execution, lineOf(key), async () => ({ effects: [toEffect(await encode())] })),
   );
@@ -140,8 +143,8 @@ function atTheEnd<T>(ask: () => Promise<T>): PromiseLike<T> {
   return { then: (resolve, reject) => ask().then(resolve, reject) };
 }
 
-function refused(error: HoldfastError): Promise<never> {
-  return takenUpLater(Promise.reject(error));
+function refused(execution: Execution, error: HoldfastError): Promise<never> {
+  return execution.calls.follow(writeName, undefined, Promise.reject(error));
 }
 
 function lineOf(key: string): string {
@@ -287,7 +290,7 @@ function readRecorded(
     return { done: true, value: undefined };
   };
   return {
-    next,
+    next: () => execution.calls.follow(readName, execution.stepCount, next()),
     return: async () => {
       ended = true;
       return { done: true, value: undefined };

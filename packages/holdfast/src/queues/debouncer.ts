@@ -6,7 +6,6 @@ import { duplicateError } from '../engine/enqueues.js';
 import type { Execution } from '../engine/execution.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { byName, type Startable } from '../engine/new-row.js';
-import { takenUpLater } from '../engine/once.js';
 import { rejecting } from '../engine/rejecting.js';
 import { recordStart } from '../engine/start.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
@@ -63,7 +62,7 @@ export function debouncer(
   const timeoutMs = timeout === undefined ? null : parseDuration(timeout, `${what}: "timeout"`);
   return {
     debounce: (key, delay, ...args) =>
-      rejecting(() => {
+      rejecting('debounce()', () => {
         checkName('The key of a debouncer', key);
         const delayMs = parseDuration(delay, `${what}: the delay`);
         const call: Call = { target, start, key, delayMs, timeoutMs, args };
@@ -119,7 +118,8 @@ function debounceInside(execution: Execution, call: Call): Promise<WorkflowHandl
   const stepNumber = execution.takeStepNumber();
   const id = `${execution.workflowId}-${stepNumber}`;
   const started = recordStart(execution, stepNumber, stepName, () => debounceCall(engine, call, execution, id));
-  return takenUpLater(started.then((workflowId) => createHandle(engine, workflowId)));
+  const handle = started.then((workflowId) => createHandle(engine, workflowId));
+  return execution.calls.follow(stepName, stepNumber, handle);
 }
 
 async function debounceCall(

@@ -1,7 +1,7 @@
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { debouncer, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure } from '../support/faults.js';
+import { failure, watchUnhandled } from '../support/faults.js';
 
 // Node ends the process at a rejection that nobody handles. What the engine rejects must not do that.
 describeBackends('a rejection that the code takes up later, or never,', (backend) => {
@@ -83,17 +83,3 @@ describeBackends('a rejection that the code takes up later, or never,', (backend
     expect(refused).toEqual(['INVALID_NAME', 'INVALID_DURATION', 'INVALID_DURATION', 'INVALID_DURATION']);
   });
 });
-
-/** What would have ended the process, until the end of the test. */
-function watchUnhandled(): unknown[] {
-  const seen: unknown[] = [];
-  const others = process.listeners('unhandledRejection');
-  const keep = (error: unknown): void => void seen.push(error);
-  process.removeAllListeners('unhandledRejection');
-  process.on('unhandledRejection', keep);
-  onTestFinished(() => {
-    process.removeListener('unhandledRejection', keep);
-    for (const each of others) process.on('unhandledRejection', each);
-  });
-  return seen;
-}

@@ -1,5 +1,6 @@
 import Sqlite from 'better-sqlite3';
 import pg from 'pg';
+import { onTestFinished } from 'vitest';
 import type { Logger } from '../../src/index.js';
 import type { VirtualClock } from '../../src/testing/index.js';
 
@@ -110,4 +111,18 @@ export function listeningSessions(database: string): Promise<Record<string, unkn
     `select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
      and (query ilike 'listen %' or query ~ 'from pg_locks.*pg_backend_pid')`,
   );
+}
+
+/** What would have ended the process, until the end of the test. */
+export function watchUnhandled(): unknown[] {
+  const seen: unknown[] = [];
+  const others = process.listeners('unhandledRejection');
+  const keep = (error: unknown): void => void seen.push(error);
+  process.removeAllListeners('unhandledRejection');
+  process.on('unhandledRejection', keep);
+  onTestFinished(() => {
+    process.removeListener('unhandledRejection', keep);
+    for (const each of others) process.on('unhandledRejection', each);
+  });
+  return seen;
 }

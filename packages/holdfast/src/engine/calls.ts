@@ -1,0 +1,116 @@
+/**
+ * The durable calls of one execution, as promises that know whether the code has looked at them. A call that fails is no
+ * unhandled rejection, since in a replay everything arrives early and is taken up later; so whether anybody ever did is
+ * for us to know, or a missing `await` would lose the error without a word (unawaited.ts).
+ */
+export class Calls {
+  /** Not settled yet. Made with the first call: most executions that only wait have one. */
+  private open: Set<Call> | undefined;
+  /** Failed before anyone had looked. Whoever looks before the workflow ends takes the failure up after all. */
+  private failed: FailedCall[] | undefined;
+
+  begin<T>(name: string, stepNumber: number | undefined): Call<T> {
+    const call = new Call<T>(this, name, stepNumber);
+    this.open ??= new Set();
+    this.open.add(call as Call);
+    return call;
+  }
+
+  /** The promise of a call that is made of others, or was refused before it became one. */
+  follow<T>(name: string, stepNumber: number | undefined, promise: Promise<T>): Promise<T> {
+    const call = this.begin<T>(name, stepNumber);
+    promise.then(
+      (value) => call.resolve(value),
+      (error) => call.reject(error),
+    );
+    return call.promise;
+  }
+
+  /** Those that nobody has looked at, and that are under way. */
+  unlookedOpen(): Call[] {
+    return [...(this.open ?? [])].filter((call) => !call.wasLookedAt);
+  }
+
+  /** Those that nobody has looked at, and that failed. */
+  unlookedFailed(): FailedCall[] {
+    return this.failed?.filter(({ call }) => !call.wasLookedAt) ?? [];
+  }
+
+  settled(call: Call): void {
+    this.open?.delete(call);
+  }
+
+  failedUnseen(call: Call, error: unknown): void {
+    this.failed ??= [];
+    this.failed.push({ call, error });
+  }
+}
+
+export interface FailedCall {
+  readonly call: Call;
+  readonly error: unknown;
+}
+
+/** One durable call: what the code was given, and how to answer it. */
+export class Call<T = unknown> {
+  readonly promise: CallPromise<T>;
+  private resolvePromise!: (value: T) => void;
+  private rejectPromise!: (error: unknown) => void;
+
+  constructor(
+    private readonly calls: Calls,
+    readonly name: string,
+    /** Undefined for what was refused before it took one. */
+    readonly stepNumber: number | undefined,
+  ) {
+    this.promise = new CallPromise((resolve, reject) => {
+      this.resolvePromise = resolve;
+      this.rejectPromise = reject;
+    });
+  }
+
+  get wasLookedAt(): boolean {
+    return this.promise.wasLookedAt;
+  }
+
+  resolve(value: T): void {
+    this.calls.settled(this as Call);
+    this.resolvePromise(value);
+  }
+
+  reject(error: unknown): void {
+    this.calls.settled(this as Call);
+    if (!this.wasLookedAt) this.calls.failedUnseen(this as Call, error);
+    this.promise.markHandled();
+    this.rejectPromise(error);
+  }
+}
+
+/**
+ * Whatever awaits, chains or combines a promise asks for its constructor first: `await` to see whether it must be wrapped,
+ * `then`, `catch` and `finally` for what to return, `Promise.all` and the like for both. The answer makes it a promise
+ * like any other, so that nothing about its timing differs.
+ */
+class CallPromise<T> extends Promise<T> {
+  #wasLookedAt = false;
+
+  // biome-ignore lint/complexity/useLiteralKeys: as a plain name it would be the class's own constructor, and no accessor.
+  override get ['constructor'](): PromiseConstructor {
+    // Whoever asks the prototype (an inspection, a codec that wants to know the class) looks at no call.
+    if (#wasLookedAt in this) this.#wasLookedAt = true;
+    return Promise;
+  }
+
+  get wasLookedAt(): boolean {
+    return this.#wasLookedAt;
+  }
+
+  /** Without that counting as a look. */
+  markHandled(): void {
+    const before = this.#wasLookedAt;
+    this.catch(ignore);
+    this.#wasLookedAt = before;
+  }
+}
+
+function ignore(): void {}
