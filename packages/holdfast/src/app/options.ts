@@ -9,7 +9,7 @@ import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkKnownOptions, invalidOption, show } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
 import { checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
 import type { Schedule } from '../schedules/schedule.js';
@@ -138,7 +138,8 @@ function databaseUrl(options: LaunchOptions): string {
   if (typeof url === 'string' && url !== '') return url;
   throw new HoldfastError(
     'DATABASE_URL_INVALID',
-    'The database URL is empty. Give "postgres://...", "sqlite:path", or leave it out for a file beside the process.',
+    `The database URL ${url === '' ? 'is empty' : `must be a text, but it is ${show(url)}`}. ` +
+      'Give "postgres://...", "sqlite:path", or leave it out for a file beside the process.',
   );
 }
 

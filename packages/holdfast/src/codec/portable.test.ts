@@ -63,7 +63,9 @@ describe('portable JSON', () => {
   it('refuses a cycle', () => {
     const cycle: { self?: unknown } = {};
     cycle.self = new Map([['again', [cycle]]]);
-    expect(() => portable.encode(cycle, 'x')).toThrow(/value\.self\.get\("again"\)\[0\] contains itself/);
+    expect(() => portable.encode(cycle, 'x')).toThrow(
+      /value\.self\.get\("again"\)\[0\] leads back to value\. JSON has no cycles/,
+    );
   });
 
   it('refuses sharing that would fill the memory', () => {

@@ -134,7 +134,8 @@ function read(text: string): unknown {
 
 class Conversion {
   private readonly seen = new Set<object>();
-  private readonly open = new Set<object>();
+  /** Those that the walk is inside of, with how deep they are. */
+  private readonly open = new Map<object, number>();
   /** How many repeated objects the walk is inside of. */
   private repetitions = 0;
   private repeated = 0;
@@ -165,10 +166,13 @@ class Conversion {
   }
 
   private walkObject(value: object): unknown {
-    if (this.open.has(value)) this.path.refuse('contains itself', 'JSON has no cycles. Store an ID instead.');
+    const around = this.open.get(value);
+    if (around !== undefined) {
+      this.path.refuse(`leads back to ${this.path.upTo(around)}`, 'JSON has no cycles. Store an ID instead.');
+    }
     const again = this.seen.has(value) ? 1 : 0;
     this.seen.add(value);
-    this.open.add(value);
+    this.open.set(value, this.path.depth);
     this.repetitions += again;
     const json = this.convert(value);
     this.repetitions -= again;

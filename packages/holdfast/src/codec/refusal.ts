@@ -44,8 +44,17 @@ export class ValuePath {
     return this.keys.slice();
   }
 
+  get depth(): number {
+    return this.keys.length;
+  }
+
   toString(): string {
-    const segments = this.keys.map((key, at) => this.labels[at] ?? segment(key));
+    return this.upTo(this.depth);
+  }
+
+  /** The place that many levels down, on the way to this one. */
+  upTo(depth: number): string {
+    const segments = this.keys.slice(0, depth).map((key, at) => this.labels[at] ?? segment(key));
     if (segments.length > shownSegments) segments.splice(shownSegments / 2, segments.length - shownSegments, ' … ');
     return this.root + segments.join('');
   }

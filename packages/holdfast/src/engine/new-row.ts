@@ -46,7 +46,9 @@ export async function commonRow(
     createdAt,
     timeoutMs: timeoutOf(workflow, options),
     deadlineAt: timeout === null ? null : (parent?.facts.deadlineAt ?? null),
-    attributes: attributes ? await engine.codecs.portable.encode(attributes, `The attributes of ${what}`) : null,
+    attributes: attributes
+      ? await engine.codecs.portable.encode(attributes, `The attributes of workflow "${workflow.name}"`)
+      : null,
   };
 }
 

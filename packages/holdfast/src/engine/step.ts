@@ -1,7 +1,7 @@
 import type { Duration } from '../model/duration.js';
 import { parseDuration } from '../model/duration.js';
 import { checkOwnName } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, misplacedOption, show } from '../model/options.js';
 import { currentScope } from './context.js';
 import { once } from './once.js';
 import { performStep, type StepPolicy } from './run-step.js';
@@ -73,7 +73,15 @@ function classNameOf(receiver: unknown): string {
 
 /** Runs a function as a step of the workflow around it, under the given name. */
 export function run<Result>(name: string, fn: () => Result, options?: StepOptions): Promise<Awaited<Result>> {
+  if (typeof fn !== 'function') {
+    const given = isPromise(fn) ? 'a promise: give the function, and leave calling it to run()' : show(fn);
+    throw misplacedOption(`run() of step "${checkStepName(name)}"`, 'fn', `must be a function, but it is ${given}`);
+  }
   return call(name, fn, options ? stepPolicy(name, options) : noRetries, true);
+}
+
+function isPromise(value: unknown): boolean {
+  return value instanceof Promise;
 }
 
 const noRetries: StepPolicy = { max: 0, initialMs: 0, factor: 1, maxDelayMs: 0, jitter: 0 };
@@ -108,6 +116,9 @@ export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
   checkKnownOptions(`retries of ${what}`, retries, retryOptionNames);
   const { factor = 2, jitter = 0.25, retryIf } = retries;
   if (!(factor >= 1 && Number.isFinite(factor))) throw invalidOption(what, 'factor', factor, 'a number of at least 1');
+  if (retryIf !== undefined && typeof retryIf !== 'function') {
+    throw invalidOption(what, 'retryIf', retryIf, 'a function from an error to true or false');
+  }
   if (!(jitter >= 0 && jitter <= 1)) throw invalidOption(what, 'jitter', jitter, 'a number from 0 to 1');
   return {
     max: checkCount(what, typeof options.retries === 'object' ? 'retries.max' : 'retries', retries.max),

@@ -146,7 +146,9 @@ function get(own: EventParts, workflowId: string, options: GetOptions): Promise<
 }
 
 async function getPlain(own: EventParts, workflowId: string, timeoutMs: number, engine: Engine): Promise<unknown> {
-  const stored = await foundWithin(engine, timeoutMs, seekEvent(engine, workflowId, own.key));
+  const absence: Absence = {};
+  const stored = await foundWithin(engine, timeoutMs, seekEvent(engine, workflowId, own.key, absence));
+  if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
   return stored && engine.codecs.for(stored.serialization).decode(stored.value);
 }
 
@@ -161,16 +163,38 @@ function getRecorded(
   const timer = reserve(execution, sleepName);
   return onceAt(execution, stepNumber, getName, async () => {
     const startedAt = execution.engine.clock.now();
-    const sought = seekEvent(engine, workflowId, own.key);
+    const absence: Absence = {};
+    const sought = seekEvent(engine, workflowId, own.key, absence);
     const stored = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, sought);
+    if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
     return valueOutcome(execution, startedAt, stored);
   });
 }
 
+/** Whether the workflow did not exist at the last look. */
+interface Absence {
+  isAbsent?: boolean;
+}
+
+/** It may have been about to begin, which is no error; but an ID that is wrong looks the same to the caller. */
+function warnOfAbsent(engine: Engine, { what, key }: EventParts, workflowId: string): void {
+  engine.warnOnce(
+    `event of nobody ${key}`,
+    `get() of ${what} has waited for a workflow with the ID "${workflowId}", which does not exist, and returned undefined. ` +
+      'Check the ID.',
+  );
+}
+
 /** Found with no value: the workflow has ended without setting it, for good. */
-function seekEvent({ watches }: Engine, workflowId: string, key: string): Sought<StoredValue | undefined> {
+function seekEvent(
+  { watches }: Engine,
+  workflowId: string,
+  key: string,
+  absence: Absence,
+): Sought<StoredValue | undefined> {
   const keys = [watchKey(workflowId, key), endKey(workflowId)];
   return seek(watches.events, keys, { workflowId, key }, ({ event, status }) => {
+    absence.isAbsent = status === undefined;
     if (event) return { value: event };
     return status === 'SUCCESS' || status === 'ERROR' ? { value: undefined } : undefined;
   });

@@ -1,5 +1,6 @@
 import { createHash, randomBytes, randomFillSync } from 'node:crypto';
 import { HoldfastError } from './errors.js';
+import { show } from './options.js';
 
 /** Longer ones would not fit an index entry of either database together with a step's name. */
 const longestName = 512;
@@ -118,7 +119,12 @@ function rotateLeft(value: number, by: number): number {
 export function checkName(what: string, name: unknown): string {
   const problem = nameProblem(name);
   if (problem === undefined) return name as string;
-  throw new HoldfastError('INVALID_NAME', `${what} ${problem}. Choose another one.`, { details: { name } });
+  const advice = isHandle(name) ? 'Of a handle, give the "id".' : 'Choose another one.';
+  throw new HoldfastError('INVALID_NAME', `${what} ${problem}. ${advice}`, { details: { name } });
+}
+
+function isHandle(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'id' in value;
 }
 
 /** How many characters the columns for the names of classes and instances have, in the tables that we share with DBOS. */
@@ -150,7 +156,7 @@ export function checkOwnName(what: string, name: unknown): string {
 }
 
 function nameProblem(name: unknown): string | undefined {
-  if (typeof name !== 'string') return `must be a text, but it is ${typeof name}`;
+  if (typeof name !== 'string') return `must be a text, but it is ${show(name)}`;
   if (name.trim() === '') return 'must not be empty';
   if (name.length > longestName) return `is ${name.length} characters long, and ${longestName} are allowed`;
   const bytes = Buffer.byteLength(name);

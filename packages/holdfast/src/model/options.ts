@@ -43,5 +43,6 @@ export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : value.toISOString();
   if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'function') return value.name === '' ? 'a function' : `the function "${value.name}"`;
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

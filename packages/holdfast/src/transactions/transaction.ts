@@ -40,6 +40,8 @@ export function transaction<Tx, Args extends unknown[], Result>(
   fn: (tx: Tx, ...args: Args) => Result,
   options: TransactionOptions = {},
 ): (...args: Args) => Promise<Awaited<Result>> {
+  // Left out, so that the name is in its place.
+  if (typeof datasource === 'string') throw withoutDatasource(`Transaction "${String(datasource)}"`);
   const what = `Transaction "${checkOwnName('A transaction name', name)}"`;
   checkDefinition(what, datasource, fn, options);
   const { isolation, readOnly } = options;
@@ -70,7 +72,7 @@ export function transaction<Tx, Args extends unknown[], Result>(
 function checkDefinition(what: string, datasource: unknown, fn: unknown, options: TransactionOptions): void {
   const { transact, query } = (datasource ?? {}) as Partial<Datasource<unknown>>;
   if (typeof transact !== 'function' || typeof query !== 'function') {
-    throw misplacedOption(what, 'datasource', 'must be one, such as pgDatasource(pool) of holdfast/pg');
+    throw withoutDatasource(what);
   }
   if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
   checkKnownOptions(what, options, ['isolation', 'readOnly', 'retries']);
@@ -81,6 +83,10 @@ function checkDefinition(what: string, datasource: unknown, fn: unknown, options
   if (readOnly !== undefined && typeof readOnly !== 'boolean') {
     throw invalidOption(what, 'readOnly', readOnly, 'true or false');
   }
+}
+
+function withoutDatasource(what: string): HoldfastError {
+  return misplacedOption(what, 'datasource', 'must be one, and come first: such as pgDatasource(pool) of holdfast/pg');
 }
 
 function misplaced(what: string, within: boolean): HoldfastError {
