@@ -13,6 +13,7 @@ import { deadlineSweep } from '../recovery/deadlines.js';
 import { Liveness, type LivenessOptions } from '../recovery/liveness.js';
 import { partWithLost } from '../recovery/lost.js';
 import { otherVersion, Recovery } from '../recovery/manager.js';
+import { reclaim } from '../recovery/reclaim.js';
 import { applySchedules } from '../schedules/operations.js';
 import { keyOf } from '../schedules/schedule.js';
 import { Scheduler } from '../schedules/scheduler.js';
@@ -39,6 +40,8 @@ export interface Internals {
   readonly probe?: StatementProbe;
   readonly beforeResolve?: () => void;
   readonly liveness?: LivenessOptions;
+  /** Instead of the pace at which it is looked for what this process has let go of. */
+  readonly reclaimEveryMs?: number;
   /** Receives the engine, and a way to stop the app as a crash would. */
   readonly onStart?: (engine: Executions, abandon: () => Promise<void>) => void;
 }
@@ -108,6 +111,7 @@ async function assemble(
     takeUp: () => dispatcher.takeUp(),
   });
   const loops = [deadlineSweep(engine), cancellationWatch(engine), idleRelease(engine, checked.releaseAfterMs)];
+  if (checked.recovery.enabled) loops.push(reclaim(engine, internals.reclaimEveryMs));
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const known = { registered: new Set<AnyWorkflow>(), watched: new Map() };
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, ...known };

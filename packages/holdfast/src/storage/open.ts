@@ -57,6 +57,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     classify: (error) => database.classify(error),
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
+    breaks: () => database.breaks(),
     announce: (topics) => database.announce(topics),
     within: (tx) => storageWithin(database, tx),
     hear: (hearing) => database.hear(hearing),
@@ -89,6 +90,7 @@ function withTypedErrors(database: Database): Database {
     classify: (error) => database.classify(isHoldfastError(error, 'DATABASE_FAILED') ? error.cause : error),
     now: () => run({ name: 'now' }, () => database.now()),
     changeCounter: () => database.changeCounter(),
+    breaks: () => database.breaks(),
     announce: (topics, by) => run({ name: 'announce' }, () => database.announce(topics, by)),
     hear: (hearing) => database.hear(hearing),
     close: () => {

@@ -42,6 +42,7 @@ function borrowedDatabase(own: Database, tx: Borrowed): Database {
     classify: (error) => own.classify(error),
     now: () => own.now(),
     changeCounter: () => own.changeCounter(),
+    breaks: () => own.breaks(),
     announce: (topics) => own.announce(topics, query),
     hear: (hearing) => own.hear(hearing),
     close: async () => {},

@@ -25,7 +25,7 @@ export function pgDatasource(pool: Pool, options: DatasourceOptions = {}): Datas
 }
 
 async function transact<R>(pool: Pool, mode: TransactionMode, work: (client: PoolClient) => Promise<R>): Promise<R> {
-  const client = await pool.connect();
+  const client = await connected(pool);
   let lost = false;
   // While a client is out of its pool nobody listens, and an error event that nobody listens to ends the process.
   const onError = (): void => {
@@ -55,6 +55,18 @@ async function transact<R>(pool: Pool, mode: TransactionMode, work: (client: Poo
     client.off('error', onError);
     client.release(broken);
   }
+}
+
+/**
+ * The driver has no code either for a connection that ended, or did not come up, while it was opened: a load balancer whose
+ * server is gone takes it and closes it. Whoever closed the pool has only himself to wait for.
+ */
+async function connected(pool: Pool): Promise<PoolClient> {
+  return pool.connect().catch((error: unknown) => {
+    if (pool.ending || (error instanceof Error && 'code' in error)) throw error;
+    const message = 'A connection to Postgres could not be opened.';
+    throw Object.assign(new Error(message, { cause: error }), connectionFailure);
+  });
 }
 
 const connectionFailure = { code: '08006' };

@@ -3,7 +3,7 @@ import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { invalidOption } from '../../model/options.js';
 import type { StatementProbe } from '../probe.js';
-import { sqlState } from './failures.js';
+import { readOnlyTransaction, sqlState } from './failures.js';
 
 export interface PostgresOptions {
   readonly url: string;
@@ -28,12 +28,16 @@ export function checkPoolSize(what: string, poolSize: unknown): { readonly poolS
   );
 }
 
+/** How long a server may take to let somebody in. */
+const patienceMs = 10_000;
+
 /** One connection outside the pools, or a typed error that says what to check. */
 export async function connect(driver: typeof pg, options: PostgresOptions): Promise<pg.Client> {
   const client = createClient(driver, options);
   client.on('error', (error) => options.logger.debug(`A connection to Postgres broke: ${error.message}`));
   try {
     await client.connect();
+    await checkWritable(client);
     return client;
   } catch (cause) {
     await client.end().catch(() => {});
@@ -41,11 +45,29 @@ export async function connect(driver: typeof pg, options: PostgresOptions): Prom
   }
 }
 
+/**
+ * A connection to a standby, or to a primary that was replaced, is as good as none: it can write nothing, and what is
+ * read there may be long past. After a failover an address may lead to such a server for a while.
+ *
+ * Settings for the session go with the question.
+ */
+export async function checkWritable(client: pg.ClientBase, settings = ''): Promise<void> {
+  // It may be a black hole by now, and whoever opens a connection has set no other limit yet.
+  const query = {
+    text: `${settings}show transaction_read_only`,
+    ...(settings === '' && { query_timeout: patienceMs }),
+  };
+  // Several statements are answered by a list.
+  const answer = [await client.query(query)].flat().at(-1);
+  if (answer?.rows[0]?.transaction_read_only !== 'on') return;
+  throw Object.assign(new Error('the server is read-only'), { code: readOnlyTransaction });
+}
+
 function createClient(driver: typeof pg, options: PostgresOptions): pg.Client {
   try {
     return new driver.Client({
       connectionString: options.url,
-      connectionTimeoutMillis: 10_000,
+      connectionTimeoutMillis: patienceMs,
       application_name: `holdfast ${options.applicationName}`.slice(0, 63),
       keepAlive: true,
     });
@@ -75,6 +97,8 @@ function adviceFor(state: string): string {
   if (state.startsWith('28')) return 'Check the user and password in the URL.';
   if (state === '53300')
     return 'The server has no free connections: raise max_connections, or lower poolSize (launch, connect).';
+  if (state === readOnlyTransaction)
+    return 'It is a standby, or a primary that was replaced: the URL must lead to the primary.';
   return 'Check the URL and the server log.';
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
-import { connect, type PostgresOptions, unreachable } from './connect.js';
+import { checkWritable, connect, type PostgresOptions, unreachable } from './connect.js';
 import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
@@ -100,6 +100,10 @@ class PostgresDatabase implements Database {
   /** Until when writers are warned of locks, and which of them have it in their settings. */
   private warnedUntil = 0;
   private readonly warned = new WeakSet<pg.PoolClient>();
+  /** When a server was last found to be read-only, and when each connection was opened. */
+  private movedAt = Number.NEGATIVE_INFINITY;
+  private readonly openedAt = new WeakMap<pg.ClientBase, number>();
+  private broken = 0;
   private prepares = true;
 
   constructor(
@@ -111,13 +115,20 @@ class PostgresDatabase implements Database {
     this.dialect = postgresDialect(options.schema);
     this.probe = options.probe;
     this.signals = new PostgresSignals(options.schema, {
-      connect: () => connect(driver, options),
+      connect: async () => (await connect(driver, options)).on('error', () => this.broken++),
       query: (statement, params) => this.query(statement, params),
       onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
     });
     this.general = createPool(driver, options, size - writers, '');
     this.writers = createPool(driver, options, writers, `; ${writerSettings}; ${lockTimeout(options)}`);
     this.forHeldUp = createPool(driver, options, 1, `; ${writerSettings}`);
+    for (const pool of [this.general, this.writers, this.forHeldUp]) {
+      pool.on('connect', (client) => {
+        this.openedAt.set(client, performance.now());
+        // Also of one that nobody uses at the moment.
+        client.on('error', () => this.broken++);
+      });
+    }
     const { query, batch } = this.through(this.writers);
     [this.query, this.batch] = [query, batch];
     this.impatient = this.through(this.forHeldUp);
@@ -149,6 +160,10 @@ class PostgresDatabase implements Database {
     return null;
   }
 
+  breaks(): number {
+    return this.broken;
+  }
+
   async announce(topics: readonly string[], query?: Query): Promise<void> {
     await this.signals.announce(topics, query);
   }
@@ -176,7 +191,8 @@ class PostgresDatabase implements Database {
   private async execute(pool: pg.Pool, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     // Under way from here on: a connection may have to be opened first.
     const reached = this.probe?.(statement.name);
-    const client = await pool.connect().catch((error) => {
+    const client = await this.connected(pool).catch((error) => {
+      this.noteWhere(error);
       reached?.('failed');
       throw error;
     });
@@ -196,6 +212,7 @@ class PostgresDatabase implements Database {
       return result.rows;
     } catch (error) {
       if (classifyPostgres(error) === 'held-up') this.warnedUntil = performance.now() + warnedForMs;
+      this.noteWhere(error);
       const isOver = !begin || (classifyPostgres(error) === 'held-up' && (await rollsBack(client)));
       // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction, or
       // lead to a server that was the primary once: it must not serve another one.
@@ -207,6 +224,24 @@ class PostgresDatabase implements Database {
     }
     this.prepareNoMore();
     return this.execute(pool, statement, values);
+  }
+
+  /**
+   * After a failover, connections from before it may still lead to the old primary. It refuses what is written there, and
+   * answers what is read: with a past in which steps that are on record by now are not. So none of them is used again.
+   */
+  private async connected(pool: pg.Pool): Promise<pg.PoolClient> {
+    for (;;) {
+      const client = await pool.connect();
+      if ((this.openedAt.get(client) ?? 0) > this.movedAt) return client;
+      client.release(true);
+    }
+  }
+
+  private noteWhere(error: unknown): void {
+    if (standsWrong(error)) this.movedAt = performance.now();
+    // Given up by this process, perhaps, and not closed by the other side.
+    if (classifyPostgres(error) === 'lost') this.broken++;
   }
 
   private async warn(writer: pg.PoolClient): Promise<void> {
@@ -242,6 +277,11 @@ function lockTimeout({ answerTimeoutMs = defaultAnswerTimeoutMs }: PostgresOptio
 
 function createPool(driver: typeof pg, options: PostgresOptions, max: number, more: string): pg.Pool {
   const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
+  // Not as a startup parameter, which poolers refuse.
+  const settings =
+    `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
+    // If this process stands still in the middle of a transaction, others need not wait for it.
+    `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}; `;
   const pool = new driver.Pool({
     connectionString: options.url,
     application_name: `holdfast ${options.applicationName}`.slice(0, 63),
@@ -249,18 +289,13 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, mo
     connectionTimeoutMillis: Math.min(10_000, answerTimeoutMs * 10),
     query_timeout: answerTimeoutMs,
     keepAlive: true,
+    verify: (client, done) => void checkWritable(client, settings).then(() => done(), done),
     types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
   });
   // A connection that breaks, idle or under a statement, is replaced on its next use. The pool listens to idle ones
   // only, and an error event that nobody listens to ends the process.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', (error) => logLostConnection(options.logger, error)));
-  // Not as a startup parameter, which poolers refuse.
-  const settings =
-    `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
-    // If this process stands still in the middle of a transaction, others need not wait for it.
-    `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}`;
-  pool.on('connect', (client) => void client.query(settings).catch(() => {}));
   return pool;
 }
 

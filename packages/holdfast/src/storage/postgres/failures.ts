@@ -26,7 +26,7 @@ export function isUnprepared(error: unknown): boolean {
   return unpreparedStates.has(sqlState(error) ?? '');
 }
 
-const readOnlyTransaction = '25006';
+export const readOnlyTransaction = '25006';
 
 /** The server is read-only: after a failover, the old primary. Another connection may lead to the new one. */
 export function standsWrong(error: unknown): boolean {

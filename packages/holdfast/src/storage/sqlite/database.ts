@@ -131,6 +131,10 @@ class SqliteDatabase implements Database {
     return this.db.pragma('data_version', { simple: true }) as number;
   }
 
+  breaks(): number {
+    return 0;
+  }
+
   /** A commit is its own announcement. */
   async announce(): Promise<void> {}
 

@@ -1,0 +1,78 @@
+import type { Engine } from '../engine/engine.js';
+import type { Execution } from '../engine/execution.js';
+import { handOver } from '../engine/hand-over.js';
+import { Loop } from '../engine/loop.js';
+import type { OwnedWorkflow } from '../storage/storage.js';
+
+const defaultEveryMs = 4_000;
+
+/**
+ * So many looks in a row must find a workflow to be nobody's. What this process has just started or claimed is in the table
+ * before it is in memory, and after an outage the answer may take as long as the longest pause between two attempts.
+ */
+const looksNeeded = 4;
+
+const pageSize = 1000;
+
+/** How long it goes on trying to give back what it found. */
+const patienceMs = 10_000;
+
+type Holder = Engine & { readonly inMemory: ReadonlyMap<string, Execution>; resters(): readonly OwnedWorkflow[] };
+
+/**
+ * Gives back what is on record as running in this process, and is not. That happens when a database comes back without
+ * its last commits (a failover to a standby that lacked them): the workflow had ended here, or been taken over by another
+ * process, and is PENDING again under a process that lives and has let go of it. Nobody else would ever take it.
+ *
+ * It looks only after a connection was lost, because without that no commit is. Whatever it is wrong about is fenced like
+ * any other takeover.
+ */
+export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
+  let lookedAfter = 0;
+  let looksLeft = 0;
+  let suspects = new Map<string, number>();
+  const runOnce = async (): Promise<void> => {
+    const breaks = engine.storage.breaks();
+    if (breaks !== lookedAfter) [lookedAfter, looksLeft] = [breaks, looksNeeded];
+    if (looksLeft === 0) return;
+    const found = await unheld(engine);
+    suspects = new Map(found.map((each) => [keyOf(each), (suspects.get(keyOf(each)) ?? 0) + 1]));
+    const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= looksNeeded);
+    if (certain.length > 0) await giveBack(engine, certain);
+    // Not before it was answered: a look that fails is made again.
+    looksLeft--;
+  };
+  const { clock, logger } = engine;
+  return new Loop({ name: 'Looking for work that this process has let go of', everyMs, clock, logger, runOnce });
+}
+
+/** What is PENDING under a token of this process that nothing in it holds. */
+async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
+  const { storage, writer, owners } = engine;
+  const found: OwnedWorkflow[] = [];
+  for (let after: { createdAt: number; workflowId: string } | undefined; ; ) {
+    const filter = { appName: writer.appName, executorIds: [writer.executorId], limit: pageSize };
+    const page = await storage.takeovers.incomplete({ ...filter, ...(after && { after }) });
+    for (const { workflowId, owner } of page) if (owners.issued(owner)) found.push({ workflowId, owner });
+    after = page.at(-1);
+    if (page.length < pageSize) break;
+  }
+  // After the looks: what came to be held meanwhile is held.
+  const held = new Set([...engine.inMemory.values()].map(({ facts }) => keyOf(facts)));
+  for (const rest of engine.resters()) held.add(keyOf(rest));
+  return found.filter((each) => !held.has(keyOf(each)));
+}
+
+async function giveBack(engine: Holder, lost: readonly OwnedWorkflow[]): Promise<void> {
+  const which = lost.length === 1 ? `Workflow "${lost[0]?.workflowId}" is` : `${lost.length} workflows are`;
+  engine.logger.warn(
+    `${which} on record as running in this process, which has let go of them: the database came back without its last ` +
+      'commits. They go on from what is on record.',
+  );
+  await handOver(engine, lost, patienceMs);
+  engine.news.tell('queues');
+}
+
+function keyOf({ workflowId, owner }: OwnedWorkflow): string {
+  return `${owner} ${workflowId}`;
+}
