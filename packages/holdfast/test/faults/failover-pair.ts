@@ -1,0 +1,96 @@
+import pg from 'pg';
+import { expect, onTestFinished } from 'vitest';
+import { flagsOf, startOwnPostgres } from './own-postgres.js';
+import { type FaultProxy, openProxy } from './proxy.js';
+
+interface Standby {
+  readonly url: string;
+  promote(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** See test-support/postgres-standby.ts. */
+interface StandbySupport {
+  readonly standbyName: string;
+  startStandby(primaryUrl: string, flags: readonly string[]): Promise<Standby>;
+  placesOf(server: pg.Client): Promise<{ source: string; bin: string }>;
+  startReadOnly(bin: string, dataFolder: string, flags: readonly string[]): Promise<Standby>;
+}
+
+/** A primary, a standby that follows it, and an address that leads to one of them. */
+export interface FailoverPair {
+  readonly address: FaultProxy;
+  readonly primaryUrl: string;
+  readonly standbyUrl: string;
+  /** The primary is gone at once. */
+  crash(): Promise<void>;
+  /** The files of the crashed primary, served as they are and to readers only. The address leads there. */
+  returnReadOnly(): Promise<string>;
+  /** Nothing more reaches the standby, while the primary goes on. */
+  cutOff(): Promise<void>;
+  /** The standby is the primary from now on. Whether the address leads to it is another matter. */
+  promote(): Promise<void>;
+}
+
+const settings = {
+  fsync: 'off',
+  max_connections: 40,
+  shared_buffers: '16MB',
+  max_wal_size: '64MB',
+  wal_level: 'replica',
+};
+
+/** `synchronous`: no commit is acknowledged that the standby does not have. */
+export async function startPair(synchronous: boolean): Promise<FailoverPair> {
+  const support = '../../../../test-support/postgres-standby.js';
+  const { startStandby, startReadOnly, placesOf, standbyName } = (await import(support)) as StandbySupport;
+  const primary = await startOwnPostgres(settings);
+  const toStop: (() => Promise<unknown>)[] = [() => primary.stop()];
+  onTestFinished(async () => {
+    for (const stop of toStop.reverse()) await stop();
+  });
+  const standby = await startStandby(primary.url, flagsOf(settings));
+  toStop.push(() => standby.stop());
+  const places = await as(primary.url, placesOf);
+  const reconfigure = (name: string, value: string): Promise<void> =>
+    as(primary.url, async (admin) => {
+      await admin.query(`alter system set ${name} = '${value}'`);
+      await admin.query('select pg_reload_conf()');
+    });
+  if (synchronous) await reconfigure('synchronous_standby_names', standbyName);
+  const address = await openProxy(primary.url);
+  toStop.push(() => address.close());
+  return {
+    address,
+    primaryUrl: primary.url,
+    standbyUrl: standby.url,
+    crash: () => primary.crash(),
+    returnReadOnly: async () => {
+      const old = await startReadOnly(places.bin, places.source, flagsOf(settings));
+      toStop.push(() => old.stop());
+      address.moveTo(old.url);
+      return old.url;
+    },
+    cutOff: async () => {
+      await as(standby.url, async (admin) => {
+        await admin.query(`alter system set primary_conninfo = ''`);
+        await admin.query('select pg_reload_conf()');
+      });
+      const followers = () => as(primary.url, (admin) => admin.query('select 1 from pg_stat_replication'));
+      await expect.poll(async () => (await followers()).rows, { timeout: 30_000 }).toEqual([]);
+    },
+    promote: () => standby.promote(),
+  };
+}
+
+/** Does something as an administrator of this server. */
+export async function as<T>(url: string, work: (admin: pg.Client) => Promise<T>): Promise<T> {
+  const admin = new pg.Client(url);
+  admin.on('error', () => {});
+  await admin.connect();
+  try {
+    return await work(admin);
+  } finally {
+    await admin.end();
+  }
+}

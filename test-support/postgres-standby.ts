@@ -1,0 +1,108 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { appendFile, chmod, chown, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { freePort } from './postgres-server.js';
+
+export interface StandbyServer {
+  /** URL of the server's maintenance database. */
+  readonly url: string;
+  /** It becomes the primary, with all that has reached it. Resolves when it takes writes. */
+  promote(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** By which a primary knows it, in `synchronous_standby_names`. */
+export const standbyName = 'heir';
+
+/**
+ * A second server that follows the one of this URL. Made from a copy of its files between the two calls that a base backup
+ * consists of, because the package with the server has no tool for it. Resolves when it has caught up.
+ */
+export async function startStandby(primaryUrl: string, flags: readonly string[]): Promise<StandbyServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-standby-'));
+  await chmod(folder, 0o755);
+  const dataFolder = join(folder, 'data');
+  const primary = new pg.Client(primaryUrl);
+  await primary.connect();
+  try {
+    const { source, bin } = await placesOf(primary);
+    await primary.query(`select pg_backup_start('standby', true)`);
+    // As they are, with their owner: Postgres runs as nobody else.
+    await promisify(execFile)('cp', ['-a', source, dataFolder]);
+    const label = (await primary.query('select labelfile from pg_backup_stop(false)')).rows[0].labelfile as string;
+    await writeOwned(dataFolder, 'backup_label', label);
+    await rm(join(dataFolder, 'postmaster.pid'), { force: true });
+    const { hostname: host, port, username: user, password } = new URL(primaryUrl);
+    const info = `host=${host} port=${port} user=${user} password=${password} application_name=${standbyName}`;
+    // Not as a flag, which nothing could change while it runs.
+    await appendFile(join(dataFolder, 'postgresql.auto.conf'), `primary_conninfo = '${info}'\n`);
+    const server = await startReadOnly(bin, dataFolder, flags);
+    await untilFollowed(primary);
+    return { ...server, stop: () => server.stop().then(() => rm(folder, { recursive: true, force: true })) };
+  } finally {
+    await primary.end();
+  }
+}
+
+/** Where a server has its files and its programs. Ask while it runs. */
+export async function placesOf(server: pg.Client): Promise<{ source: string; bin: string }> {
+  const places = `select current_setting('data_directory') as source, (select setting from pg_config where name = 'BINDIR') as bin`;
+  return (await server.query(places)).rows[0];
+}
+
+/** A server over these files that takes no writes until it is promoted. With nobody to follow it stays as it is. */
+export async function startReadOnly(bin: string, dataFolder: string, flags: readonly string[]): Promise<StandbyServer> {
+  await writeOwned(dataFolder, 'standby.signal', '');
+  const port = await freePort();
+  const { uid, gid } = await stat(dataFolder);
+  const identity = process.getuid?.() === 0 ? { uid, gid } : {};
+  const child = spawn(join(bin, 'postgres'), ['-D', dataFolder, '-p', String(port), ...flags], {
+    ...identity,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, LC_MESSAGES: 'C' },
+  });
+  await untilAnswering(child);
+  const url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`;
+  const promote = async (): Promise<void> => {
+    const admin = new pg.Client(url);
+    await admin.connect();
+    await admin.query('select pg_promote(true, 60)');
+    await admin.end();
+  };
+  return { url, promote, stop: () => ended(child, 'SIGQUIT') };
+}
+
+/** A file of the server's own user, who may not be the one that runs the tests. */
+async function writeOwned(dataFolder: string, name: string, text: string): Promise<void> {
+  const { uid, gid } = await stat(dataFolder);
+  await writeFile(join(dataFolder, name), text);
+  await chown(join(dataFolder, name), uid, gid);
+}
+
+function untilAnswering(child: ChildProcess): Promise<void> {
+  let log = '';
+  return new Promise((resolve, reject) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
+      log = (log + chunk).slice(-5_000);
+      if (log.includes('ready to accept read-only connections')) resolve();
+    });
+    child.once('exit', () => reject(new Error(`The standby did not start:\n${log}`)));
+  });
+}
+
+async function untilFollowed(primary: pg.Client): Promise<void> {
+  const following = 'select 1 from pg_stat_replication where state = $1 and application_name = $2';
+  while ((await primary.query(following, ['streaming', standbyName])).rows.length === 0) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  child.kill(signal);
+  await gone;
+}
