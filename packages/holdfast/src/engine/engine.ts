@@ -80,6 +80,11 @@ export interface ClaimedWorkflow {
   readonly owner: string;
   readonly attempt: number;
   readonly createdAt: number;
+  /** Tells it from others that had the ID before. */
+  readonly incarnation: string | null;
+  /** Of a fork that repeats steps of another workflow: what that drew chance from, and when it began. */
+  readonly seed: string | null;
+  readonly beganAt: number | null;
   readonly deadlineAt: number | null;
   readonly inputs: string | null;
   readonly serialization: string | null;

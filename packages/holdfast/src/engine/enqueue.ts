@@ -157,7 +157,13 @@ async function placeOf(
   return { queueName, appName: queue.appName, version: options.version ?? null };
 }
 
-async function fittingQueue(engine: Engine, what: string, name: string, options: StartOptions): Promise<QueueRecord> {
+/** The queue, if what is to be put on it has what it asks for. */
+export async function fittingQueue(
+  engine: Engine,
+  what: string,
+  name: string,
+  options: Pick<StartOptions, 'partition' | 'priority'>,
+): Promise<QueueRecord> {
   const { directory } = engine;
   // In a workflow what fails goes on record as the outcome: that the database was out of reach must not be that.
   const refresh = async (): Promise<void> => {
@@ -174,7 +180,11 @@ async function fittingQueue(engine: Engine, what: string, name: string, options:
   return now;
 }
 
-function misfit(what: string, queue: QueueRecord, options: StartOptions): HoldfastError | undefined {
+function misfit(
+  what: string,
+  queue: QueueRecord,
+  options: Pick<StartOptions, 'partition' | 'priority'>,
+): HoldfastError | undefined {
   const { name, settings } = queue;
   const { partition, priority } = options;
   if (settings.partition !== null && partition === undefined) {

@@ -58,7 +58,7 @@ export class Execution {
   ) {
     this.deliveries = new Deliveries(engine.turns, facts.recorded ?? [], () => this.watchReplay());
     this.history = facts.recorded && new History(facts.recorded);
-    this.currentTime = facts.createdAt;
+    this.currentTime = facts.beganAt ?? facts.createdAt;
   }
 
   get workflowId(): string {
@@ -88,7 +88,7 @@ export class Execution {
   }
 
   get random(): SeededRandom {
-    this.generator ??= new SeededRandom(this.workflowId);
+    this.generator ??= new SeededRandom(this.facts.seed ?? this.workflowId);
     return this.generator;
   }
 
@@ -184,7 +184,7 @@ export class Execution {
     const { facts, history, engine } = this;
     const recorded = history?.peek(stepNumber)?.name;
     const diff = history?.diff();
-    const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(diff)}`;
+    const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(stepNumber, diff)}`;
     const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, diff });
     void engine.stall(facts.workflowId, facts.owner, error);
   }

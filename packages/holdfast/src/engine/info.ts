@@ -28,6 +28,10 @@ export interface WorkflowInfo {
   readonly timeoutMs: number | undefined;
   readonly deadlineAt: number | undefined;
   readonly parentWorkflowId: string | undefined;
+  /** Of a fork: the workflow that it repeats. */
+  readonly forkedFrom: string | undefined;
+  /** Whether there are, or were, forks of it. */
+  readonly wasForkedFrom: boolean;
   readonly queueName: string | undefined;
   readonly priority: number;
   readonly dedupId: string | undefined;
@@ -64,6 +68,8 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
     timeoutMs: record.timeoutMs ?? undefined,
     deadlineAt: record.deadlineAt ?? undefined,
     parentWorkflowId: record.parentWorkflowId ?? undefined,
+    forkedFrom: record.forkedFrom ?? undefined,
+    wasForkedFrom: record.wasForkedFrom,
     queueName: record.queueName ?? undefined,
     priority: record.priority,
     dedupId: record.dedupId ?? undefined,

@@ -92,7 +92,7 @@ function stall(execution: Execution, stepNumber: number, name: string): void {
   const { facts, history, engine } = execution;
   const diff = history?.diff();
   const recorded = history?.peek(stepNumber)?.name;
-  const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(diff)}`;
+  const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(stepNumber, diff)}`;
   const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, requested: name, diff });
   void engine.stall(facts.workflowId, facts.owner, error);
 }

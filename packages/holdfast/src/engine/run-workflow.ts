@@ -84,7 +84,7 @@ async function checkOutput(execution: Execution, result: Result): Promise<Result
 function stallUnasked(execution: Execution): Promise<void> {
   const { facts, history, stepCount, engine } = execution;
   const diff = history?.diff();
-  const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(diff)}`;
+  const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(stepCount, diff)}`;
   const error = stalledError('NON_DETERMINISM', facts, why, { stepCount, diff });
   return engine.stall(facts.workflowId, facts.owner, error);
 }

@@ -61,7 +61,8 @@ export function checkStartOptions(workflowName: string, options: StartOptions): 
   checkQueueing(what, options);
 }
 
-function checkQueueing(what: string, options: StartOptions): void {
+/** The part of {@link checkStartOptions} that is about queues. */
+export function checkQueueing(what: string, options: StartOptions): void {
   const { queue, priority, dedupId, onDuplicate, partition, delay } = options;
   if (queue !== undefined) queueNameOf(what, queue);
   if (priority !== undefined) checkPriority(what, priority);

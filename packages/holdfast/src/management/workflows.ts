@@ -10,6 +10,7 @@ import { checkPriority, internalQueue } from '../model/queues.js';
 import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { StepRecord } from '../storage/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
+import { type ForkOptions, forkWorkflow } from './fork.js';
 
 /** Which workflows `list` returns: those that match everything given. */
 export interface ListOptions {
@@ -23,6 +24,8 @@ export interface ListOptions {
   readonly queue?: string;
   /** Name of the schedule that started them. */
   readonly schedule?: string;
+  /** ID of the workflow that they are forks of. */
+  readonly forkedFrom?: string;
   readonly newestFirst?: boolean;
   /** At most this many (default and maximum 1000). */
   readonly limit?: number;
@@ -56,6 +59,11 @@ export interface WorkflowOperations {
   cancel(workflowIds: string | readonly string[]): Promise<void>;
   /** Starts CANCELLED, STALLED and given-up workflows again after their last recorded step. */
   resume<T = unknown>(workflowId: string): Promise<WorkflowHandle<T>>;
+  /**
+   * Runs a workflow anew from one of its steps, under another ID: with the same input, and with what the steps before that
+   * one left. The original stays as it is.
+   */
+  fork<T = unknown>(workflowId: string, options?: ForkOptions): Promise<WorkflowHandle<T>>;
   /** A DELAYED workflow takes its place in its queue this long from now. False: it is not DELAYED any more. */
   setDelay(workflowId: string, delay: Duration): Promise<boolean>;
   /** Where a waiting workflow stands in its queue: lower ones come first. False: it does not wait any more. */
@@ -71,6 +79,7 @@ const listOptionNames = [
   'parentWorkflowId',
   'queue',
   'schedule',
+  'forkedFrom',
   'newestFirst',
   'limit',
   'offset',
@@ -118,6 +127,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       if ((await storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
       return createHandle(engine, workflowId);
     },
+    fork: (workflowId, options = {}) => forkWorkflow(engine, workflowId, options),
     setDelay: async (workflowId, delay) => {
       checkName('A workflow ID', workflowId);
       const now = engine.clock.now();

@@ -137,6 +137,10 @@ export interface Dialect {
   equalAndAfter(equal: readonly (readonly [string, string])[], after: readonly [string, string]): string;
   /** What to order a SELECT by that locks workflows, with this column for their ID; see sql/lock-order.ts. */
   lockOrder(workflowId: string): string;
+  /** A text that no other row will get. */
+  readonly token: string;
+  /** That the row of a batch of one landed, for what goes with it (`together`). */
+  readonly landed: string;
   /** Row locks for a SELECT that picks rows to change. Empty where a writer is alone anyway. */
   readonly forUpdate: string;
   readonly forUpdateSkipLocked: string;

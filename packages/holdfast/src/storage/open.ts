@@ -5,6 +5,7 @@ import { databaseFailed } from './database-failed.js';
 import type { StatementProbe } from './probe.js';
 import { SqlEvents } from './sql/events.js';
 import { SqlExecutors } from './sql/executors.js';
+import { SqlForks } from './sql/forks.js';
 import { SqlMessages } from './sql/messages.js';
 import { SqlQueues } from './sql/queues.js';
 import { SqlSchedules } from './sql/schedules.js';
@@ -43,6 +44,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     versions: new SqlVersions(database),
     executors: new SqlExecutors(database),
     takeovers: new SqlTakeovers(database),
+    forks: new SqlForks(database),
     queues: new SqlQueues(database),
     schedules: new SqlSchedules(database),
     messages: new SqlMessages(database),

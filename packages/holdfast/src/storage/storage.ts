@@ -5,6 +5,7 @@ import type { CancelledWorkflow } from './cancelled.js';
 import type { DequeueParams, Writer } from './claim.js';
 import type { Failure, Hearing, Listening } from './database.js';
 import type { Executors } from './executors.js';
+import type { Forks } from './forks.js';
 import type { Events, Messages, Streams } from './messaging.js';
 import type { Queues } from './queues.js';
 import type { Schedules } from './schedules.js';
@@ -30,6 +31,7 @@ export interface Storage {
   readonly versions: Versions;
   readonly executors: Executors;
   readonly takeovers: Takeovers;
+  readonly forks: Forks;
   readonly queues: Queues;
   readonly schedules: Schedules;
   readonly messages: Messages;
@@ -99,6 +101,13 @@ export interface WorkflowRecord extends WorkflowKey {
   readonly assumedRole: string | null;
   readonly attributes: string | null;
   readonly statusReason: string | null;
+  readonly forkedFrom: string | null;
+  readonly wasForkedFrom: boolean;
+  /** Of a fork that repeats steps of another workflow: what that drew chance from, and when it began. */
+  readonly seed: string | null;
+  readonly beganAt: number | null;
+  /** Differs between workflows that had the ID one after the other. Null: the row is older than this column. */
+  readonly incarnation: string | null;
   /** Of what was just taken from a queue: that no execution of it can have left steps behind. */
   readonly neverRan: boolean;
 }
@@ -193,6 +202,9 @@ export type ClaimedRecord = Pick<
   | 'roles'
   | 'assumedRole'
   | 'attributes'
+  | 'seed'
+  | 'beganAt'
+  | 'incarnation'
   | 'neverRan'
 >;
 
@@ -219,6 +231,7 @@ export interface WorkflowFilter {
   readonly parentWorkflowId?: string;
   readonly queue?: string;
   readonly schedule?: string;
+  readonly forkedFrom?: string;
   readonly newestFirst?: boolean;
   readonly limit?: number;
   readonly offset?: number;

@@ -126,6 +126,23 @@ const trigger: Write = {
   },
 };
 
+/** As of a trigger: the ID of the fork is made by the call. */
+const forking: Write = {
+  name: 'fork',
+  at: 'workflows.fork',
+  mended: 'by itself',
+  prepare: async (rig, id) => {
+    await plain.with({ id })(id);
+    return {
+      call: async () => (await rig.app.workflows.fork(id, { fromStep: 1 })).result(),
+      found: () =>
+        rig.sql(`select status, (select count(*)::int from operation_outputs o where o.workflow_uuid = w.workflow_uuid) as steps
+          from workflow_status w where forked_from = '${id}'`),
+      expected: [{ status: 'SUCCESS', steps: 1 }],
+    };
+  },
+};
+
 const yearly = (id: string) => schedule(id, '0 0 1 1 *', tick);
 const ticks = (rig: WriteRig, id: string) => count(rig, `workflow_status where schedule_name = '${id}'`);
 
@@ -183,4 +200,4 @@ const schedules: Write[] = [
 ];
 
 /** What someone asks for from outside workflows: if it fails they are told, and may ask again. */
-export const steeringWrites: readonly Write[] = [...steering, ...queues, ...schedules, trigger];
+export const steeringWrites: readonly Write[] = [...steering, ...queues, ...schedules, trigger, forking];

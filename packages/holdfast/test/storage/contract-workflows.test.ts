@@ -45,6 +45,11 @@ describeStorage('workflows: start, finish, read', (store) => {
       assumedRole: 'admin',
       attributes: { order: 7 },
       statusReason: null,
+      forkedFrom: null,
+      wasForkedFrom: false,
+      seed: null,
+      beganAt: null,
+      incarnation: 'owner of a',
       neverRan: false,
     });
   });

@@ -227,6 +227,27 @@ export const holdfastMigrations: readonly Migration[] = [
     change: (d) => d.addColumns('holdfast_migrations', `oldest_code ${d.bigint}`),
     oldestCode: 12,
   },
+  {
+    version: 13,
+    name: 'forks, and telling apart the workflows that had an ID one after the other',
+    change: (d) => [
+      ...d.addColumns('workflow_status', 'seed text', `began_at ${d.bigint}`, 'incarnation text'),
+      // Set apart from adding the column, which would fill it for every row. Rows that are there keep none.
+      ...(d.name === 'sqlite'
+        ? []
+        : [`alter table ${d.table('workflow_status')} alter column incarnation set default gen_random_uuid()::text`]),
+    ],
+    // Who has a workflow on record as a child: its parent, and whoever was forked from that.
+    indexes: [
+      {
+        name: 'idx_holdfast_child',
+        table: 'operation_outputs',
+        on: 'child_workflow_id',
+        where: 'child_workflow_id is not null',
+      },
+    ],
+    oldestCode: 12,
+  },
 ];
 
 /**

@@ -134,6 +134,8 @@ export function postgresDialect(schema: string): Dialect {
       const [columns, values] = [0, 1].map((side) => [...equal, after].map((pair) => pair[side]).join(', '));
       return `${equal.map((pair) => pair.join(' = ')).join(' and ')} and (${columns}) > (${values})`;
     },
+    token: 'gen_random_uuid()::text',
+    landed: 'exists (select 1 from main where landed)',
     lockOrder: (workflowId) => `${workflowId} collate "C"`,
     // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
     // and be waited for. No statement changes what a foreign key refers to.

@@ -113,7 +113,7 @@ const targets = [
   'recovery_attempts, created_at, updated_at, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user,',
   'authenticated_roles, assumed_role, attributes,',
   'queue_name, priority, deduplication_id, queue_partition_key, delay_until_epoch_ms, schedule_name,',
-  'parent_workflow_id, detached, enqueue_seq',
+  'parent_workflow_id, detached, incarnation, enqueue_seq',
 ].join(' ');
 
 const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
@@ -122,7 +122,8 @@ const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
     'r."configName", r.inputs,',
     'r.serialization, r.version, r."appName", 0, r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user",',
     'r.roles, r."assumedRole", r.attributes, r."queueName", r.priority, r."dedupId",',
-    `${partitionKey(d, 'r.partition', 'r."queueName"')}, ${delayUntil}, r."scheduleName", r."parentWorkflowId", r.detached`,
+    `${partitionKey(d, 'r.partition', 'r."queueName"')}, ${delayUntil}, r."scheduleName", r."parentWorkflowId", r.detached,`,
+    d.token,
   ].join(' ');
 
 function enqueueStatements(d: Dialect) {

@@ -37,6 +37,11 @@ export const workflowColumns = [
   'assumed_role',
   'attributes',
   'status_reason',
+  'forked_from',
+  'was_forked_from',
+  'seed',
+  'began_at',
+  'incarnation',
 ].join(', ');
 
 /** An empty text is what some clients of DBOS write for a class that there is none of. */
@@ -80,6 +85,9 @@ export function toWorkflow(row: Row): WorkflowRecord {
     assumedRole: row.assumed_role as string | null,
     attributes: jsonText(row.attributes),
     statusReason: row.status_reason as string | null,
+    forkedFrom: row.forked_from as string | null,
+    wasForkedFrom: Boolean(row.was_forked_from),
+    ...lineage(row),
     neverRan: false,
   };
 }
@@ -102,6 +110,9 @@ export const claimedColumns = [
   'authenticated_roles',
   'assumed_role',
   'attributes',
+  'seed',
+  'began_at',
+  'incarnation',
 ].join(', ');
 
 export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'owner' | 'queueName'>): ClaimedRecord {
@@ -122,7 +133,16 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
     roles: row.authenticated_roles as string | null,
     assumedRole: row.assumed_role as string | null,
     attributes: jsonText(row.attributes),
+    ...lineage(row),
     neverRan: Boolean(row.never_ran),
+  };
+}
+
+function lineage(row: Row): Pick<WorkflowRecord, 'seed' | 'beganAt' | 'incarnation'> {
+  return {
+    seed: row.seed as string | null,
+    beganAt: instant(row.began_at),
+    incarnation: row.incarnation as string | null,
   };
 }
 

@@ -314,11 +314,11 @@ function insertStatement<T extends NewWorkflow>(
     `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, class_name, config_name, inputs,`,
     'serialization, executor_id, owner_xid, application_version, application_name, recovery_attempts, created_at, updated_at,',
     'started_at_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user, authenticated_roles,',
-    'assumed_role, attributes, parent_workflow_id, detached, enqueue_seq)',
+    'assumed_role, attributes, parent_workflow_id, detached, enqueue_seq, incarnation)',
     `select r."workflowId", 'PENDING', r.name, r."className", r."configName", r.inputs, r.serialization, $1, r.owner,`,
     'r.version, $2, 1, r."createdAt", r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user", r.roles,',
     'r."assumedRole", r.attributes,',
-    `${child.parent}, ${child.detached}, null from ${d.rows('r', columns, 3)} ${child.join} where true`,
+    `${child.parent}, ${child.detached}, null, r.owner from ${d.rows('r', columns, 3)} ${child.join} where true`,
     'on conflict (workflow_uuid) do nothing returning owner_xid',
   ]);
 }
@@ -379,6 +379,7 @@ function listQuery(d: Dialect, filter: WorkflowFilter): { text: string; params: 
   if (filter.parentWorkflowId !== undefined) conditions.push(`parent_workflow_id = ${param(filter.parentWorkflowId)}`);
   if (filter.queue !== undefined) conditions.push(`queue_name = ${param(filter.queue)}`);
   if (filter.schedule !== undefined) conditions.push(`schedule_name = ${param(filter.schedule)}`);
+  if (filter.forkedFrom !== undefined) conditions.push(`forked_from = ${param(filter.forkedFrom)}`);
   const direction = filter.newestFirst ? 'desc' : 'asc';
   const text =
     `select ${workflowColumns} from ${d.table('workflow_status')} where ${conditions.join(' and ')} ` +

@@ -31,6 +31,8 @@ export const sqliteDialect: Dialect = {
   holdsSlot: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)} is not true`,
   rests: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)}`,
   equalAndAfter: (equal, after) => [...equal.map((pair) => pair.join(' = ')), after.join(' > ')].join(' and '),
+  token: 'lower(hex(randomblob(16)))',
+  landed: 'true',
   lockOrder: (workflowId) => workflowId,
   forUpdate: '',
   forUpdateSkipLocked: '',

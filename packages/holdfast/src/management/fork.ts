@@ -1,0 +1,142 @@
+import { currentScope } from '../engine/context.js';
+import { notFoundError } from '../engine/endings.js';
+import type { Engine } from '../engine/engine.js';
+import { fittingQueue, newsOf } from '../engine/enqueue.js';
+import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import { takenUpLater } from '../engine/once.js';
+import { recordStart } from '../engine/start.js';
+import { checkQueueing, queueNameOf, type StartOptions } from '../engine/start-options.js';
+import { parseDuration } from '../model/duration.js';
+import { closedError, HoldfastError } from '../model/errors.js';
+import { checkName, newWorkflowId } from '../model/ids.js';
+import { checkCount, checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
+import { internalQueue } from '../model/queues.js';
+import { describeKey } from '../model/workflow-key.js';
+import type { NewFork } from '../storage/forks.js';
+import type { WorkflowRecord } from '../storage/storage.js';
+
+/** How a workflow is forked. */
+export interface ForkOptions extends Pick<StartOptions, 'queue' | 'partition' | 'priority' | 'delay' | 'timeout'> {
+  /** The first step that is run anew; what the steps before it left is taken over. Default 0: all of it is run anew. */
+  readonly fromStep?: number;
+  /** The fork's ID, and its idempotency key: a second fork of the same workflow under it is the first one. */
+  readonly id?: string;
+  /** Which version of the app is to run it (default: that of the original). */
+  readonly version?: string;
+  /** Children that steps taken over refer to, by ID, and which workflows they are to refer to instead. */
+  readonly replaceChildren?: Readonly<Record<string, string>>;
+}
+
+const forkOptionNames = [
+  ...['fromStep', 'id', 'version', 'queue', 'partition', 'priority', 'delay', 'timeout', 'replaceChildren'],
+];
+
+/** Name under which a fork that a workflow makes is recorded, as DBOS does. */
+const forkName = 'DBOS.forkWorkflow';
+const what = 'fork()';
+
+/**
+ * Forks a workflow. Inside a workflow it is a step of that, made once: the ID comes from the step's number then. Elsewhere
+ * it is repeated under one ID until the database has answered, like a start.
+ */
+export async function forkWorkflow<T>(
+  engine: Engine,
+  workflowId: string,
+  options: ForkOptions,
+): Promise<WorkflowHandle<T>> {
+  checkName('A workflow ID', workflowId);
+  checkForkOptions(options);
+  engine.checkOpen();
+  const scope = currentScope();
+  if (!scope || scope.step) {
+    return createHandle<T>(engine, await fork(engine, workflowId, { ...options, id: options.id ?? newId(engine) }));
+  }
+  const { execution } = scope;
+  const stepNumber = execution.takeStepNumber();
+  const id = options.id ?? `${execution.workflowId}-${stepNumber}`;
+  const made = recordStart(execution, stepNumber, forkName, () => fork(engine, workflowId, { ...options, id }));
+  return createHandle<T>(engine, await takenUpLater(made));
+}
+
+function newId(engine: Engine): string {
+  return newWorkflowId(engine.clock.now());
+}
+
+function checkForkOptions(options: ForkOptions): void {
+  checkKnownOptions(what, options, forkOptionNames);
+  const { fromStep, id, version, timeout, replaceChildren } = options;
+  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep);
+  if (id !== undefined) checkName('A workflow ID', id);
+  if (version !== undefined) checkName('A version', version);
+  if (timeout !== undefined && timeout !== null) parseDuration(timeout, `The timeout of ${what}`);
+  checkQueueing(what, options);
+  if (replaceChildren === undefined) return;
+  if (typeof replaceChildren !== 'object' || replaceChildren === null || Array.isArray(replaceChildren)) {
+    throw invalidOption(what, 'replaceChildren', replaceChildren, 'an object with workflow IDs for workflow IDs');
+  }
+  for (const child of Object.values(replaceChildren)) checkName('A workflow ID in "replaceChildren"', child);
+}
+
+async function fork(engine: Engine, workflowId: string, options: ForkOptions & { id: string }): Promise<string> {
+  const answered = async <T>(statement: () => Promise<T>): Promise<T> => {
+    const answer = await engine.untilAnswered('Forking a workflow', async () => ({ is: await statement() }));
+    if (!answer) throw closedError();
+    return answer.is;
+  };
+  const row = await newFork(engine, workflowId, options);
+  // A repetition of one that was done after all finds its own ID taken, and is told by where that comes from.
+  if (!(await answered(() => engine.storage.forks.create(row)))) {
+    const [existing, original] = await answered(async () => {
+      const found = await engine.storage.workflows.get([row.workflowId, workflowId]);
+      return [row.workflowId, workflowId].map((id) => found.find((each) => each.workflowId === id));
+    });
+    if (!existing) throw await refusal(engine, row, original);
+    if (existing.forkedFrom !== workflowId) throw conflict(row, existing);
+  }
+  engine.news.tell(newsOf(row));
+  return row.workflowId;
+}
+
+async function newFork(engine: Engine, forkedFrom: string, options: ForkOptions & { id: string }): Promise<NewFork> {
+  const { id, fromStep = 0, version = null, queue, partition = null, priority = 0, delay, timeout } = options;
+  const queueName = queueNameOf(what, queue);
+  const createdAt = engine.clock.now();
+  const found = queueName === internalQueue ? undefined : await fittingQueue(engine, what, queueName, options);
+  return {
+    workflowId: id,
+    forkedFrom,
+    fromStep,
+    createdAt,
+    queueName,
+    partition,
+    priority,
+    version,
+    appName: found?.appName ?? null,
+    timeoutMs: timeout === undefined || timeout === null ? null : parseDuration(timeout, `The timeout of ${what}`),
+    untimed: timeout === null,
+    delayUntil: delay === undefined ? null : createdAt + parseDuration(delay, `The delay of ${what}`),
+    children: JSON.stringify(
+      Object.entries(options.replaceChildren ?? {}).map(([from, to]) => ({ old: from, new: to })),
+    ),
+  };
+}
+
+/** Why nothing was forked although the ID is free. */
+async function refusal(engine: Engine, row: NewFork, original: WorkflowRecord | undefined): Promise<HoldfastError> {
+  if (!original) return notFoundError(row.forkedFrom);
+  const count = await engine.storage.forks.stepCount(row.forkedFrom);
+  const recorded = count === 0 ? 'no steps on record' : `the steps 0 to ${count - 1} on record`;
+  return row.fromStep > count
+    ? invalidOption(what, 'fromStep', row.fromStep, `from 0 to ${count}: workflow "${row.forkedFrom}" has ${recorded}`)
+    : misplacedOption(what, 'queue', `names a queue that was deleted meanwhile: "${row.queueName}"`);
+}
+
+function conflict({ workflowId, forkedFrom }: NewFork, existing: WorkflowRecord): HoldfastError {
+  const origin = existing.forkedFrom === null ? 'no fork' : `a fork of "${existing.forkedFrom}"`;
+  return new HoldfastError(
+    'WORKFLOW_CONFLICT',
+    `Workflow ID "${workflowId}" belongs to "${describeKey(existing)}", ${origin}, so that a fork of "${forkedFrom}" ` +
+      'cannot use it. Choose another ID.',
+    { details: { workflowId, forkedFrom, existing: existing.forkedFrom } },
+  );
+}

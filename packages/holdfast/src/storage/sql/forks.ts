@@ -1,0 +1,144 @@
+import { internalQueue } from '../../model/queues.js';
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
+import type { Forks, NewFork } from '../forks.js';
+import { partitionKey } from './queues.js';
+
+/**
+ * Forking: a workflow and what belongs to its first steps, copied by one statement under another ID.
+ *
+ * On Postgres one statement is one snapshot, so that the copy of a running workflow is what it was at one moment: a step
+ * with all its effects, or without any of them. On SQLite it is one transaction.
+ */
+export class SqlForks implements Forks {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = forkStatements(database.dialect);
+  }
+
+  async create(fork: NewFork): Promise<boolean> {
+    return (await this.database.batch(this.sql.create, [], [fork])).length > 0;
+  }
+
+  async stepCount(workflowId: string): Promise<number> {
+    const [row] = await this.database.query(this.sql.stepCount, [workflowId]);
+    return Number(row?.count ?? 0);
+  }
+}
+
+const columns: Columns<NewFork> = {
+  workflowId: 'text',
+  forkedFrom: 'text',
+  fromStep: 'int',
+  createdAt: 'bigint',
+  queueName: 'text',
+  partition: 'text',
+  priority: 'int',
+  version: 'text',
+  appName: 'text',
+  timeoutMs: 'bigint',
+  untimed: 'bool',
+  delayUntil: 'bigint',
+  children: 'text',
+};
+
+const copied = [
+  ...['name', 'class_name', 'config_name', 'inputs', 'serialization', 'request', 'application_id'],
+  ...['authenticated_user', 'authenticated_roles', 'assumed_role', 'attributes'],
+];
+
+/** Step numbers begin with 0. A step may be on record while one before it is not: it was running then. */
+const stepsOf = (d: Dialect, workflowId: string): string =>
+  `coalesce((select max(function_id) + 1 from ${d.table('operation_outputs')} where workflow_uuid = ${workflowId}), 0)`;
+
+function forkStatements(d: Dialect) {
+  const queueExists =
+    `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from ${d.table('queues')} ` +
+    `where name = r."queueName" ${d.forKeyShare}))`;
+  const before = d.enqueueSeq.before === '' ? '' : `with ${d.enqueueSeq.before} `;
+  const main = [
+    `${before}insert into ${d.table('workflow_status')} (workflow_uuid, status, ${copied.join(', ')}, forked_from,`,
+    'application_version, application_name, recovery_attempts, created_at, updated_at, workflow_timeout_ms,',
+    'queue_name, priority, queue_partition_key, delay_until_epoch_ms, incarnation, seed, began_at, enqueue_seq)',
+    `select r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end,`,
+    `${copied.map((column) => `o.${column}`).join(', ')}, o.workflow_uuid,`,
+    'coalesce(r.version, o.application_version), coalesce(r."appName", o.application_name), 0, r."createdAt", r."createdAt",',
+    'case when r.untimed then null else coalesce(r."timeoutMs", o.workflow_timeout_ms) end,',
+    `r."queueName", r.priority, ${partitionKey(d, 'r.partition', 'r."queueName"')}, r."delayUntil", ${d.token},`,
+    // Steps that are repeated must find the time and the chance under which they were asked for. Without any it is free.
+    'case when r."fromStep" > 0 then coalesce(o.seed, o.workflow_uuid) end,',
+    'case when r."fromStep" > 0 then coalesce(o.began_at, o.created_at) end,',
+    `${d.enqueueSeq.value('0')} from ${d.rows('r', columns, 1)}`,
+    `join ${d.table('workflow_status')} o on o.workflow_uuid = r."forkedFrom"`,
+    `where r."fromStep" <= ${stepsOf(d, 'r."forkedFrom"')} and ${queueExists}`,
+    'on conflict (workflow_uuid) do nothing returning workflow_uuid, true as landed',
+  ].join(' ');
+  const create: BatchStatement<NewFork> = {
+    name: 'workflows.fork',
+    columns,
+    ...d.together(main, [
+      copySteps(d),
+      copyEventHistory(d),
+      copyEvents(d),
+      copyStreams(d),
+      `update ${d.table('workflow_status')} set was_forked_from = true where not was_forked_from and workflow_uuid in ` +
+        `(select r."forkedFrom" from ${given(d)})`,
+    ]),
+  };
+  return {
+    create,
+    stepCount: { name: 'workflows.step-count', text: `select ${stepsOf(d, '$1')} as count` },
+  };
+}
+
+/** The fork, if there is one now. */
+const given = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
+
+/** `c` joined to the fork: the rows of a table that belong to steps which are taken over. */
+const below = (d: Dialect, table: string): string =>
+  `(select r.* from ${given(d)}) r join ${d.table(table)} c on c.workflow_uuid = r."forkedFrom" ` +
+  'and c.function_id < r."fromStep"';
+
+function copySteps(d: Dialect): string {
+  const same = [
+    ...['function_id', 'function_name', 'output', 'error', 'serialization', 'started_at_epoch_ms'],
+    ...['completed_at_epoch_ms', 'completion_seq', 'application_name'],
+  ];
+  const replaced =
+    `(select x.new from ${d.jsonRows('x', { old: 'text', new: 'text' }, 'r.children')} ` +
+    'where x.old = c.child_workflow_id)';
+  return [
+    `insert into ${d.table('operation_outputs')} (workflow_uuid, ${same.join(', ')}, child_workflow_id)`,
+    `select r."workflowId", ${same.map((column) => `c.${column}`).join(', ')},`,
+    `coalesce(${replaced}, c.child_workflow_id) from ${below(d, 'operation_outputs')}`,
+  ].join(' ');
+}
+
+function copyEventHistory(d: Dialect): string {
+  return [
+    `insert into ${d.table('workflow_events_history')} (workflow_uuid, function_id, key, value, serialization)`,
+    'select r."workflowId", c.function_id, c.key, c.value, c.serialization',
+    `from ${below(d, 'workflow_events_history')}`,
+  ].join(' ');
+}
+
+/** Each event as the last of these steps to complete left it: later ones may have set it to something else since. */
+function copyEvents(d: Dialect): string {
+  return [
+    `insert into ${d.table('workflow_events')} (workflow_uuid, key, value, serialization)`,
+    'select last.id, last.key, last.value, last.serialization from (',
+    'select r."workflowId" as id, c.key, c.value, c.serialization, row_number() over (partition by c.key',
+    'order by coalesce(s.completion_seq, -1) desc, c.function_id desc) as nth',
+    `from ${below(d, 'workflow_events_history')} left join ${d.table('operation_outputs')} s`,
+    'on s.workflow_uuid = c.workflow_uuid and s.function_id = c.function_id) last where last.nth = 1',
+  ].join(' ');
+}
+
+/** Numbered anew: where later steps wrote in between there would be gaps, at which readers would wait for ever. */
+function copyStreams(d: Dialect): string {
+  return [
+    `insert into ${d.table('streams')} (workflow_uuid, key, value, "offset", function_id, serialization)`,
+    'select r."workflowId", c.key, c.value, row_number() over (partition by c.key order by c."offset") - 1,',
+    `c.function_id, c.serialization from ${below(d, 'streams')}`,
+  ].join(' ');
+}

@@ -1,0 +1,98 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { connect } from '../../src/index.js';
+import { SeededRandom } from '../../src/model/ids.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { tamper } from '../support/faults.js';
+import { report, requireBuild } from './child-process.js';
+import { TellingProcess } from './telling-process.js';
+
+/** HOLDFAST_UPKEEP_KILLS=200 for more. */
+const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 5);
+const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
+const steps = 4_000;
+const minute = 60_000;
+
+/** A workflow of many steps, each with an event and a value in a stream. */
+async function plantBig(backend: Backend, database: string): Promise<void> {
+  const table = (name: string) => (backend.name === 'sqlite' ? name : `dbos.${name}`);
+  const series =
+    backend.name === 'sqlite'
+      ? `(with recursive s(i) as (select 0 union all select i + 1 from s where i < ${steps - 1}) select i from s) s`
+      : `generate_series(0, ${steps - 1}) s(i)`;
+  const ran = "'SUCCESS', 'big', '[]', 'js_superjson', 'x', 'v1', 1000, 1000, 1000";
+  const columns =
+    '(workflow_uuid, status, name, inputs, serialization, executor_id, application_version, created_at, updated_at, completed_at)';
+  await tamper(database, `insert into ${table('workflow_status')} ${columns} values ('big', ${ran})`);
+  const said = 'insert into';
+  await tamper(
+    database,
+    `${said} ${table('operation_outputs')} (workflow_uuid, function_id, function_name, output, completion_seq) select 'big', i, 'step', '"output of some length"', i from ${series}`,
+  );
+  await tamper(
+    database,
+    `${said} ${table('workflow_events_history')} (workflow_uuid, function_id, key, value) select 'big', i, 'k' || i, 'v' from ${series}`,
+  );
+  await tamper(
+    database,
+    `${said} ${table('streams')} (workflow_uuid, key, value, "offset", function_id) select 'big', 's', 'v', i, i from ${series}`,
+  );
+}
+
+/** Kills a process in the middle of what it does. Returns whether it was. */
+async function killMidway(options: object, random: SeededRandom): Promise<boolean> {
+  const child = await TellingProcess.start('upkeep-worker.mjs', options);
+  onTestFinished(() => child.kill());
+  await child.next('begun');
+  const began = performance.now();
+  await child.next('done');
+  const took = performance.now() - began;
+  // The next one is under way by now.
+  await delay(took * random.number());
+  await child.kill();
+  const said = child.unread().map(({ event }) => event);
+  expect(said).not.toContain('over');
+  return said.filter((event) => event === 'begun').length > said.filter((event) => event === 'done').length;
+}
+
+/** How much there is of each workflow: steps, events, what events were, values in streams. */
+async function contents(database: string, where: string): Promise<Map<string, string>> {
+  const count = (table: string) => `(select count(*) from ${table} t where t.workflow_uuid = w.workflow_uuid)`;
+  const tables = ['operation_outputs', 'workflow_events', 'workflow_events_history', 'streams'];
+  const rows = await tamper(
+    database,
+    `select workflow_uuid as id, ${tables.map((table) => `${count(table)} as ${table}`).join(', ')} from workflow_status w where ${where}`,
+  );
+  return new Map(rows.map(({ id, ...counts }) => [String(id), Object.values(counts).map(Number).join(' ')]));
+}
+
+describeBackends('a process that is killed', (backend) => {
+  beforeAll(requireBuild);
+  const random = new SeededRandom(`upkeep ${backend.name} ${seed}`);
+
+  it(
+    'in the middle of a fork leaves all of the fork, or nothing of it',
+    async () => {
+      const database = await backend.newDatabase();
+      await plantBig(backend, database);
+      let landed = 0;
+      for (let round = 0; round < kills; round++) {
+        if (await killMidway({ database, action: 'fork', round, steps }, random)) landed++;
+      }
+      // What the server was still doing for a client that is gone ends before this does.
+      const client = await connect({ name: 'upkeep', database, logger: silent });
+      await client.workflows.fork('big', { id: 'last', fromStep: steps, delay: '1d' });
+      await client.close();
+      const forks = await contents(database, "forked_from = 'big'");
+      report(`forks killed (${backend.name}): ${landed} of ${kills} midway, ${forks.size} forks; seed ${seed}`);
+      expect(landed).toBeGreaterThan(0);
+      expect(forks.size).toBeGreaterThan(kills);
+      expect([...new Set(forks.values())]).toEqual([`${steps} ${steps} ${steps} ${steps}`]);
+      // Nothing that belongs to no workflow.
+      const orphans =
+        'select count(*) as n from operation_outputs where workflow_uuid not in (select workflow_uuid from workflow_status)';
+      expect(Number((await tamper(database, orphans))[0]?.n)).toBe(0);
+    },
+    2 * minute,
+  );
+});

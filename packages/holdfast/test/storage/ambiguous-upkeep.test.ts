@@ -1,0 +1,36 @@
+import { expect, it } from 'vitest';
+import { run, workflow } from '../../src/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { overTime, tamper } from '../support/faults.js';
+import { openWire } from './wire.js';
+
+/** Forking and deleting when the connection breaks under it. */
+describeBackends('a connection that breaks', suite, ['postgres']);
+
+const kinds = ['cut-before', 'cut-after'] as const;
+
+function suite(backend: Backend): void {
+  let runs = 0;
+  const work = workflow('work', async () => {
+    await run('a', () => 0);
+    return run('b', () => ++runs);
+  });
+  const launch = async () => {
+    const database = await backend.newDatabase();
+    const wire = await openWire(database);
+    const t = await backend.testApp({ database: wire.url, workflows: [work] });
+    runs = 0;
+    await work.with({ id: 'x' })();
+    return { database, wire, t };
+  };
+
+  it.each(kinds)('under a fork makes one fork, whole, whose ID only the call knows (%s)', async (kind) => {
+    const { database, wire, t } = await launch();
+    const happened = wire.inject({ statement: 'workflows.fork', kind });
+    const fork = await t.app.workflows.fork('x', { fromStep: 1 });
+    await happened;
+    expect(await overTime(t.clock, fork.result())).toBe(2);
+    expect(await tamper(database, 'select count(*)::int as n from workflow_status')).toEqual([{ n: 2 }]);
+    expect((await t.app.workflows.steps(fork.id)).map(({ name }) => name)).toEqual(['a', 'b']);
+  });
+}
