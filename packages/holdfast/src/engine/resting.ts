@@ -213,9 +213,8 @@ export class Resting {
       if (!isOver) news.tell(`queue:${facts.queueName}`);
     };
     gone.then(left, (error) => {
-      this.engine.logger.error(`Workflow "${workflowId}" is due and could not go on: ${describeError(error)}`);
       rest.slot = 'free';
-      this.tryLater(rest);
+      this.tryLater(rest, error);
     });
   }
 
@@ -272,7 +271,7 @@ export class Resting {
     this.due.delete(rest);
     if (!this.isHere(rest) || this.closed) return;
     const { clock, logger } = this.engine;
-    logger.error(`Workflow "${rest.workflowId}" is due, cannot be read, and is tried again: ${describeError(error)}`);
+    logger.error(`Workflow "${rest.workflowId}" is due, cannot go on, and is tried again: ${describeError(error)}`);
     clock.at(clock.now() + pauseMs.failure, () => this.wake(rest));
   }
 

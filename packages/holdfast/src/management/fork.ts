@@ -2,8 +2,9 @@ import { currentScope } from '../engine/context.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { fittingQueue, newsOf } from '../engine/enqueue.js';
+import type { Execution } from '../engine/execution.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { takenUpLater } from '../engine/once.js';
+import { rejecting } from '../engine/rejecting.js';
 import { recordStart } from '../engine/start.js';
 import { checkQueueing, queueNameOf, type StartOptions } from '../engine/start-options.js';
 import { parseDuration } from '../model/duration.js';
@@ -39,23 +40,25 @@ const what = 'fork()';
  * Forks a workflow. Inside a workflow it is a step of that, made once: the ID comes from the step's number then. Elsewhere
  * it is repeated under one ID until the database has answered, like a start.
  */
-export async function forkWorkflow<T>(
-  engine: Engine,
-  workflowId: string,
-  options: ForkOptions,
-): Promise<WorkflowHandle<T>> {
-  checkName('A workflow ID', workflowId);
-  checkForkOptions(options);
-  engine.checkOpen();
-  const scope = currentScope();
-  if (!scope || scope.step) {
-    return createHandle<T>(engine, await fork(engine, workflowId, { ...options, id: options.id ?? newId(engine) }));
-  }
-  const { execution } = scope;
+export function forkWorkflow<T>(engine: Engine, workflowId: string, options: ForkOptions): Promise<WorkflowHandle<T>> {
+  return rejecting(what, () => {
+    checkName('A workflow ID', workflowId);
+    checkForkOptions(options);
+    engine.checkOpen();
+    const scope = currentScope();
+    if (scope && !scope.step) return forkInside<T>(scope.execution, engine, workflowId, options);
+    const made = fork(engine, workflowId, { ...options, id: options.id ?? newId(engine) });
+    return made.then((id) => createHandle<T>(engine, id));
+  });
+}
+
+/** On record like a child: a replay gets the fork that was made. */
+function forkInside<T>(execution: Execution, engine: Engine, workflowId: string, options: ForkOptions) {
   const stepNumber = execution.takeStepNumber();
   const id = options.id ?? `${execution.workflowId}-${stepNumber}`;
   const made = recordStart(execution, stepNumber, forkName, () => fork(engine, workflowId, { ...options, id }));
-  return createHandle<T>(engine, await takenUpLater(made));
+  const handle = made.then((forkId) => createHandle<T>(engine, forkId));
+  return execution.calls.follow(forkName, stepNumber, handle);
 }
 
 function newId(engine: Engine): string {

@@ -49,3 +49,114 @@ const ownAdditions = [
   'column workflow_status.incarnation text default (gen_random_uuid())::text',
   'column workflow_status.resting_owner text default -',
   'column workflow_status.seed text default -',
+  'column workflow_status.status_reason text default -',
+  'constraint dbos.executors PRIMARY KEY (incarnation)',
+  'constraint dbos.holdfast_migrations PRIMARY KEY (version)',
+  "index CREATE INDEX idx_holdfast_cancelled ON dbos.workflow_status USING btree (completed_at) WHERE (status = 'CANCELLED'::text)",
+  'index CREATE INDEX idx_holdfast_executors ON dbos.executors USING btree (application_name)',
+  'index CREATE INDEX idx_holdfast_partition_rate ON dbos.workflow_status USING btree (queue_name, queue_partition_key, started_at_epoch_ms) WHERE ((rate_limited = true) AND (queue_partition_key IS NOT NULL))',
+  "index CREATE INDEX idx_holdfast_partition_version ON dbos.workflow_status USING btree (queue_name, application_version, queue_partition_key, priority, enqueue_seq NULLS FIRST, created_at) WHERE ((status = 'ENQUEUED'::text) AND (queue_partition_key IS NOT NULL))",
+  "index CREATE INDEX idx_holdfast_pending_executor ON dbos.workflow_status USING btree (application_version, executor_id) WHERE (status = 'PENDING'::text)",
+  "index CREATE INDEX idx_holdfast_queue_version ON dbos.workflow_status USING btree (queue_name, application_version, priority, enqueue_seq NULLS FIRST, created_at) WHERE (status = 'ENQUEUED'::text)",
+  "index CREATE INDEX idx_holdfast_resting ON dbos.workflow_status USING btree (queue_name) WHERE (((status || ''::text) = 'PENDING'::text) AND (resting_owner = owner_xid))",
+  "index CREATE INDEX idx_holdfast_slots ON dbos.workflow_status USING btree (queue_name, queue_partition_key) WHERE (((status || ''::text) = 'PENDING'::text) AND (queue_name IS NOT NULL) AND ((resting_owner = owner_xid) IS NOT TRUE))",
+  'index CREATE INDEX idx_holdfast_unread ON dbos.notifications USING btree (destination_uuid, topic, send_seq NULLS FIRST, created_at_epoch_ms) WHERE (consumed = false)',
+  'index CREATE UNIQUE INDEX executors_pkey ON dbos.executors USING btree (incarnation)',
+  'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
+];
+const deadlineIndex =
+  "index CREATE INDEX idx_workflow_status_deadline ON dbos.workflow_status USING btree (workflow_deadline_epoch_ms) WHERE ((status = ANY (ARRAY['ENQUEUED'::text, 'PENDING'::text, 'DELAYED'::text])) AND (workflow_deadline_epoch_ms IS NOT NULL))";
+
+describe('sharing the layout with DBOS', () => {
+  it('has at 108 the same columns, indexes, keys, functions and triggers, and our additions', async () => {
+    const ours = await connectTo(await emptyDatabase());
+    await migratePostgres(ours, options);
+    const theirs = await connectTo(await emptyDatabase());
+    await migrateWithDbosUpTo(theirs, 108);
+    const [mine, dbos] = [await layout(ours), await layout(theirs)];
+    expect(dbos.length).toBeGreaterThan(150);
+    expect(minus(dbos, mine)).toEqual([]);
+    expect(minus(mine, dbos)).toEqual([...ownAdditions, deadlineIndex].sort());
+  });
+
+  it('adopts a database that DBOS 5.3.0 migrated to 123, and only adds what is ours', async () => {
+    const url = await emptyDatabase();
+    migrateWithDbos(url);
+    const client = await connectTo(url);
+    await client.query("select dbos.enqueue_workflow('theirs', 'q', workflow_id => 'kept')");
+    const before = await layout(client);
+    await migratePostgres(client, options);
+    const after = await layout(client);
+    expect(await versions(client)).toEqual({ shared: 123, own: target.own });
+    expect(minus(before, after)).toEqual([]);
+    expect(minus(after, before)).toEqual(ownAdditions);
+    const { rows } = await client.query('select workflow_uuid, detached from dbos.workflow_status');
+    expect(rows).toEqual([{ workflow_uuid: 'kept', detached: false }]);
+    await migratePostgres(client, { ...options, migrate: false });
+  });
+
+  it('leaves a database that DBOS 5.3.0 can still migrate on and use', async () => {
+    const url = await emptyDatabase();
+    const client = await connectTo(url);
+    await migratePostgres(client, options);
+    migrateWithDbos(url);
+    expect(await versions(client)).toEqual({ shared: 123, own: target.own });
+    const fresh = await emptyDatabase();
+    migrateWithDbos(fresh);
+    const wanted = await layout(await connectTo(fresh));
+    expect(minus(wanted, await layout(client))).toEqual([]);
+    expect(minus(await layout(client), wanted)).toEqual(ownAdditions);
+    await migratePostgres(client, options);
+  });
+
+  it('goes on from every shared version of DBOS', async () => {
+    const reference = await connectTo(await emptyDatabase());
+    await migratePostgres(reference, options);
+    const client = await connectTo(await emptyDatabase());
+    for (const version of [70, 99, 100, 105, 107]) {
+      await client.query('drop schema if exists dbos cascade');
+      await migrateWithDbosUpTo(client, version);
+      await client.query('update dbos.dbos_migrations set version = $1', [version]);
+      await migratePostgres(client, options);
+      expect(await layout(client), `from ${version} of DBOS`).toEqual(await layout(reference));
+    }
+  });
+});
+
+describe('a database in the numbering of DBOS for TypeScript below 100', () => {
+  it('is refused at every version with what to do, and left as it is', async () => {
+    const client = await connectTo(await emptyDatabase());
+    for (let version = 2; version < 69; version++) {
+      await migrateWithDbosUpTo(client, version);
+      const before = await layout(client);
+      const refusal = await migratePostgres(client, options).catch((error) => error);
+      expect(refusal, `version ${version}`).toMatchObject({
+        code: 'MIGRATION_REQUIRED',
+        details: { reason: 'foreign-numbering' },
+      });
+      expect(refusal.message).toContain('Upgrade the database with its own DBOS first');
+      expect(await layout(client), `version ${version}`).toEqual(before);
+    }
+  });
+
+  it('is adopted once DBOS has taken it on', async () => {
+    const url = await emptyDatabase();
+    const client = await connectTo(url);
+    await migrateWithDbosUpTo(client, 43);
+    await expect(migratePostgres(client, options)).rejects.toMatchObject({ code: 'MIGRATION_REQUIRED' });
+    migrateWithDbos(url);
+    await migratePostgres(client, options);
+    expect((await versions(client)).own).toBe(target.own);
+  });
+
+  it('is refused too when it has tables but no number', async () => {
+    const client = await connectTo(await emptyDatabase());
+    await migrateUpTo(client, 30);
+    await client.query('drop table dbos.dbos_migrations');
+    const logger = listener();
+    await expect(migratePostgres(client, { ...options, logger })).rejects.toMatchObject({
+      code: 'MIGRATION_REQUIRED',
+      details: { reason: 'foreign-numbering' },
+    });
+  });
+});

@@ -101,6 +101,20 @@ const composing: Composing = {
   effects,
 };
 
+const locking: Pick<
+  Dialect,
+  'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'forKeyShare' | 'locksRows'
+> = {
+  lockOrder: (workflowId) => `${workflowId} collate "C"`,
+  // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
+  // and be waited for. No statement changes what a foreign key refers to.
+  forUpdate: 'for no key update',
+  forUpdateSkipLocked: 'for no key update skip locked',
+  forShare: 'for share',
+  forKeyShare: 'for key share',
+  locksRows: true,
+};
+
 export function postgresDialect(schema: string): Dialect {
   const prefix = quoteIdentifier(schema);
   return {
@@ -136,14 +150,7 @@ export function postgresDialect(schema: string): Dialect {
     },
     token: 'gen_random_uuid()::text',
     landed: 'exists (select 1 from main where landed)',
-    lockOrder: (workflowId) => `${workflowId} collate "C"`,
-    // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
-    // and be waited for. No statement changes what a foreign key refers to.
-    forUpdate: 'for no key update',
-    forUpdateSkipLocked: 'for no key update skip locked',
-    forShare: 'for share',
-    forKeyShare: 'for key share',
-    locksRows: true,
+    ...locking,
     enqueueSeq: {
       // One number from the sequence for the whole statement: rows are inserted in the order of their IDs, to lock in
       // that order, but are to be worked off in the order in which they were given.
