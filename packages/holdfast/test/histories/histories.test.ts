@@ -81,7 +81,7 @@ async function replay(backend: Backend, past: Histories, name: string, { at, row
   const programs = historicPrograms(library, { ran: (step) => ran.push(step), half: () => {} });
   const clock = new VirtualClock(at);
   const t = await backend.testApp({ database, clock, version: 'history', workflows: programs });
-  await overTime(t.clock, t.app.workflows.handle(name).result(), 4 * 3600);
+  await overTime(t.clock, t.app.workflows.handle(name).result(), 4 * 3600, 60);
   const [row] = await tamper(database, `select status, output from workflow_status where workflow_uuid = '${name}'`);
   return { ran, row };
 }

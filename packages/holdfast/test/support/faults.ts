@@ -81,14 +81,19 @@ export function thrown(call: () => unknown): Error & Record<string, unknown> {
   throw new Error('Expected an exception, but the call returned.');
 }
 
-/** Moves the clock second by second, so that services which look around from time to time do, until it settles. */
-export async function overTime<T>(clock: VirtualClock, promise: Promise<T>, limitSeconds = 600): Promise<T> {
+/** Moves the clock in small steps, so that services which look around from time to time do, until it settles. */
+export async function overTime<T>(
+  clock: VirtualClock,
+  promise: Promise<T>,
+  limitSeconds = 600,
+  stepSeconds = 1,
+): Promise<T> {
   let pending = true;
   const done = (): void => {
     pending = false;
   };
   promise.then(done, done);
-  for (let second = 0; pending && second < limitSeconds; second++) await clock.advance('1s');
+  for (let at = 0; pending && at < limitSeconds; at += stepSeconds) await clock.advance(stepSeconds * 1_000);
   if (pending) throw new Error(`Nothing happened within ${limitSeconds} s of virtual time.`);
   return promise;
 }
