@@ -86,10 +86,15 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     400,
     (on) => on.queues.partitions({ ...look, queueName: 'behindParted', after: '' }),
   ],
+  'workflows.setAtRest': [5, (on) => on.workflows.setAtRest([{ workflowId: 'z1', owner: 'o1' }])],
+  'workflows.release': [
+    5,
+    (on) => on.workflows.release({ owned: [{ workflowId: 'z1', owner: 'o1' }], queueName: 'x', now: 1 }),
+  ],
   'queues.overview': [20, (on) => on.queues.overview()],
-  'queues.giveKeys': [2.5 * backlog, (on) => on.queues.giveKeys(['parted'])],
-  'queues.unfinished': [1.1 * backlog, (on) => on.queues.unfinished('plain')],
-  'queues.counted': [2.2 * backlog + 60_000, (on) => on.queues.counted(null)],
+  'queues.giveKeys': [4 * backlog, (on) => on.queues.giveKeys(['parted'])],
+  'queues.unfinished': [1.6 * backlog, (on) => on.queues.unfinished('plain')],
+  'queues.counted': [3.2 * backlog + 60_000, (on) => on.queues.counted(null)],
   'queues.remove': [20, (on) => on.queues.remove('plain')],
 };
 
@@ -117,6 +122,18 @@ const kinds: [number, Record<string, string>][] = [
     {
       ...{ id: "'rp' || i", status: "'PENDING'", started_at_epoch_ms: 'i', rate_limited: 'true' },
       ...{ queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` },
+    },
+  ],
+  // At rest: they hold no slot, and are not to be counted one by one.
+  [
+    backlog,
+    {
+      ...{ id: "'z' || i", status: "'PENDING'", started_at_epoch_ms: 'i', owner_xid: "'o' || i" },
+      ...{ resting_owner: "'o' || i", executor_id: "'claimer'", enqueue_seq: '-i' },
+      ...{
+        queue_name: "case i % 2 when 0 then 'plain' else 'parted' end",
+        queue_partition_key: `case i % 2 when 1 then 'p' || i % ${partitions} end`,
+      },
     },
   ],
   [20_000, { id: "'ov' || i", queue_name: "'behind'", application_version: "'v0'" }],
