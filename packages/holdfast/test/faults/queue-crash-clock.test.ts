@@ -26,7 +26,7 @@ const everything = process.env.HOLDFAST_QUEUE_SWEEP === 'all';
 const again = 4;
 const lanes = 2;
 const minutes = 60_000;
-const names = ['starts', 'family'];
+const names = ['starts', 'family', 'rests'];
 
 /** No limit of the case's own queues was exceeded by those who can commit. */
 async function limitsHeld({ database, workflowId }: Job): Promise<string[]> {
@@ -50,7 +50,7 @@ describeBackends('crash clock of queues', (backend) => {
       const random = new SeededRandom(`queue points ${backend.name} ${seed}`);
       const cases = names.flatMap((workflow) => {
         const made = rig.statements(workflow);
-        const points = everything ? everyPoint(made.length) : writePoints(made, random);
+        const points = everything ? everyPoint(made.length) : writePoints(backend, made, random);
         return points.map((point) => ({ workflow, points: [point] }));
       });
       const twice = cases
@@ -76,16 +76,19 @@ function late(random: SeededRandom): CrashPoint {
 }
 
 /** One of the statements of each kind that changes something. */
-function writePoints(made: readonly string[], random: SeededRandom): CrashPoint[] {
+function writePoints(backend: Backend, made: readonly string[], random: SeededRandom): CrashPoint[] {
   const kinds = [...new Set(made)].filter((name) => writes.test(name));
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random.number() * from.length)] as T;
   return kinds.flatMap((kind) => {
     const places = made.flatMap((name, i) => (name === kind ? [i + 1] : []));
-    return [{ statement: pick(places), phase: pick(crashPhases) }];
+    const phases = backend.name === 'sqlite' && slotWrites.test(kind) ? crashPhases : [pick(crashPhases)];
+    return phases.map((phase) => ({ statement: pick(places), phase }));
   });
 }
 
-const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack/;
+const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack|setAtRest|release/;
+/** What is written when a slot is given back and asked for again: in every phase, where a run makes the same statements every time. */
+const slotWrites = /setAtRest|release/;
 
 function crashRig(backend: Backend) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-queue-crash-'));

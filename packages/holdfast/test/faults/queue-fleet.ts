@@ -16,6 +16,7 @@ export class Fleet {
     private readonly ledger: Ledger,
     private readonly gauge: Gauge,
     private readonly random: SeededRandom,
+    private readonly options: object = {},
   ) {}
 
   async start(count: number): Promise<void> {
@@ -75,7 +76,9 @@ export class Fleet {
   }
 
   private async spawn(): Promise<void> {
-    this.workers.add(await Worker.start({ ledgerPath: this.ledger.path, database: this.database, stepMs: 2 }));
+    this.workers.add(
+      await Worker.start({ ledgerPath: this.ledger.path, database: this.database, stepMs: 2, ...this.options }),
+    );
   }
 }
 

@@ -6,7 +6,8 @@ import type { Entry } from './ledger.js';
  * Two gauges of how much runs at once.
  *
  * In the database: a trigger counts, with every claim, how many workflows of its queue and of its partition are PENDING
- * by then, itself included. That is when the number grows, and those are the owners who can commit.
+ * by then, itself included. That is when the number grows, and those are the owners who can commit. Those that have been
+ * let go of, and have given their slot back, do not count.
  *
  * In the ledger: bodies that have begun and not finished. A process that is killed ends with its `killed` entry, which
  * is written before the signal is sent.
@@ -55,7 +56,8 @@ export async function openGauge(database: string): Promise<Gauge> {
 }
 
 const count = (condition: string): string =>
-  `(select count(*) from workflow_status w where w.status = 'PENDING' and w.queue_name = ${condition})`;
+  `(select count(*) from workflow_status w where w.status = 'PENDING' ` +
+  `and coalesce(w.resting_owner, '') <> coalesce(w.owner_xid, '-') and w.queue_name = ${condition})`;
 
 const sqliteTriggers = `
   create table gauge (queue text, part text, running integer, in_part integer);

@@ -1,0 +1,90 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { connect, queue } from '../../src/index.js';
+import { SeededRandom } from '../../src/model/ids.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { report, requireBuild } from './child-process.js';
+import { violations } from './invariants.js';
+import { Ledger } from './ledger.js';
+import { Fleet } from './queue-fleet.js';
+import { installGauge } from './queue-gauge.js';
+import { openRows } from './rows.js';
+
+const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
+/** HOLDFAST_FLEET_JOBS=10000 for the whole of it. */
+const jobs = Number(process.env.HOLDFAST_FLEET_JOBS ?? 150);
+const limits = { concurrency: 4, workerConcurrency: 3, partition: { concurrency: 2 } };
+const longestMs = 5 * 60_000;
+
+/**
+ * Each workflow waits between two steps, and gives its slot back meanwhile: many more rest than the limits let run. What
+ * counts are those who hold a slot and can commit.
+ */
+describeBackends('a fleet of workers that are killed at random while workflows rest', (backend) => {
+  beforeAll(requireBuild);
+
+  it(
+    'runs every workflow to its end, no step again after its checkpoint, and never more with a slot than the limits say',
+    async () => {
+      const { gauge, fleet, client, ledger, database } = await openRig(backend);
+      const inputs = Array.from({ length: jobs }, (_, i) => [i, 'rests']);
+      const handles = await client.startAll('job', { queue: 'rests' }, inputs, ([i]) => ({
+        ...{ id: `job-${i}`, partition: `p${Number(i) % 3}` },
+      }));
+      for (const { id } of handles) ledger.append({ kind: 'ack', workflowId: id, by: 'client' });
+      let [done, mostAtRest] = [0, 0];
+      await fleet.start(2);
+      const killing = fleet.killUntil(() => done > 0.8 * jobs, { least: 200, most: 1_000 });
+      const counts =
+        "select sum(case when status = 'SUCCESS' then 1 else 0 end) as done, sum(case when status = 'PENDING' " +
+        'and resting_owner = owner_xid then 1 else 0 end) as rests from workflow_status';
+      const look = async (): Promise<number> => {
+        const [row] = await gauge.sql(counts);
+        mostAtRest = Math.max(mostAtRest, Number(row?.rests));
+        done = Number(row?.done);
+        return done;
+      };
+      await expect.poll(look, { timeout: longestMs, interval: 20 }).toBe(jobs);
+      await killing;
+      await fleet.stop();
+      const rows = await openRows(database);
+      const { workflows, steps } = await rows.read('job-');
+      await rows.close();
+      const peaks = await gauge.peaks();
+      const found = violations({ workflows, steps, entries: ledger.entries() });
+      report(
+        `fleet at rest (${backend.name}): ${jobs} workflows, ${fleet.kills} kills, ${found.length} violations, at most ` +
+          `${peaks.queues.rests} of ${limits.concurrency} with a slot, ${mostAtRest} at rest; HOLDFAST_FAULT_SEED=${seed}`,
+      );
+      expect(fleet.kills).toBeGreaterThan(0);
+      expect(mostAtRest).toBeGreaterThan(limits.concurrency);
+      expect(found).toEqual([]);
+      expect(workflows.map((row) => row.status)).toEqual(Array(jobs).fill('SUCCESS'));
+      expect(steps).toHaveLength(3 * jobs);
+      expect(peaks.queues.rests).toBe(limits.concurrency);
+      expect(Math.max(...Object.values(peaks.partitions))).toBe(limits.partition.concurrency);
+    },
+    longestMs,
+  );
+});
+
+async function openRig(backend: Backend) {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-rests-'));
+  const ledger = new Ledger(join(folder, 'ledger.sqlite'));
+  const database = await backend.newDatabase();
+  const gauge = await installGauge(database);
+  const client = await connect({ name: 'fleet', database, logger: silent });
+  await client.queues.register(queue('rests', { ...limits, whileWaiting: 'release' }));
+  const random = new SeededRandom(`rests ${backend.name} ${seed}`);
+  const fleet = new Fleet(database, ledger, gauge, random, { restMs: 500 });
+  onTestFinished(async () => {
+    await fleet.killAll();
+    await client.close();
+    await gauge.close();
+    ledger.close();
+    rmSync(folder, { recursive: true });
+  });
+  return { gauge, fleet, client, ledger, database };
+}
