@@ -4,6 +4,7 @@ import { unknownQueue } from '../engine/directory.js';
 import { Executions } from '../engine/executions.js';
 import { idleRelease } from '../engine/idle-release.js';
 import { Registry } from '../engine/registry.js';
+import { otherVersion } from '../engine/warnings.js';
 import type { AnyWorkflow } from '../engine/workflow.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
 import { Dispatcher } from '../queues/dispatcher.js';
@@ -12,7 +13,7 @@ import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
 import { Liveness, type LivenessOptions } from '../recovery/liveness.js';
 import { partWithLost } from '../recovery/lost.js';
-import { otherVersion, Recovery } from '../recovery/manager.js';
+import { Recovery } from '../recovery/manager.js';
 import { reclaim } from '../recovery/reclaim.js';
 import { applySchedules } from '../schedules/operations.js';
 import { keyOf } from '../schedules/schedule.js';
@@ -99,6 +100,10 @@ async function assemble(
   const dispatcher = new Dispatcher(engine);
   const scheduler = new Scheduler(engine);
   const liveness = new Liveness(engine, livenessOptions(internals, checked.recovery.staleTimeoutMs));
+  engine.versionsAlive = async () => {
+    await liveness.look();
+    return liveness.versions();
+  };
   liveness.onReturn = () => partWithLost(engine);
   engine.news.listen((topic) => {
     if (topic === null || topic === 'takeover') liveness.heardOfTakeover();
@@ -136,13 +141,13 @@ async function start(
   const { engine, dispatcher, recovery, scheduler, liveness, loops } = parts;
   await checkQueueOwners(engine, queues);
   await registerVersion(engine, listen?.length !== 0);
-  await warnOfOtherVersions(engine);
   await registerQueues(engine, queues);
   await warnOfUnknownQueues(engine, listen);
   await applySchedules(engine, schedules, engine.version);
   await engine.news.start(liveness.presence);
   // Before anything can begin here: others must know of this process by then, or nobody would take its work over.
   await liveness.start();
+  await warnOfOtherVersions(engine, liveness.versions());
   // Picked again: instances may have been constructed since.
   attach(parts, pickWorkflows(workflows));
   for (const loop of loops) loop.start();
@@ -171,8 +176,8 @@ async function abandon(parts: AppParts): Promise<void> {
 /** One that takes nothing from queues is no reason to keep unversioned work from those that do. */
 async function registerVersion(engine: Executions, asLatest: boolean): Promise<void> {
   const { storage, version, writer, clock, logger } = engine;
-  await storage.versions.register({ name: version, appName: writer.appName, asLatest, now: clock.now() });
-  const [latest] = await storage.versions.list(writer.appName);
+  const { appName } = writer;
+  const latest = await storage.versions.register({ name: version, appName, asLatest, now: clock.now() });
   if (latest && latest.name !== version) {
     logger.warn(
       `This process runs version "${version}" of "${writer.appName}", but "${latest.name}" is the latest. ` +
@@ -182,10 +187,11 @@ async function registerVersion(engine: Executions, asLatest: boolean): Promise<v
 }
 
 /** A changed workflow is a new version, and what the old one left unfinished waits for it: silently, but for this. */
-async function warnOfOtherVersions(engine: Executions): Promise<void> {
+async function warnOfOtherVersions(engine: Executions, alive: ReadonlySet<string>): Promise<void> {
   const { storage, version, writer } = engine;
   const others = await storage.takeovers.otherVersions({ version, appName: writer.appName });
-  for (const other of others) {
+  // In a deploy the old version lives on until it is done. If its processes die before that, recovery says so.
+  for (const other of others.filter((each) => !alive.has(each.version))) {
     engine.warnOnce(
       otherVersion(other.version),
       `${other.count} unfinished ${other.count === 1 ? 'workflow belongs' : 'workflows belong'} to version ` +

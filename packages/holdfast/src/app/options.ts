@@ -11,7 +11,7 @@ import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption, show } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
-import { checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
+import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
 import { checkPoolSize, checkSchema } from '../storage/open.js';
@@ -97,6 +97,7 @@ export interface CheckedOptions {
 }
 
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
+  if (typeof options === 'object' && options !== null) checkNotBeside('launch()', options, launchOptionNames);
   checkKnownOptions('launch()', options, launchOptionNames);
   if (options.name === undefined) {
     throw invalidOption('launch()', 'name', undefined, 'given: the name of the application, as in { name: "shop" }');

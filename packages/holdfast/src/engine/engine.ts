@@ -44,6 +44,8 @@ export interface Engine {
   readonly busy: number;
   /** Whether a step may begin here at the moment. */
   readonly standing: Standing;
+  /** The versions of the app that some process runs which is not known to be dead, by a look at this moment. */
+  versionsAlive(): Promise<ReadonlySet<string>>;
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
   readonly claims: {
     take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]>;

@@ -71,6 +71,7 @@ export class Executions implements Engine {
   readonly turns: Turns;
   private readonly running = new Map<string, Execution>();
   private readonly resting = new Resting(this);
+  versionsAlive: Engine['versionsAlive'] = async () => new Set();
   /** Called when more executions are in memory than are to wait there. */
   onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();

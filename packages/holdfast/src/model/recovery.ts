@@ -51,6 +51,7 @@ export interface RecoverySettings extends Omit<RecoveryPolicy, 'resumable'> {
 }
 
 const workflowOptionNames = ['autoResume', 'maxResumeAge', 'maxAttempts', 'onExceeded'];
+const optionNames = ['enabled', 'staleTimeout', ...workflowOptionNames];
 const shortestStaleMs = 3_000;
 
 export const defaultRecovery: RecoverySettings = {
@@ -62,10 +63,19 @@ export const defaultRecovery: RecoverySettings = {
   onExceeded: 'dead-letter',
 };
 
+/** Refuses settings of `recovery` that were given beside it, among options that have these names. */
+export function checkNotBeside(what: string, options: object, known: readonly string[]): void {
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue;
+    const meant = optionNames.find((name) => name.toLowerCase() === key.toLowerCase());
+    if (meant) throw misplacedOption(what, key, `is an option of "recovery": give { recovery: { ${meant} } }`);
+  }
+}
+
 /** The settings of `launch({ recovery })`, or a typed error. */
 export function checkRecovery(options: RecoveryOptions = {}): RecoverySettings {
   const what = 'launch({ recovery })';
-  checkKnownOptions(what, options, ['enabled', 'staleTimeout', ...workflowOptionNames]);
+  checkKnownOptions(what, options, optionNames);
   const { enabled = defaultRecovery.enabled, staleTimeout = defaultRecovery.staleTimeoutMs } = options;
   if (typeof enabled !== 'boolean') throw invalidOption(what, 'enabled', enabled, 'true or false');
   const staleTimeoutMs = parseDuration(staleTimeout, `The staleTimeout of ${what}`);

@@ -25,6 +25,10 @@ export const activeStatuses = ['PENDING', 'ENQUEUED', 'DELAYED'] as const;
 /** States that `resume` can start again from. */
 export const resumableStatuses = ['CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', 'STALLED'] as const;
 
+export function isResumable(status: WorkflowStatus): boolean {
+  return (resumableStatuses as readonly string[]).includes(status);
+}
+
 export function isTerminal(status: WorkflowStatus): boolean {
   return !(activeStatuses as readonly string[]).includes(status);
 }

@@ -17,7 +17,7 @@ export interface IncompleteOptions {
   readonly offset?: number;
 }
 
-/** A PENDING workflow, whose it is, and what recovery will do about it. */
+/** A PENDING workflow, or one that was handed over and that no live process can take; whose it is, and what becomes of it. */
 export interface IncompleteWorkflow {
   readonly workflowId: string;
   readonly name: string;
@@ -28,12 +28,12 @@ export interface IncompleteWorkflow {
   readonly startedAt: number;
   readonly ageMs: number;
   readonly attempts: number;
-  /** `unknown`: nothing tells whether it lives. It is an older Holdfast, or DBOS. */
+  /** `unknown`: nothing tells whether it lives. It is an older Holdfast, or DBOS. `none`: it was handed over, to nobody yet. */
   readonly executor: Standing;
   readonly plan: RecoveryPlan;
 }
 
-type Standing = 'alive' | 'suspected' | 'dead' | 'unknown';
+type Standing = 'alive' | 'suspected' | 'dead' | 'unknown' | 'none';
 
 /** What is known of who owns a workflow. */
 export interface Owner {
@@ -45,6 +45,8 @@ export interface Owner {
 export interface Knowledge {
   ownerOf(record: IncompleteRecord): Owner;
   plan(record: IncompleteRecord, owner: Owner): RecoveryPlan;
+  /** Those that some executor runs which is not known to be dead. */
+  versions(): ReadonlySet<string>;
 }
 
 const longestPage = 1000;
@@ -63,6 +65,7 @@ export async function listIncomplete(
     ...(workflowIds && { workflowIds }),
     ...(executorId !== undefined && { executorIds: [checkName('An executor ID', executorId)] }),
     ...(name !== undefined && { name: checkName('A workflow name', name) }),
+    ...(executorId === undefined && { handedOver: { butFor: [...knowledge.versions()] } }),
     limit: Math.min(longestPage, checkCount(what, 'limit', limit, 1)),
     offset: checkCount(what, 'offset', offset),
   });
@@ -95,6 +98,7 @@ export function planHere(engine: Engine, enabled: boolean, record: IncompleteRec
   const { version, registry, clock } = engine;
   const { standing } = owner;
   const none = (because: string): RecoveryPlan => ({ action: 'none', at: null, because });
+  if (standing === 'none') return handedOver(record);
   if (standing === 'alive') return none('its executor is alive');
   if (record.version !== version) {
     const because = `it is of version "${record.version ?? ''}", and this process of version "${version}"`;
@@ -103,12 +107,19 @@ export function planHere(engine: Engine, enabled: boolean, record: IncompleteRec
   if (standing === 'unknown') return unknownOwner(record);
   const definition = registry.get(record);
   if (!definition) return none(`no workflow named "${describeKey(record)}" is registered in this process`);
-  if (!enabled) return none('recovery is not enabled in this process; another one may take it over');
   const now = clock.now();
   const diesAt = standing === 'suspected' ? (owner.record?.heartbeatAt ?? now) + (owner.record?.ttlMs ?? 0) : now;
   const at = Math.max(now, diesAt);
   const { action, because } = judge(registry.policyOf(definition), record, at);
-  return { action, at: action === 'wait-for-operator' ? null : at, because };
+  if (enabled || action === 'wait-for-operator')
+    return { action, at: enabled && action !== 'wait-for-operator' ? at : null, because };
+  const by = 'recovery is not enabled in this process, so that is for another one, or for sweep()';
+  return { action, at: null, because: `${because}; ${by}` };
+}
+
+function handedOver({ version }: IncompleteRecord): RecoveryPlan {
+  const because = `its process handed it over, and no process of its version "${version ?? ''}" is alive`;
+  return { action: 'other-version', at: null, because };
 }
 
 function unknownOwner({ executorId }: IncompleteRecord): RecoveryPlan {
@@ -130,18 +141,27 @@ export async function clientKnowledge(engine: Engine): Promise<Knowledge> {
     [...owners.values()].flatMap((each) => (each.standing === 'alive' ? each.record.version : [])),
   );
   return {
-    ownerOf: (record) => owners.get(incarnationOf(record) ?? '') ?? { standing: 'unknown' },
+    versions: () => versions,
+    ownerOf: (record) => ownerOf(record, owners.get(incarnationOf(record) ?? '')) ?? { standing: 'unknown' },
     plan: (record, { standing }) => {
+      if (standing === 'none') return handedOver(record);
       if (standing === 'alive') return { action: 'none', at: null, because: 'its executor is alive' };
       if (standing === 'unknown') return unknownOwner(record);
       const version = record.version ?? '';
       if (!versions.has(version)) {
-        return { action: 'other-version', at: null, because: `no process of its version "${version}" is alive` };
+        const because = `its executor is not heard, and no process of its version "${version}" is`;
+        return { action: 'other-version', at: null, because };
       }
-      const because = `processes of version "${version}" take it over, each by its own policy`;
+      const when = standing === 'suspected' ? 'if its executor stays silent, ' : 'its executor is silent: ';
+      const because = `${when}a live process of version "${version}" sees to it, by a policy that a client does not know`;
       return { action: 'resume', at: null, because };
     },
   };
+}
+
+/** Who has it, if that is known. */
+export function ownerOf({ status }: IncompleteRecord, known: Owner | undefined): Owner | undefined {
+  return status === 'ENQUEUED' ? { standing: 'none' } : known;
 }
 
 function byHeartbeat({ heartbeatAt, ttlMs, present }: ExecutorRecord, now: number): Standing {

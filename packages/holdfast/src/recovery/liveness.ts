@@ -171,6 +171,11 @@ export class Liveness {
     return [...own, ...this.peers.standings()];
   }
 
+  /** Those that some executor runs which is not known to be dead. */
+  versions(): ReadonlySet<string> {
+    return new Set([this.engine.version, ...this.peers.living().map(({ version }) => version)]);
+  }
+
   isDead(incarnation: string): boolean {
     return this.peers.isDead(incarnation);
   }

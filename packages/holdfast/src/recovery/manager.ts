@@ -1,12 +1,14 @@
 import { Loop } from '../engine/loop.js';
 import type { RecoverySettings } from '../model/recovery.js';
-import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
+import type { WorkflowKey } from '../model/workflow-key.js';
 import type { ExecutorRecord } from '../storage/executors.js';
-import type { Bereft, Fate, Free } from '../storage/takeovers.js';
-import { incarnationOf, type Knowledge, planHere } from './incomplete.js';
+import type { Bereft, Fate, Free, IncompleteFilter, IncompleteRecord } from '../storage/takeovers.js';
+import { warnOfUnknownExecutors, warnOfUnrecovered } from './asked.js';
+import { incarnationOf, type Knowledge, ownerOf, planHere } from './incomplete.js';
+import { Notices } from './notices.js';
 import type { Death } from './peers.js';
-import { insisting } from './policy.js';
-import { countOf, type SweepReport, Tally } from './report.js';
+import { insisting, type RecoveryPlan } from './policy.js';
+import { type SweepReport, Tally } from './report.js';
 import { fates, type Left, type Page, pageSize, type RecoveringEngine, takeOver } from './takeover.js';
 
 /** Work that cannot be taken over yet, because its function is not registered, is tried again after this long. */
@@ -21,7 +23,10 @@ const lookAgainMs = 5000;
  */
 const buryAfterMs = 3_600_000;
 
-const dryRunPage = 1000;
+/** How much is read by one statement of what a sweep plans. */
+const readPage = 1000;
+
+const heldReason = 'someone held on to it, or it came up meanwhile: the next sweep looks again';
 
 /** Who is dead, and who lives (liveness.ts). */
 interface Deaths {
@@ -30,6 +35,7 @@ interface Deaths {
   deaths(): readonly Pick<Death, 'executorId' | 'incarnation' | 'seenDeadAt' | 'beats'>[];
   executors(): readonly { readonly record: ExecutorRecord; readonly standing: 'alive' | 'suspected' | 'dead' }[];
   isDead(incarnation: string): boolean;
+  versions(): ReadonlySet<string>;
 }
 
 export interface RecoveryParts {
@@ -60,7 +66,7 @@ export class Recovery {
   private readonly waiting = new Map<string, Bereft>();
   private readonly loop: Loop;
   private readonly underWay = new Set<Promise<unknown>>();
-  private readonly noted = new Set<string>();
+  private readonly notices: Notices;
   private launched = false;
   private begun = (): void => {};
   private lookedAt = Number.NEGATIVE_INFINITY;
@@ -70,10 +76,15 @@ export class Recovery {
     const { engine, deaths, settings } = parts;
     const { clock, logger } = engine;
     this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
+    this.notices = new Notices(engine);
     this.knowledge = {
+      versions: () => deaths.versions(),
       ownerOf: (record) => {
         const incarnation = incarnationOf(record);
-        const known = deaths.executors().find((each) => each.record.incarnation === incarnation);
+        const known = ownerOf(
+          record,
+          deaths.executors().find((each) => each.record.incarnation === incarnation),
+        );
         return known ?? { standing: record.executorId && parts.isDeadHere(record.executorId) ? 'dead' : 'unknown' };
       },
       plan: (record, owner) => planHere(engine, settings.enabled, record, owner),
@@ -140,13 +151,14 @@ export class Recovery {
     let count = 0;
     const note = (page: Page): void => {
       count += page.putBack.filter(({ status }) => status === 'ENQUEUED').length;
-      this.report(page);
+      this.notices.acted(page);
       if (page.putBack.length === pageSize) this.begun();
     };
     const { engine } = this.parts;
     const left = await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
     if (count > 0) engine.logger.info(`Recovering ${count} unfinished workflows.`);
-    this.noteLeft(left, executors);
+    const isUnfinished = this.notices.left(left, 'it is tried again each second');
+    if (!isUnfinished) for (const each of executors) this.waiting.delete(textOf(each));
     await this.noteStranded();
   }
 
@@ -206,22 +218,30 @@ export class Recovery {
     const { appName } = engine.writer;
     const free: Free = { appName, version: engine.version, live: [engine.owners.incarnation], executors };
     const asked = fates(engine, (policy) => ({ ...policy, autoResume: true }));
+    const pending = await engine.storage.takeovers.executors({ version: engine.version, appName });
     const { ids, left } = await this.take(free, asked);
-    this.noteLeft(left, executors);
+    // Not watched from now on: that they are dead was said of this moment, and who comes under such an ID later may live.
+    this.notices.left(left, 'then call recover() again');
+    const known = new Set([...pending, ...deaths.executors().map(({ record }) => record.executorId)]);
+    await warnOfUnknownExecutors(engine, executorIds, known);
     return ids;
   }
 
   private async ofIds(workflowIds: readonly string[]): Promise<string[]> {
     const { engine } = this.parts;
     const free = { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), workflowIds };
-    return (await this.take(free, fates(engine, insisting))).ids;
+    const { ids } = await this.take(free, fates(engine, insisting));
+    const taken = new Set(ids);
+    const others = workflowIds.filter((id) => !taken.has(id));
+    await warnOfUnrecovered(engine, this.knowledge, others);
+    return ids;
   }
 
   private async take(free: Free, given: readonly Fate[]): Promise<{ ids: string[]; left: Left }> {
     const taken: { readonly workflowId: string; readonly createdAt: number }[] = [];
     const note = (page: Page): void => {
       for (const each of page.putBack) if (each.status === 'ENQUEUED') taken.push(each);
-      this.report(page);
+      this.notices.acted(page);
     };
     const { engine, takeUp } = this.parts;
     // Here first: one that was only thought dead, and hears of it like the others, must not be the one to get it back.
@@ -238,113 +258,77 @@ export class Recovery {
     const executors = await this.findDead('later');
     const free = this.freeOf(executors);
     const tally = new Tally();
+    const policyOf = (key: WorkflowKey) => engine.registry.policyOf(engine.registry.require(key));
     const note = (page: Page): void => {
-      tally.addPage(page);
-      this.report(page);
+      tally.addPage(page, policyOf);
+      this.notices.acted(page);
     };
-    const left = await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
-    const stranded = await engine.storage.takeovers.stranded(this.freeOf(this.parts.deaths.deaths()));
-    return tally.toReport({ waiting: countOf(left), stranded: countOf(stranded) });
+    await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
+    for (const [record, { action, because }] of await this.plans()) {
+      if (action === 'wait-for-operator' || action === 'other-version' || action === 'none')
+        tally.add(record, action, because);
+      else tally.add(record, 'none', heldReason);
+    }
+    return tally.toReport();
   }
 
   /** What a sweep would do, from reading alone. */
   private async rehearse(): Promise<SweepReport> {
-    const { engine, settings, deaths } = this.parts;
+    const { storage } = this.parts.engine;
+    const plans = await this.plans();
+    const doomed = new Map(
+      plans.flatMap(([{ workflowId }, plan]) => (plan.action === 'cancel' ? [[workflowId, plan]] : [])),
+    );
+    const tally = new Tally();
+    // Whatever its own policy says, and whoever runs it: a cancellation reaches children.
+    const children = doomed.size === 0 ? [] : await storage.takeovers.descendants([...doomed.keys()]);
+    const isChild = new Set(children.map(({ workflowId }) => workflowId));
+    for (const [record, { action, because }] of plans) {
+      if (!isChild.has(record.workflowId)) tally.add(record, action, because);
+    }
+    for (const child of children) tally.add(child, 'cancel', doomed.get(child.root)?.because ?? '');
+    return tally.toReport();
+  }
+
+  /** What becomes of all that the dead have left, one by one, and of what was handed over to nobody. */
+  private async plans(): Promise<[IncompleteRecord, RecoveryPlan][]> {
+    const { engine, deaths } = this.parts;
     const dead = [...(await this.findDead('later')), ...deaths.deaths()];
     const executorIds = [...new Set(dead.map(({ executorId }) => executorId))];
-    const tally = new Tally();
-    let after: { createdAt: number; workflowId: string } | undefined;
+    const records = [
+      ...(await this.readAll({ executorIds })),
+      ...(await this.readAll({ handedOver: { butFor: [...deaths.versions()], only: true } })),
+    ];
+    return records.flatMap((record) => {
+      const owner = this.knowledge.ownerOf(record);
+      const isFree = owner.standing === 'dead' || owner.standing === 'none';
+      return isFree ? [[record, planHere(engine, true, record, owner)]] : [];
+    });
+  }
+
+  private async readAll(which: Pick<IncompleteFilter, 'executorIds' | 'handedOver'>): Promise<IncompleteRecord[]> {
+    const { storage, writer } = this.parts.engine;
+    const all: IncompleteRecord[] = [];
     for (;;) {
-      const filter = { appName: engine.writer.appName, executorIds, limit: dryRunPage, ...(after && { after }) };
-      const page = await engine.storage.takeovers.incomplete(filter);
-      for (const record of page) {
-        const owner = this.knowledge.ownerOf(record);
-        if (owner.standing !== 'dead') continue;
-        const { action, because } = planHere(engine, true, record, owner);
-        tally.add(record, action, because);
-      }
-      after = page.at(-1);
-      if (page.length < dryRunPage || this.stopped) break;
+      const after = all.at(-1);
+      const filter = { ...which, appName: writer.appName, limit: readPage, ...(after && { after }) };
+      const page = await storage.takeovers.incomplete(filter);
+      all.push(...page);
+      if (page.length < readPage || this.stopped) return all;
     }
-    if (!settings.enabled) engine.logger.debug('sweep() takes over work here although recovery is not enabled.');
-    return tally.toReport({ waiting: 0, stranded: 0 });
-  }
-
-  /** What must not go by unnoticed: nobody resumes these by himself. */
-  private report({ cancelled, putBack }: Page): void {
-    const { logger } = this.parts.engine;
-    for (const { workflowId, reason } of cancelled) logger.warn(`Workflow "${workflowId}" was cancelled: ${reason}.`);
-    for (const each of putBack) {
-      if (each.status !== 'STALLED') continue;
-      logger.warn(
-        `Workflow "${each.workflowId}" (${describeKey(each)}) was set aside as STALLED: its process died, and it is not to ` +
-          'be resumed by itself. app.workflows.resume() starts it again.',
-      );
-    }
-  }
-
-  /** What is free and was not taken: unknown here, or for an operator to decide on. */
-  private noteLeft(left: Left, executors: readonly Bereft[]): void {
-    const { engine, settings } = this.parts;
-    let isUnfinished = false;
-    for (const { workflowId, count, ...key } of left) {
-      const definition = engine.registry.get(key);
-      if (definition && !engine.registry.policyOf(definition).autoResume) this.noteForOperator(key, workflowId, count);
-      else isUnfinished = true;
-      if (!definition) this.warnOfUnregistered(key, workflowId);
-    }
-    for (const each of executors) {
-      if (isUnfinished && settings.enabled) this.waiting.set(textOf(each), each);
-      else this.waiting.delete(textOf(each));
-    }
-  }
-
-  private noteForOperator(key: WorkflowKey, workflowId: string, count: number): void {
-    const { logger } = this.parts.engine;
-    const text = `${keyText(key)} ${workflowId} ${count}`;
-    if (this.noted.has(text)) return;
-    this.noted.add(text);
-    const others = count > 1 ? ` and ${count - 1} more of "${describeKey(key)}" wait` : ` (${describeKey(key)}) waits`;
-    logger.warn(
-      `Workflow "${workflowId}"${others} for an operator: the process died, and autoResume is false. ` +
-        'app.recovery.incomplete() lists such work, app.recovery.recover() goes on with it.',
-    );
-  }
-
-  private warnOfUnregistered(key: WorkflowKey, workflowId: string): void {
-    const { engine } = this.parts;
-    const { className, configName } = key;
-    const what = `Workflow "${workflowId}" cannot be recovered: no workflow named "${describeKey(key)}" is registered.`;
-    if (className === null) {
-      engine.logger.warn(`${what} Give it to launch() or app.register(); it is tried again each second.`);
-      return;
-    }
-    const advice =
-      configName === null
-        ? `Give the class "${className}" to launch() or app.register()`
-        : `Construct the instance "${configName}" of class "${className}", and give the class to launch()`;
-    // Once for all of an instance's work: there may be much of it, and the instance may take its time.
-    engine.warnOnce(`recovery of ${keyText(key)}`, `${what} ${advice}; it is tried again each second.`);
   }
 
   /** Work of a version that no process runs any more would otherwise wait in silence. */
   private async noteStranded(): Promise<void> {
     const { engine, deaths } = this.parts;
-    const fresh = deaths.deaths().filter(({ incarnation }) => !this.noted.has(incarnation));
+    const fresh = this.notices.fresh(deaths.deaths());
     if (fresh.length === 0) return;
-    const free = this.freeOf(fresh);
-    const stranded = await engine.storage.takeovers.stranded(free);
-    for (const { incarnation } of fresh) this.noted.add(incarnation);
-    const living = deaths.executors().filter(({ standing }) => standing !== 'dead');
-    for (const { version, count } of stranded) {
-      if (living.some(({ record }) => record.version === version)) continue;
-      const what = count === 1 ? 'One unfinished workflow' : `${count} unfinished workflows`;
-      engine.warnOnce(
-        otherVersion(version),
-        `${what} of version "${version}" ${count === 1 ? 'was' : 'were'} left by executors that are dead, and no process of ` +
-          'that version is alive: launch one, and it goes on with such work.',
-      );
-    }
+    const stranded = await engine.storage.takeovers.stranded(this.freeOf(fresh));
+    const alive = deaths.versions();
+    this.notices.stranded(
+      stranded.filter(({ version }) => !alive.has(version)),
+      fresh,
+    );
   }
 
   /** The table keeps those that own something of which nobody has taken care yet. */
@@ -357,11 +341,6 @@ export class Recovery {
     const records = deaths.executors().flatMap(({ record }) => (isOld.has(record.incarnation) ? record : []));
     await engine.storage.executors.bury(records.map(({ incarnation, beats }) => ({ incarnation, beats })));
   }
-}
-
-/** Under which it is said, once, that work of another version waits for a process of that. */
-export function otherVersion(version: string): string {
-  return `work of version ${version}`;
 }
 
 function textOf({ executorId, incarnation }: Bereft): string {

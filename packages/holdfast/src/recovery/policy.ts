@@ -45,9 +45,17 @@ export function judge(policy: RecoveryPolicy, run: Interrupted, now: number): Om
   }
   if (isExceeded && onExceeded === 'cancel') return { action: 'cancel', because: exceededReason(maxAttempts) };
   if (!policy.autoResume) return { action: 'wait-for-operator', because: 'autoResume is false' };
-  if (!policy.resumable) return { action: 'set-aside', because: setAsideReason };
-  if (isExceeded) return { action: 'dead-letter', because: exceededReason(maxAttempts) };
-  return { action: 'resume', because: 'its process is dead' };
+  const action = !policy.resumable ? 'set-aside' : isExceeded ? 'dead-letter' : 'resume';
+  return { action, because: becauseOf(action, policy) };
+}
+
+/** Why that becomes of it: the same words before a sweep, by a dry run, and after it. */
+export function becauseOf(
+  action: 'resume' | 'set-aside' | 'dead-letter',
+  { maxAttempts }: Pick<RecoveryPolicy, 'maxAttempts'>,
+): string {
+  if (action === 'set-aside') return setAsideReason;
+  return action === 'dead-letter' ? exceededReason(maxAttempts) : 'its process is dead';
 }
 
 /** The same as terms for a takeover. An operator who asks for it by name does not wait for himself (`autoResume`). */

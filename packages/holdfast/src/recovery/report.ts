@@ -1,5 +1,7 @@
+import type { RecoveryPolicy } from '../model/recovery.js';
+import type { WorkflowKey } from '../model/workflow-key.js';
 import type { TakenOver } from '../storage/takeovers.js';
-import type { RecoveryAction } from './policy.js';
+import { becauseOf, type RecoveryAction } from './policy.js';
 import type { Page } from './takeover.js';
 
 /** How many single workflows a report of a sweep names. */
@@ -15,7 +17,7 @@ export interface SweepReport {
   readonly setAside: number;
   /** Left where it is: for an operator, or for a process that has the workflow registered. */
   readonly waiting: number;
-  /** Of other versions: only their own processes go on with it. */
+  /** Of other versions: only their own processes go on with it. What was handed over counts if there is none. */
   readonly stranded: number;
   /** The same one by one, at most 1000 of them. */
   readonly plan: readonly SweptWorkflow[];
@@ -28,11 +30,11 @@ export interface SweptWorkflow {
   readonly because: string;
 }
 
-const done: Record<TakenOver['status'], { readonly action: RecoveryAction; readonly because: string }> = {
-  ENQUEUED: { action: 'resume', because: 'its process is dead' },
-  STALLED: { action: 'set-aside', because: 'resumable is false' },
-  MAX_RECOVERY_ATTEMPTS_EXCEEDED: { action: 'dead-letter', because: 'it has had its attempts' },
-};
+const done = {
+  ENQUEUED: 'resume',
+  STALLED: 'set-aside',
+  MAX_RECOVERY_ATTEMPTS_EXCEEDED: 'dead-letter',
+} as const satisfies Record<TakenOver['status'], RecoveryAction>;
 
 /** Counts what a sweep does, and remembers some of it. */
 export class Tally {
@@ -48,22 +50,19 @@ export class Tally {
     if (this.plan.length < longestPlan) this.plan.push({ workflowId, name, action, because });
   }
 
-  addPage({ cancelled, putBack }: Page): void {
-    for (const { workflowId, reason } of cancelled) this.add({ workflowId }, 'cancel', reason ?? '');
-    for (const each of putBack) {
-      const { action, because } = done[each.status];
-      this.add(each, action, because);
-    }
+  addPage({ cancelled, putBack }: Page, policyOf: (key: WorkflowKey) => Pick<RecoveryPolicy, 'maxAttempts'>): void {
+    for (const each of cancelled) this.add(each, 'cancel', each.reason ?? '');
+    for (const each of putBack) this.add(each, done[each.status], becauseOf(done[each.status], policyOf(each)));
   }
 
-  toReport(besides: Pick<SweepReport, 'waiting' | 'stranded'>): SweepReport {
+  toReport(): SweepReport {
     return {
       taken: this.of('resume'),
       deadLettered: this.of('dead-letter'),
       cancelled: this.of('cancel'),
       setAside: this.of('set-aside'),
-      waiting: this.of('wait-for-operator') + this.of('none') + besides.waiting,
-      stranded: this.of('other-version') + besides.stranded,
+      waiting: this.of('wait-for-operator') + this.of('none'),
+      stranded: this.of('other-version'),
       plan: this.plan,
     };
   }
@@ -71,8 +70,4 @@ export class Tally {
   private of(action: RecoveryAction): number {
     return this.counts.get(action) ?? 0;
   }
-}
-
-export function countOf(rows: readonly { readonly count: number }[]): number {
-  return rows.reduce((total, { count }) => total + count, 0);
 }

@@ -15,7 +15,7 @@ export type RecoveringEngine = Engine & { wasCancelled(cancelled: CancelledWorkf
 
 export interface Page {
   readonly putBack: readonly TakenOver[];
-  readonly cancelled: readonly CancelledWorkflow[];
+  readonly cancelled: readonly (CancelledWorkflow & { readonly name: string })[];
 }
 
 /** What is to become of each workflow that this process knows. `adjust` is for those who do not go by the policy alone. */

@@ -341,13 +341,13 @@ export interface VersionRecord {
 }
 
 export interface Versions {
-  /** A new one becomes the latest, unless `asLatest` is false: then it comes after all that did. */
+  /** A new one becomes the latest, unless `asLatest` is false: then it comes after all that did. Returns the latest. */
   register(params: {
     readonly name: string;
     readonly appName: string;
     readonly asLatest?: boolean;
     readonly now: number;
-  }): Promise<void>;
+  }): Promise<VersionRecord | undefined>;
   /** The apps of which a version was ever registered. */
   apps(): Promise<string[]>;
   list(appName: string): Promise<VersionRecord[]>;

@@ -57,6 +57,8 @@ export interface TakenOver extends WorkflowKey {
 /** Unfinished work that some executor has, or had. */
 export interface IncompleteRecord extends WorkflowKey {
   readonly workflowId: string;
+  /** ENQUEUED: its process has handed it over. */
+  readonly status: 'PENDING' | 'ENQUEUED';
   readonly executorId: string | null;
   readonly owner: string | null;
   readonly version: string | null;
@@ -72,6 +74,8 @@ export interface IncompleteFilter {
   readonly workflowIds?: readonly string[];
   readonly executorIds?: readonly string[];
   readonly name?: string;
+  /** Besides PENDING work, or instead of it (`only`): what was handed over for other versions than these. */
+  readonly handedOver?: { readonly butFor: readonly string[]; readonly only?: boolean };
   /** Those behind this one, in the order of creation. */
   readonly after?: Pick<IncompleteRecord, 'createdAt' | 'workflowId'>;
   readonly limit: number;
@@ -84,7 +88,11 @@ export interface IncompleteFilter {
  */
 export interface Takeovers {
   /** Cancels what is to be cancelled, with descendants. Returns all that changed. */
-  cancel(takeover: Takeover): Promise<CancelledWorkflow[]>;
+  cancel(takeover: Takeover): Promise<(CancelledWorkflow & { readonly name: string })[]>;
+  /** Which unfinished workflows would be cancelled with these, and with which of them. */
+  descendants(
+    workflowIds: readonly string[],
+  ): Promise<{ readonly workflowId: string; readonly name: string; readonly root: string }[]>;
   /**
    * Puts the rest back on its queue, or on `queueName`: ENQUEUED, owned by nobody, no attempt counted. Or sets it aside, or
    * gives it up, with one attempt more, as whoever dequeued it would. What is locked is waited for, for a while, unless it is
@@ -97,11 +105,11 @@ export interface Takeovers {
   stranded(free: Free): Promise<{ readonly version: string; readonly count: number }[]>;
   /** The executors that have PENDING work of this version. */
   executors(params: { readonly version: string; readonly appName: string }): Promise<string[]>;
-  /** How much PENDING work belongs to each other version of the app, whether or not its executor lives. */
+  /** How much work that is PENDING or was handed over belongs to each other version of the app, whether or not one lives. */
   otherVersions(params: {
     readonly version: string;
     readonly appName: string;
   }): Promise<{ readonly version: string; readonly count: number }[]>;
-  /** PENDING work, oldest first. */
+  /** PENDING work, and what was handed over if that is asked for, oldest first. */
   incomplete(filter: IncompleteFilter): Promise<IncompleteRecord[]>;
 }

@@ -1,5 +1,13 @@
 import { expect, it, vi } from 'vitest';
-import { connect, type RecoveryOptions, run, sleep, type WorkflowOptions, workflow } from '../../src/index.js';
+import {
+  connect,
+  type RecoveryOptions,
+  run,
+  type SweepReport,
+  sleep,
+  type WorkflowOptions,
+  workflow,
+} from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { crashSeenBy } from '../support/deaths.js';
@@ -7,6 +15,11 @@ import { failure, forever, recordingLogger } from '../support/faults.js';
 import { launchFleet } from '../support/queues.js';
 
 const day = 86_400_000;
+
+/** A report whose single workflows are in one order: what was done, and what is left, are found at different times. */
+function sorted({ plan, ...counts }: SweepReport): object {
+  return { ...counts, plan: [...plan].sort((a, b) => (a.workflowId < b.workflowId ? -1 : 1)) };
+}
 
 describeBackends('the policy of recovery', (backend) => {
   /** A process with a workflow that sleeps, dead; and another one, which has seen it die. */
@@ -134,9 +147,10 @@ describeBackends('the policy of recovery', (backend) => {
     const again = await first.restart();
     for (let n = 0; n < 20; n++) await again.clock.advance('5s');
     expect(await again.app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: 1 });
-    const because = expect.stringContaining('not enabled in this process');
+    // What the policy says, all the same.
+    const because = expect.stringMatching(/^its process is dead; recovery is not enabled in this process/);
     expect(await again.app.recovery.incomplete()).toMatchObject([
-      { executor: 'dead', plan: { action: 'none', because } },
+      { executor: 'dead', plan: { action: 'resume', at: null, because } },
     ]);
     const other = await backend.testApp({ ...common, executorId: 'b', clock: first.clock });
     await other.clock.advance('1s');
@@ -165,8 +179,7 @@ describeBackends('the policy of recovery', (backend) => {
     const told = { resumed: 'resume', aside: 'set-aside', old: 'cancel', waits: 'wait-for-operator' };
     expect(actions).toEqual({ ...told, 'given up': 'dead-letter' });
     expect(await two.app.workflows.list()).toEqual(before);
-    const { plan: _, ...counts } = await two.app.recovery.sweep();
-    expect(counts).toEqual({ taken: 1, deadLettered: 1, cancelled: 1, setAside: 1, waiting: 1, stranded: 0 });
+    expect(sorted(await two.app.recovery.sweep())).toEqual(sorted(dry));
     for (let n = 0; n < 3; n++) await two.clock.advance('3s');
     const statuses = Object.fromEntries((await two.app.workflows.list()).map(({ name, status }) => [name, status]));
     expect(statuses).toEqual({
@@ -176,6 +189,32 @@ describeBackends('the policy of recovery', (backend) => {
       waits: 'PENDING',
       'given up': 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
     });
+  });
+
+  it('is shown by a dry run for children too, and for what others have left or handed over, in the words of the sweep', async () => {
+    const child = workflow('child', () => sleep('30d'));
+    const parent = workflow('parent', () => child(), { recovery: { maxResumeAge: '1s' } });
+    const lone = workflow('lone', () => sleep('30d'));
+    const database = await backend.newDatabase();
+    const common = { database, workflows: [child, parent, lone], recovery: { enabled: false } };
+    const old = await backend.testApp({ ...common, executorId: 'old', version: 'v0' });
+    await lone.with({ app: old.app }).start();
+    await old.clock.advance('1m');
+    await old.app.shutdown();
+    const { clock } = old;
+    const [one, two] = [
+      await backend.testApp({ ...common, executorId: 'e0', version: 'v1', clock }),
+      await backend.testApp({ ...common, executorId: 'e1', version: 'v1', clock }),
+    ];
+    await parent.with({ app: one.app }).start();
+    await child.with({ app: one.app }).start();
+    const stray = await backend.testApp({ ...common, workflows: [], executorId: 'e3', version: 'v1', clock });
+    await clock.advance('1m');
+    await crashSeenBy(two, one);
+    const dry = await two.app.recovery.sweep({ dryRun: true });
+    expect(dry).toMatchObject({ taken: 1, cancelled: 2, waiting: 0, stranded: 1 });
+    expect(await stray.app.recovery.sweep({ dryRun: true })).toMatchObject({ taken: 0, waiting: 3, stranded: 1 });
+    expect(sorted(await two.app.recovery.sweep())).toEqual(sorted(dry));
   });
 
   it('gives way to an operator who names a workflow', async () => {
@@ -264,6 +303,15 @@ describeBackends('the policy of recovery', (backend) => {
     ];
     for (const [recovery, message] of bad) {
       await expect(backend.testApp({ workflows: [], recovery })).rejects.toThrow(message);
+    }
+    for (const [name, value] of Object.entries({
+      autoResume: false,
+      autoresume: false,
+      maxAttempts: 3,
+      staleTimeout: '9s',
+    })) {
+      const hint = /is an option of "recovery": give { recovery: { (autoResume|maxAttempts|staleTimeout) } }/;
+      await expect(backend.testApp({ workflows: [], [name]: value })).rejects.toThrow(hint);
     }
     const { app } = await backend.testApp({ workflows: [] });
     const calls: [Promise<unknown>, RegExp][] = [

@@ -151,6 +151,42 @@ describeBackends('recovery', (backend) => {
     expect(await b.app.workflows.get(id)).toMatchObject({ executorId: 'b', attempts: 2, status: 'SUCCESS' });
   });
 
+  it('on demand says of which executors and workflows nothing is known, and watches nothing from then on', async () => {
+    const wf = workflow('wf', () => sleep('1h'));
+    const database = await backend.newDatabase();
+    const a = await backend.testApp({ workflows: [wf], database, executorId: 'worker-a', version: 'v1' });
+    const left = await wf.start();
+    await a.clock.advance('1m');
+    await a.crash();
+    await tamper(database, 'delete from executors');
+    const logger = recordingLogger();
+    const b = await backend.testApp({ database, executorId: 'worker-b', version: 'v1', clock: a.clock, logger });
+    expect(await b.app.recovery.recover(['worker-c', 'nobody', left.id, 'worker-a'])).toEqual([]);
+    expect(logger.lines).toEqual([
+      expect.stringMatching(/cannot be recovered: no workflow named "wf" is registered.*then call recover\(\) again/),
+      expect.stringMatching(/nothing is known of executor "worker-c".*Did you mean "worker-(a|b)"/),
+      expect.stringMatching(/nothing is known of executor "nobody": it has no unfinished work/),
+      expect.stringContaining(`recover({ workflowIds: ['${left.id}'] })`),
+    ]);
+    logger.lines.length = 0;
+    const statements = b.statements.length;
+    b.app.register(wf);
+    for (let n = 0; n < 12; n++) await b.clock.advance('5s');
+    expect(b.statements.slice(statements).filter((name) => /putBack|left/.test(name))).toEqual([]);
+    const done = await workflow('x', async () => 1);
+    b.app.register(done);
+    const ended = await done.with({ app: b.app }).start();
+    await ended.result();
+    const ids = ['no such', ended.id, (await wf.with({ app: b.app }).start()).id];
+    expect(await b.app.recovery.recover({ workflowIds: ids })).toEqual([]);
+    expect(logger.lines).toEqual([
+      expect.stringMatching(/leaves workflow "no such" alone: there is none with this ID/),
+      expect.stringContaining(`leaves workflow "${ended.id}" alone: it is SUCCESS`),
+      expect.stringMatching(/alone: its executor is alive/),
+    ]);
+    expect((await b.app.recovery.recover(['worker-a'])).map(({ id }) => id)).toEqual([left.id]);
+  });
+
   it('recovers more workflows than fit into one page', async () => {
     const wf = workflow('wf', async (n: number) => {
       await sleep('1h');

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { sleep, workflow } from '../../src/index.js';
+import { connect, queue, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, overTime, recordingLogger, tamper } from '../support/faults.js';
 
@@ -102,6 +102,46 @@ describeBackends('versions', (backend) => {
     ]);
     await slow.with({ id: 'left-behind' }).start();
     expect(logger.lines.at(-1)).toMatch(/"left-behind" was started before, by version "one"/);
+  });
+
+  it('say at launch which work was handed over to nobody, and list it; not what a live process of its version has', async () => {
+    const logger = recordingLogger();
+    const slow = workflow('slow', () => sleep('1d'));
+    const database = await backend.newDatabase();
+    const common = { workflows: [slow], queues: [queue('q')], database, logger };
+    const one = await backend.testApp({ ...common, version: 'one', executorId: 'e1' });
+    const { clock } = one;
+    const { id } = await slow.with({ app: one.app }).start();
+    await clock.advance('1m');
+    const two = await backend.testApp({ ...common, version: 'two', executorId: 'e2', clock });
+    // Blue-green: both live, each with work that is not the other's, on queues too.
+    for (const [app, version] of [
+      [one.app, 'two'],
+      [two.app, 'one'],
+    ] as const) {
+      await one.app.queues.pause('q');
+      await slow.with({ app, queue: 'q', version }).start();
+    }
+    const client = await connect({ database, name: 'test', logger });
+    await client.start('slow', { queue: 'q' });
+    await client.close();
+    for (let n = 0; n < 30; n++) await clock.advance('2s');
+    expect(logger.lines).toEqual([]);
+    expect(await two.app.recovery.incomplete({ workflowIds: [id] })).toMatchObject([{ executor: 'alive' }]);
+    await one.app.shutdown();
+    for (let n = 0; n < 20; n++) await clock.advance('2s');
+    const queues = logger.matching(/it is for version "one"/).map((line) => /queue "([^"]*)"/.exec(line)?.[1]);
+    expect(queues.sort()).toEqual(['_dbos_internal_queue', 'q']);
+    const plan = { action: 'other-version', at: null, because: expect.stringMatching(/handed it over.*version "one"/) };
+    const listed = { workflowId: id, executor: 'none', executorId: undefined, plan };
+    expect(await two.app.recovery.incomplete()).toMatchObject([listed]);
+    for (const dryRun of [true, false]) {
+      const report = await two.app.recovery.sweep({ dryRun });
+      expect(report).toMatchObject({ taken: 0, stranded: 1, plan: [{ workflowId: id, action: 'other-version' }] });
+    }
+    logger.lines.length = 0;
+    await two.restart({ version: 'three' });
+    expect(logger.matching(/^1 unfinished workflow belongs to version "one"/)).toHaveLength(1);
   });
 
   it('dequeue only their own work after a hand-over', async () => {

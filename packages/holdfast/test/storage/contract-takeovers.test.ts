@@ -263,4 +263,46 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(await list({ workflowIds: ['a', 'd'], name: 'greet' })).toEqual(['a']);
     expect(await list({ appName: '' })).toContain('e');
   });
+
+  it('are looked up and counted when they were handed over for a version, besides PENDING ones or alone', async () => {
+    const { takeovers, workflows } = store.storage;
+    await start(store, 'a');
+    const there = { ...writer, executorId: 'there' };
+    await insert(
+      ['b', 'c'].map((id) => newWorkflow(id, { version: 'v2', owner: `gone.${id}` })),
+      there,
+    );
+    await insert([newWorkflow('d', { version: 'v3', owner: 'gone.d' })], there);
+    const owned = ['b', 'c', 'd'].map((workflowId) => ({ workflowId, owner: `gone.${workflowId}` }));
+    await workflows.release({ owned, queueName: internalQueue, now: 5000 });
+    const list = async (more: object) =>
+      (await takeovers.incomplete({ appName: 'app', limit: 10, ...more })).map(({ workflowId }) => workflowId);
+    expect(await list({})).toEqual(['a']);
+    expect((await list({ handedOver: { butFor: ['v1', 'v3'] } })).sort()).toEqual(['a', 'b', 'c']);
+    expect((await list({ handedOver: { butFor: ['v2'], only: true } })).sort()).toEqual(['d']);
+    expect(await list({ handedOver: { butFor: [] }, workflowIds: ['c'] })).toEqual(['c']);
+    expect(await list({ handedOver: { butFor: [], only: true }, appName: 'other' })).toEqual([]);
+    expect(await takeovers.otherVersions({ version: 'v1', appName: 'app' })).toEqual([
+      { version: 'v2', count: 2 },
+      { version: 'v3', count: 1 },
+    ]);
+  });
+
+  it('tell which unfinished ones would be cancelled with them', async () => {
+    const { takeovers, workflows } = store.storage;
+    await start(store, 'root');
+    const child = (id: string, parent: string, detached = false) =>
+      workflows.insertChildren(writer, [
+        { ...newWorkflow(id), parentWorkflowId: parent, parentOwner: newWorkflow(parent).owner, detached },
+      ]);
+    await child('child', 'root');
+    await child('detached', 'root', true);
+    await child('grandchild', 'child');
+    await child('of detached', 'detached');
+    const found = await takeovers.descendants(['root', 'no such']);
+    expect(found.map(({ workflowId, root }) => [workflowId, root]).sort()).toEqual([
+      ['child', 'root'],
+      ['grandchild', 'root'],
+    ]);
+  });
 });

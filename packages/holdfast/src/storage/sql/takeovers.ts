@@ -1,3 +1,4 @@
+import { internalQueue } from '../../model/queues.js';
 import { activeStatuses } from '../../model/status.js';
 import type { Database, Dialect, Row } from '../database.js';
 import type { CancelledWorkflow } from '../storage.js';
@@ -13,9 +14,18 @@ export class SqlTakeovers implements Takeovers {
     this.sql = takeoverStatements(database.dialect);
   }
 
-  async cancel(takeover: Takeover): Promise<CancelledWorkflow[]> {
+  async cancel(takeover: Takeover): Promise<(CancelledWorkflow & { name: string })[]> {
     const rows = await this.database.query(this.sql[by(takeover.free)].cancel, this.params(takeover));
-    return rows.map(toCancelled);
+    return rows.map((row) => ({ ...toCancelled(row), name: row.name as string }));
+  }
+
+  async descendants(workflowIds: readonly string[]) {
+    const rows = await this.database.query(this.sql.descendants, [this.database.dialect.list(workflowIds)]);
+    return rows.map((row) => ({
+      workflowId: row.workflow_uuid as string,
+      name: row.name as string,
+      root: row.root as string,
+    }));
   }
 
   async putBack(takeover: Takeover & { queueName: string; passOverLocked?: boolean }): Promise<TakenOver[]> {
@@ -115,6 +125,10 @@ const ofThisVersion = `application_version = $2 and ${ofThisApp}`;
 const ownedBy = (incarnation: string): string =>
   `substr(owner_xid, 1, length(${incarnation}) + 1) = ${incarnation} || '.'`;
 
+/** In the words of the index on ENQUEUED work by queue. */
+const handedOver = `status = 'ENQUEUED' and queue_name = '${internalQueue}'`;
+const isAnother = 'application_version <> $2';
+
 /** When it first ran: a takeover keeps that, while each dequeue is a start of its own. */
 const firstStart = 'coalesce(first_started_at, started_at_epoch_ms, created_at)';
 
@@ -163,9 +177,22 @@ function takeoverStatements(d: Dialect) {
     },
     otherVersions: {
       name: 'takeovers.otherVersions',
+      // Two selects, for two indexes.
       text:
-        `select application_version, count(*) as count from ${workflows} where status = 'PENDING' ` +
-        `and application_version <> $2 and ${ofThisApp} group by application_version order by application_version`,
+        'select application_version, count(*) as count from (' +
+        ["status = 'PENDING'", handedOver]
+          .map((held) => `select application_version from ${workflows} where ${held} and ${isAnother} and ${ofThisApp}`)
+          .join(' union all ') +
+        ') as others group by application_version order by application_version',
+    },
+    descendants: {
+      name: 'takeovers.descendants',
+      text:
+        `with recursive tree(id, root) as (select workflow_uuid, workflow_uuid from ${workflows} ` +
+        `where ${d.anyOf('workflow_uuid', '$1')} union ` +
+        `select c.workflow_uuid, t.root from tree t ${d.children('t.id')} where not c.detached) ` +
+        `select w.workflow_uuid, w.name, min(t.root) as root from tree t join ${workflows} w on w.workflow_uuid = t.id ` +
+        `where t.id <> t.root and w.status in (${quoted(activeStatuses)}) group by w.workflow_uuid, w.name`,
     },
   };
 }
@@ -221,7 +248,7 @@ function cancelText(d: Dialect, whose: 'executor' | 'id'): string {
     `update ${workflows} set status = 'CANCELLED', completed_at = cast($6 as bigint), updated_at = cast($6 as bigint),`,
     `status_reason = (select min(t.reason) from tree t where t.id = workflow_uuid), deduplication_id = null`,
     `where workflow_uuid in (select id from picked) and status in (${active})`,
-    'returning workflow_uuid, owner_xid, status_reason, queue_name',
+    'returning workflow_uuid, owner_xid, status_reason, queue_name, name',
   ].join(' ');
 }
 
@@ -265,7 +292,7 @@ function quoted(statuses: readonly string[]): string {
 function incompleteQuery(d: Dialect, filter: IncompleteFilter): { text: string; params: unknown[] } {
   const params: unknown[] = [];
   const param = (value: unknown): string => `$${params.push(value)}`;
-  const conditions = ["status = 'PENDING'"];
+  const conditions: string[] = ['true'];
   const { appName, workflowIds, executorIds, name, after } = filter;
   if (appName !== '') conditions.push(`(application_name is null or application_name = ${param(appName)})`);
   if (workflowIds) conditions.push(d.anyOf('workflow_uuid', param(d.list(workflowIds))));
@@ -275,10 +302,19 @@ function incompleteQuery(d: Dialect, filter: IncompleteFilter): { text: string; 
     const [createdAt, id] = [`cast(${param(after.createdAt)} as bigint)`, param(after.workflowId)];
     conditions.push(`(created_at > ${createdAt} or (created_at = ${createdAt} and workflow_uuid > ${id}))`);
   }
+  const sources = filter.handedOver?.only ? [] : ["status = 'PENDING'"];
+  if (filter.handedOver) {
+    const isKept = d.anyOf('application_version', param(d.list(filter.handedOver.butFor)));
+    sources.push(`${handedOver} and application_version is not null and not (${isKept})`);
+  }
+  const selects = sources.map(
+    (source) =>
+      'select workflow_uuid, name, class_name, config_name, executor_id, owner_xid, application_version, status, ' +
+      `recovery_attempts, created_at, ${firstStart} as started_at from ${d.table('workflow_status')} ` +
+      `where ${source} and ${conditions.join(' and ')}`,
+  );
   const text =
-    'select workflow_uuid, name, class_name, config_name, executor_id, owner_xid, application_version, ' +
-    `recovery_attempts, created_at, ${firstStart} as started_at from ${d.table('workflow_status')} ` +
-    `where ${conditions.join(' and ')} order by created_at, workflow_uuid ` +
+    `${selects.join(' union all ')} order by created_at, workflow_uuid ` +
     `limit ${param(filter.limit)} offset ${param(filter.offset ?? 0)}`;
   return { text, params };
 }
@@ -302,6 +338,7 @@ function toIncomplete(row: Row): IncompleteRecord {
   return {
     ...toKey(row),
     workflowId: row.workflow_uuid as string,
+    status: row.status as IncompleteRecord['status'],
     executorId: row.executor_id as string | null,
     owner: row.owner_xid as string | null,
     version: row.application_version as string | null,

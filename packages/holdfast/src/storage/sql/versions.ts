@@ -14,15 +14,18 @@ export class SqlVersions implements Versions {
     this.sql = versionStatements(database.dialect);
   }
 
-  async register(params: { name: string; appName: string; asLatest?: boolean; now: number }): Promise<void> {
+  async register(params: { name: string; appName: string; asLatest?: boolean; now: number }) {
     const { name, appName, asLatest = true, now } = params;
     const row = [randomUUID(), name, appName, now, asLatest];
-    if ((await this.database.query(this.sql.register, row)).length > 0) return;
-    // Someone was first, and has committed by now: another process of this app, or another app.
-    const registered = (await this.list(appName)).find((version) => version.name === name);
+    const isNew = (await this.database.query(this.sql.register, row)).length > 0;
+    const listed = await this.list(appName);
+    const registered = listed.find((version) => version.name === name);
+    // If it was not new, someone was first, and has committed by now: another process of this app, or another app.
+    if (isNew || (registered && (!asLatest || registered.latestAt > 0))) return listed[0];
     if (!registered) await this.registerSecond(row);
     // By a process that was no reason to make it the latest.
-    else if (asLatest && registered.latestAt === 0) await this.database.query(this.sql.raise, [name, appName, now]);
+    else await this.database.query(this.sql.raise, [name, appName, now]);
+    return (await this.list(appName))[0];
   }
 
   /** Another app may call a version of its own `<application>/<version>`: then under a name that nobody would choose. */
