@@ -14,6 +14,7 @@ export type { StartOptions } from './engine/start-options.js';
 export { type RetryOptions, run, type StepOptions, step } from './engine/step.js';
 export { type Invocation, type Workflow, workflow } from './engine/workflow.js';
 export type { MessageInfo } from './management/communication.js';
+export type { DeleteOptions } from './management/delete.js';
 export type { ForkOptions } from './management/fork.js';
 export type { ListOptions, StepInfo, WorkflowOperations } from './management/workflows.js';
 export { type Event, type EventOptions, event, type GetOptions } from './messaging/event.js';

@@ -113,12 +113,20 @@ export class Checkpoints {
     [this.rests, this.returns] = slotWrites(storage, batcher);
   }
 
-  start(row: NewWorkflow): Promise<Started> {
-    return this.starts.submit(row);
+  async start(row: NewWorkflow): Promise<Started> {
+    for (;;) {
+      const started = await this.starts.submit(row);
+      // Taken when it was written, gone when it was looked for: who had the ID was deleted in between.
+      if (started === 'created' || 'workflowId' in started) return started;
+    }
   }
 
-  startChild(row: NewChild): Promise<Started> {
-    return this.children.submit(row);
+  async startChild(row: NewChild): Promise<Started> {
+    for (;;) {
+      const started = await this.children.submit(row);
+      if (started === 'created' || 'workflowId' in started) return started;
+      if (started.owner !== row.parentOwner || started.status !== 'PENDING') return started;
+    }
   }
 
   recordStep(row: NewStep): Promise<Written> {

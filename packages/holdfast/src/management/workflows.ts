@@ -10,6 +10,7 @@ import { checkPriority, internalQueue } from '../model/queues.js';
 import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { StepRecord } from '../storage/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
+import { type DeleteOptions, deleteWorkflows } from './delete.js';
 import { type ForkOptions, forkWorkflow } from './fork.js';
 
 /** Which workflows `list` returns: those that match everything given. */
@@ -64,6 +65,11 @@ export interface WorkflowOperations {
    * one left. The original stays as it is.
    */
   fork<T = unknown>(workflowId: string, options?: ForkOptions): Promise<WorkflowHandle<T>>;
+  /**
+   * Deletes workflows that have ended, with all that belongs to them, all of them or none: their IDs are free again. Returns
+   * how many there were.
+   */
+  delete(workflowIds: string | readonly string[], options?: DeleteOptions): Promise<number>;
   /** A DELAYED workflow takes its place in its queue this long from now. False: it is not DELAYED any more. */
   setDelay(workflowId: string, delay: Duration): Promise<boolean>;
   /** Where a waiting workflow stands in its queue: lower ones come first. False: it does not wait any more. */
@@ -128,6 +134,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       return createHandle(engine, workflowId);
     },
     fork: (workflowId, options = {}) => forkWorkflow(engine, workflowId, options),
+    delete: (workflowIds, options = {}) => deleteWorkflows(engine, workflowIds, options),
     setDelay: async (workflowId, delay) => {
       checkName('A workflow ID', workflowId);
       const now = engine.clock.now();

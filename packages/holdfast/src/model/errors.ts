@@ -47,9 +47,11 @@ export const errorCodes = {
   WORKFLOW_CANCELLED: 'The workflow was cancelled, or its timeout passed.',
   WORKFLOW_CONFLICT: 'The workflow ID belongs to another workflow.',
   WORKFLOW_DEAD: 'The workflow was given up after too many recovery attempts.',
+  WORKFLOW_NEEDED: 'The workflow cannot be deleted, because another one needs it.',
   WORKFLOW_NOT_FOUND: 'There is no workflow with this ID.',
   WORKFLOW_NOT_REGISTERED: 'No registered workflow has this name.',
   WORKFLOW_STALLED: 'The workflow was set aside: a step cannot be read, or it is not to be resumed by itself.',
+  WORKFLOW_UNFINISHED: 'The workflow cannot be deleted before it has ended.',
 } as const;
 
 export type ErrorCode = keyof typeof errorCodes;

@@ -3,6 +3,7 @@ import type { Logger } from '../model/logger.js';
 import type { Database, Statement, Statements } from './database.js';
 import { databaseFailed } from './database-failed.js';
 import type { StatementProbe } from './probe.js';
+import { SqlDeletions } from './sql/deletions.js';
 import { SqlEvents } from './sql/events.js';
 import { SqlExecutors } from './sql/executors.js';
 import { SqlForks } from './sql/forks.js';
@@ -45,6 +46,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     executors: new SqlExecutors(database),
     takeovers: new SqlTakeovers(database),
     forks: new SqlForks(database),
+    deletions: new SqlDeletions(database),
     queues: new SqlQueues(database),
     schedules: new SqlSchedules(database),
     messages: new SqlMessages(database),

@@ -4,6 +4,7 @@ import type { Borrowed, Purpose } from './borrowed.js';
 import type { CancelledWorkflow } from './cancelled.js';
 import type { DequeueParams, Writer } from './claim.js';
 import type { Failure, Hearing, Listening } from './database.js';
+import type { Deletions } from './deletions.js';
 import type { Executors } from './executors.js';
 import type { Forks } from './forks.js';
 import type { Events, Messages, Streams } from './messaging.js';
@@ -32,6 +33,7 @@ export interface Storage {
   readonly executors: Executors;
   readonly takeovers: Takeovers;
   readonly forks: Forks;
+  readonly deletions: Deletions;
   readonly queues: Queues;
   readonly schedules: Schedules;
   readonly messages: Messages;

@@ -64,6 +64,7 @@ export class TransactionRun<Tx> {
         if (this.isUnheard) continue;
         const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
         if (settled) return settled;
+        if (error instanceof Beaten) await this.checkOwned();
         if (!isUnanswered(error)) this.givePlaceBack();
         if (!this.isDatabaseFault(error) || !execution.running) throw error;
         if (!(error instanceof Beaten) && !isConflict(error)) judgeAgain(execution, call.datasource);
@@ -198,8 +199,8 @@ export class TransactionRun<Tx> {
   }
 
   private get key() {
-    const { workflowId, createdAt } = this.execution.facts;
-    return { workflowId, stepNumber: this.call.stepNumber, startedAt: createdAt };
+    const { workflowId, createdAt, incarnation } = this.execution.facts;
+    return { workflowId, stepNumber: this.call.stepNumber, startedAt: createdAt, incarnation };
   }
 
   private async recorded(tx: Tx, startedAt: number): Promise<Outcome | undefined> {
@@ -264,6 +265,14 @@ export class TransactionRun<Tx> {
       ...(step.completionSeq !== null && { seq: step.completionSeq }),
       writtenAt: step.completedAt ?? 0,
     };
+  }
+
+  /** Who was beaten by a record that is not of its workflow may be of one that was deleted, and would never get through. */
+  private async checkOwned(): Promise<void> {
+    const { engine, facts, workflowId } = this.execution;
+    const read = () => engine.storage.workflows.get([workflowId]);
+    const [row] = (await engine.untilAnswered('Reading whether a workflow is still owned', read)) ?? [];
+    if (row?.owner !== facts.owner || row.status !== 'PENDING') this.lost(row ?? null);
   }
 
   /** The workflow is no longer this execution's. */

@@ -149,6 +149,8 @@ describeBackends('what a fork takes over', (backend) => {
     await t.clock.runUntil(fork.result());
     await t.clock.runUntil(reading);
     expect(read).toEqual(['two', 'three']);
+    const places = await tamper(database, `select "offset" as place from streams where workflow_uuid = 'f' order by 1`);
+    expect(places.map(({ place }) => Number(place))).toEqual([0, 1, 2]);
   });
 
   it('are transactions on record, with another database too: those beyond are made anew', async () => {

@@ -48,6 +48,18 @@ const steering: Write[] = [
       expected: { status: 'SUCCESS', output: expect7 },
     };
   }),
+  told('delete', 'commit', async (rig, id) => {
+    await plain.with({ id })(id);
+    return {
+      call: () => rig.app.workflows.delete(id),
+      found: async () => [
+        await standing(rig, id),
+        await count(rig, `operation_outputs where workflow_uuid = '${id}'`),
+        await plain.with({ id })(id),
+      ],
+      expected: [undefined, 0, 2],
+    };
+  }),
   told('setDelay', 'workflows.setDelay', async (rig, id) => {
     await delayed(id);
     return {

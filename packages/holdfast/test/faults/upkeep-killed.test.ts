@@ -8,9 +8,9 @@ import { report, requireBuild } from './child-process.js';
 import { TellingProcess } from './telling-process.js';
 
 /** HOLDFAST_UPKEEP_KILLS=200 for more. */
-const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 5);
+const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 2);
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
-const steps = 4_000;
+const steps = 2_000;
 const minute = 60_000;
 
 /** A workflow of many steps, each with an event and a value in a stream. */
@@ -37,6 +37,29 @@ async function plantBig(backend: Backend, database: string): Promise<void> {
     database,
     `${said} ${table('streams')} (workflow_uuid, key, value, "offset", function_id) select 'big', 's', 'v', i, i from ${series}`,
   );
+}
+
+/** A copy of the big workflow under this ID, and another one as its child. */
+async function plantFamily(backend: Backend, database: string, id: string): Promise<void> {
+  const table = (name: string) => (backend.name === 'sqlite' ? name : `dbos.${name}`);
+  const columns = 'status, name, inputs, serialization, created_at, updated_at, completed_at';
+  for (const [each, parent] of [
+    [id, 'null'],
+    [`${id}-c`, `'${id}'`],
+  ]) {
+    const copy = async (name: string, more: string) =>
+      tamper(
+        database,
+        `insert into ${table(name)} (workflow_uuid, ${more}) select '${each}', ${more} from ${table(name)} where workflow_uuid = 'big'`,
+      );
+    await tamper(
+      database,
+      `insert into ${table('workflow_status')} (workflow_uuid, parent_workflow_id, ${columns}) select '${each}', ${parent}, ${columns} from ${table('workflow_status')} where workflow_uuid = 'big'`,
+    );
+    await copy('operation_outputs', 'function_id, function_name, output, completion_seq');
+    await copy('workflow_events_history', 'function_id, key, value');
+    await copy('streams', 'key, value, "offset", function_id');
+  }
 }
 
 /** Kills a process in the middle of what it does. Returns whether it was. */
@@ -92,6 +115,38 @@ describeBackends('a process that is killed', (backend) => {
       const orphans =
         'select count(*) as n from operation_outputs where workflow_uuid not in (select workflow_uuid from workflow_status)';
       expect(Number((await tamper(database, orphans))[0]?.n)).toBe(0);
+    },
+    2 * minute,
+  );
+
+  // FAULTS 15.
+  it(
+    'in the middle of a deletion leaves all of a workflow and its children, or nothing, and an ID that is free is as new',
+    async () => {
+      const database = await backend.newDatabase();
+      await plantBig(backend, database);
+      const client = await connect({ name: 'upkeep', database, logger: silent });
+      onTestFinished(() => client.close());
+      let landed = 0;
+      for (let round = 0; round < kills; round++) {
+        const ids = Array.from({ length: 4 }, (_, i) => `d${round}-${i}`);
+        for (const id of ids) await plantFamily(backend, database, id);
+        if (await killMidway({ database, action: 'delete', round }, random)) landed++;
+      }
+      // Waits for what the server is still doing.
+      for (let round = 0; round < kills; round++) await client.workflows.delete(`d${round}-3`, { children: true });
+      const left = await contents(database, "workflow_uuid like 'd%'");
+      report(`deletions killed (${backend.name}): ${landed} of ${kills} midway, ${left.size} left; seed ${seed}`);
+      expect(landed).toBeGreaterThan(0);
+      const whole = `${steps} 0 ${steps} ${steps}`;
+      expect([...new Set(left.values())]).toEqual(left.size > 0 ? [whole] : []);
+      const roots = [...left.keys()].filter((id) => !id.endsWith('-c'));
+      expect([...left.keys()].sort()).toEqual(roots.flatMap((id) => [id, `${id}-c`]).sort());
+      const orphans = (table: string) =>
+        `select count(*) as n from ${table} where workflow_uuid not in (select workflow_uuid from workflow_status)`;
+      for (const table of ['operation_outputs', 'workflow_events_history', 'streams']) {
+        expect(Number((await tamper(database, orphans(table)))[0]?.n)).toBe(0);
+      }
     },
     2 * minute,
   );

@@ -33,4 +33,20 @@ function suite(backend: Backend): void {
     expect(await tamper(database, 'select count(*)::int as n from workflow_status')).toEqual([{ n: 2 }]);
     expect((await t.app.workflows.steps(fork.id)).map(({ name }) => name)).toEqual(['a', 'b']);
   });
+
+  it.each(kinds)('under a deletion leaves all of it or nothing, and it can be made again (%s)', async (kind) => {
+    const { database, wire, t } = await launch();
+    const happened = wire.inject({ statement: 'workflows.delete', kind });
+    const error = await t.app.workflows.delete('x').then(
+      () => undefined,
+      (failed) => failed,
+    );
+    await happened;
+    expect(error).toMatchObject({ code: 'DATABASE_FAILED' });
+    const left = await tamper(database, 'select count(*)::int as n from operation_outputs');
+    expect([[{ n: 0 }], [{ n: 2 }]]).toContainEqual(left);
+    await t.app.workflows.delete('x');
+    expect(await tamper(database, 'select count(*)::int as n from workflow_status')).toEqual([{ n: 0 }]);
+    expect(await overTime(t.clock, work.with({ id: 'x' })())).toBe(2);
+  });
 }

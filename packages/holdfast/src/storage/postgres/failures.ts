@@ -9,6 +9,12 @@ const lostStates = new Set(['57P01', '57P02', '57P03', '57P05', '40003']);
 /** A lock did not come free in time (`lock_timeout`). */
 const lockNotAvailable = '55P03';
 
+/**
+ * What a row refers to is gone. Statements look whether it is there, so that it went since, with a workflow that was
+ * deleted: a repetition finds that out.
+ */
+const foreignKeyViolation = '23503';
+
 export function classifyPostgres(error: unknown): Failure {
   // The driver could not even write the statement: a text longer than a text can be, a value of no known kind.
   if (error instanceof RangeError || error instanceof TypeError) return 'refused';
@@ -16,6 +22,7 @@ export function classifyPostgres(error: unknown): Failure {
   // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';
   if (state === lockNotAvailable) return 'held-up';
+  if (state === foreignKeyViolation) return 'retry';
   return refusedClasses.has(state.slice(0, 2)) ? 'refused' : 'retry';
 }
 

@@ -6,9 +6,11 @@ import { quoteIdentifier } from '../postgres/identifiers.js';
 
 /**
  * The table `transaction_completion` in the application's own database: what a transaction step came to, committed with
- * what it did. It is the table of DBOS, with a column of ours, `started_at`: when the workflow was created. The ID may
- * have belonged to another workflow before, which was deleted since; its records have another value there, or, if DBOS
- * wrote them, are older than this workflow.
+ * what it did. It is the table of DBOS, with two columns of ours: when the workflow was created (`started_at`), and a token of
+ * it (`incarnation`). The ID may have belonged to another workflow before, which was deleted since. Nothing is deleted here then,
+ * perhaps out of reach: its records have other values there, or, if DBOS wrote them, are older than this workflow, and count
+ * for nobody. The instant alone does not tell two apart that were created in the same millisecond; records of processes
+ * that did not know the token yet have only that.
  */
 export interface Completions {
   find<Tx>(datasource: Datasource<Tx>, tx: Tx, key: CompletionKey): Promise<Completion | undefined>;
@@ -21,6 +23,8 @@ interface CompletionKey {
   readonly stepNumber: number;
   /** When the workflow was created. */
   readonly startedAt: number;
+  /** Null: the workflow is older than such tokens. */
+  readonly incarnation: string | null;
 }
 
 export interface Completion {
@@ -36,12 +40,12 @@ interface NewCompletion extends CompletionKey, Completion {
 export async function openCompletions<Tx>(datasource: Datasource<Tx>): Promise<Completions> {
   for (let tries = 1; ; tries++) {
     const standing = await look(datasource);
-    if (standing.hasColumn) return completions(datasource, true);
+    if (standing.columns.length === ownColumns.length) return completions(datasource, standing.columns);
     try {
       await datasource.transact({}, (tx) => create(datasource, tx));
     } catch (error) {
       if (stateOf(error) === insufficientPrivilege) {
-        if (standing.present) return completions(datasource, false);
+        if (standing.present) return completions(datasource, standing.columns);
         throw missingTable(datasource, error);
       }
       // Somebody who does not know our lock, DBOS for one, creates it at the same moment.
@@ -63,9 +67,15 @@ const beatenTo = new Set(['23505', '42P06', '42P07', '42701']);
 /** Held while the table is created: any number that is not the lock of the migrations. */
 const creationLock = 7_203_914_366_120_581n;
 
+/** What we add to the table of DBOS, in this order. */
+const ownColumns = ['started_at', 'incarnation'] as const;
+const columnTypes = { started_at: 'bigint', incarnation: 'text' };
+type OwnColumn = (typeof ownColumns)[number];
+
 interface Standing {
   readonly present: boolean;
-  readonly hasColumn: boolean;
+  /** Those of {@link ownColumns} that are there. */
+  readonly columns: readonly OwnColumn[];
 }
 
 function stateOf(error: unknown): string | undefined {
@@ -87,17 +97,20 @@ function look<Tx>(datasource: Datasource<Tx>): Promise<Standing> {
 }
 
 async function standingOf<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<Standing> {
+  const names = (rows: readonly Row[]): Set<unknown> => new Set(rows.map(({ name }) => name));
   if (datasource.dialect === 'sqlite') {
-    const rows = await datasource.query(tx, "select name from pragma_table_info('transaction_completion')", []);
-    return { present: rows.length > 0, hasColumn: rows.some(({ name }) => name === 'started_at') };
+    const found = names(await datasource.query(tx, "select name from pragma_table_info('transaction_completion')", []));
+    return { present: found.size > 0, columns: ownColumns.filter((column) => found.has(column)) };
   }
-  const [row] = await datasource.query(
-    tx,
-    'select to_regclass($1) is not null as present, exists (select 1 from pg_catalog.pg_attribute ' +
-      "where attrelid = to_regclass($1) and attname = 'started_at' and not attisdropped) as has_column",
-    [tableOf(datasource)],
+  const found = names(
+    await datasource.query(
+      tx,
+      'select attname::text as name from pg_catalog.pg_attribute ' +
+        'where attrelid = to_regclass($1) and attnum > 0 and not attisdropped',
+      [tableOf(datasource)],
+    ),
   );
-  return { present: Boolean(row?.present), hasColumn: Boolean(row?.has_column) };
+  return { present: found.size > 0, columns: ownColumns.filter((column) => found.has(column)) };
 }
 
 function tableOf<Tx>({ dialect, schema }: Datasource<Tx>): string {
@@ -110,9 +123,12 @@ async function create<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<void> {
   const table = tableOf(datasource);
   // All processes of a fleet may come to this at once, and `if not exists` does not keep them from colliding.
   if (dialect === 'postgres') await query(`select pg_advisory_xact_lock(${creationLock})`);
-  const { present, hasColumn } = await standingOf(datasource, tx);
-  if (hasColumn) return;
-  if (present) return void (await query(`alter table ${table} add column started_at bigint`));
+  const { present, columns } = await standingOf(datasource, tx);
+  const missing = ownColumns.filter((column) => !columns.includes(column));
+  if (present) {
+    for (const column of missing) await query(`alter table ${table} add column ${column} ${columnTypes[column]}`);
+    return;
+  }
   if (dialect === 'postgres') {
     // Not `if not exists`, which asks for the right to create before it looks.
     const there = await query('select 1 as found from pg_catalog.pg_namespace where nspname = $1', [schema]);
@@ -128,31 +144,52 @@ function tableText<Tx>(datasource: Datasource<Tx>): string {
       : '(extract(epoch from now()) * 1000)::bigint';
   return (
     `create table ${tableOf(datasource)} (workflow_id text not null, function_num int not null, output text, ` +
-    `error text, created_at bigint not null default ${now}, started_at bigint, primary key (workflow_id, function_num))`
+    `error text, created_at bigint not null default ${now}, ` +
+    `${ownColumns.map((column) => `${column} ${columnTypes[column]}`).join(', ')}, primary key (workflow_id, function_num))`
   );
 }
 
-function completions<Any>(opened: Datasource<Any>, hasColumn: boolean): Completions {
+/**
+ * That a record `t` is of this workflow, in the same words for both statements: what `find` does not count, `insert`
+ * replaces. Parameters: $1 workflow, $2 step, $3 when it was created, $4 its token.
+ */
+function isOurs(columns: readonly OwnColumn[]): string {
+  const created = columns.includes('started_at')
+    ? 'coalesce(t.started_at = $3, t.created_at >= $3)'
+    : 't.created_at >= $3';
+  // Without a token on either side the instants decide.
+  return columns.includes('incarnation') ? `(${created} and coalesce(t.incarnation = $4, true))` : created;
+}
+
+function completions<Any>(opened: Datasource<Any>, columns: readonly OwnColumn[]): Completions {
   const table = tableOf(opened);
-  // The same two conditions in the same words: what `find` does not count as this workflow's, `insert` replaces.
-  const counts = (parameter: string): string =>
-    hasColumn ? `coalesce(t.started_at = ${parameter}, t.created_at >= ${parameter})` : `t.created_at >= ${parameter}`;
-  const replaced = ['output', 'error', 'created_at', ...(hasColumn ? ['started_at'] : [])];
+  const ours = isOurs(columns);
+  // A parameter that a statement has no use for must still have a type.
+  const typed = columns.includes('incarnation') ? '' : 'and (cast($4 as text) is null or true)';
+  const replaced = ['output', 'error', 'created_at', ...columns];
   const find =
     `select t.output, t.error from ${table} t ` +
-    `where t.workflow_id = $1 and t.function_num = $2 and ${counts('$3')}`;
+    `where t.workflow_id = $1 and t.function_num = $2 and ${ours} ${typed}`;
+  // A record of a later workflow stays: then this one was deleted, and its process has yet to hear of it.
+  const isLater = columns.includes('started_at') ? 'coalesce(t.started_at > $3, false)' : 'false';
+  const own = { started_at: '$3', incarnation: '$4' };
+  const given = ['cast($7 as bigint)', ...columns.map((column) => `cast(${own[column]} as ${columnTypes[column]})`)];
   const insert = [
-    `insert into ${table} as t (workflow_id, function_num, output, error, created_at${hasColumn ? ', started_at' : ''})`,
-    `values ($1, $2, $4, $5, $6${hasColumn ? ', $3' : ''}) on conflict (workflow_id, function_num) do update`,
+    `insert into ${table} as t (workflow_id, function_num, ${replaced.join(', ')})`,
+    `select cast($1 as text), cast($2 as int), cast($5 as text), cast($6 as text), ${given.join(', ')}`,
+    `where true ${typed} on conflict (workflow_id, function_num) do update`,
     `set ${replaced.map((column) => `${column} = excluded.${column}`).join(', ')}`,
-    `where not ${counts('$3')} returning workflow_id`,
+    `where not ${ours} and not ${isLater} returning workflow_id`,
   ].join(' ');
   return {
-    find: async (datasource, tx, { workflowId, stepNumber, startedAt }) => {
-      const [row] = await datasource.query(tx, find, [workflowId, stepNumber, startedAt]);
+    find: async (datasource, tx, { workflowId, stepNumber, startedAt, incarnation }) => {
+      const [row] = await datasource.query(tx, find, [workflowId, stepNumber, startedAt, incarnation]);
       return row && { output: row.output as string | null, error: row.error as string | null };
     },
-    insert: async (datasource, tx, { workflowId, stepNumber, startedAt, output, error, createdAt }) =>
-      (await datasource.query(tx, insert, [workflowId, stepNumber, startedAt, output, error, createdAt])).length > 0,
+    insert: async (datasource, tx, row) => {
+      const { workflowId, stepNumber, startedAt, incarnation, output, error, createdAt } = row;
+      const values = [workflowId, stepNumber, startedAt, incarnation, output, error, createdAt];
+      return (await datasource.query(tx, insert, values)).length > 0;
+    },
   };
 }

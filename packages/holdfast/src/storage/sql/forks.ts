@@ -134,7 +134,7 @@ function copyEvents(d: Dialect): string {
   ].join(' ');
 }
 
-/** Numbered anew: where later steps wrote in between there would be gaps, at which readers would wait for ever. */
+/** Numbered anew: where later steps wrote in between there would be gaps, at which a reader of DBOS would wait for ever. */
 function copyStreams(d: Dialect): string {
   return [
     `insert into ${d.table('streams')} (workflow_uuid, key, value, "offset", function_id, serialization)`,

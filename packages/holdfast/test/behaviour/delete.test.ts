@@ -1,0 +1,225 @@
+import { describe, expect, it } from 'vitest';
+import { connect, event, run, sleep, stream, topic, transaction, workflow } from '../../src/index.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { plainest } from '../support/datasources.js';
+import { failure, gate, tamper } from '../support/faults.js';
+import { counter, openUserData, records } from '../support/user-data.js';
+
+const tables = [
+  'workflow_status',
+  'operation_outputs',
+  'notifications',
+  'workflow_events',
+  'workflow_events_history',
+  'streams',
+];
+
+describeBackends('delete', (backend) => {
+  const counts = async (database: string) => {
+    const rows = await Promise.all(tables.map((table) => tamper(database, `select count(*) as n from ${table}`)));
+    return rows.map(([row]) => Number(row?.n));
+  };
+
+  it('takes a workflow that has ended with all that belongs to it, and gives its ID back', async () => {
+    const progress = event<number>('progress');
+    const log = stream<number>('log');
+    const letters = topic<string>('letters');
+    let runs = 0;
+    const wf = workflow('wf', async () => {
+      await progress.set(1);
+      await log.write(1);
+      return [await letters.receive({ timeout: 0 }), await run('count', () => ++runs)];
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    expect(await wf.with({ id: 'x' })()).toEqual([undefined, 1]);
+    await letters.send('x', 'late', { idempotencyKey: 'k' });
+    expect(await t.app.workflows.delete('x')).toBe(1);
+    expect(await counts(database)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(await t.app.workflows.get('x')).toBeUndefined();
+    expect(await failure(t.app.workflows.handle('x').result())).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    expect(await failure(letters.send('x', 'later'))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    expect(await t.app.workflows.delete('x')).toBe(0);
+    expect(await wf.with({ id: 'x' })()).toEqual([undefined, 2]);
+    await letters.send('x', 'again', { idempotencyKey: 'k' });
+    expect(await t.app.workflows.messages('x')).toMatchObject([{ message: 'again' }]);
+  });
+
+  it('refuses what is unfinished, and then deletes none of those that were given with it', async () => {
+    const held = gate();
+    const wf = workflow('wf', async (wait: boolean) => (wait ? run('hold', () => held.promise) : undefined));
+    const t = await backend.testApp({ workflows: [wf] });
+    await wf.with({ id: 'done' })(false);
+    const running = await wf.with({ id: 'running' }).start(true);
+    await wf.with({ id: 'waiting', delay: '1h' }).start(false);
+    expect(await failure(t.app.workflows.delete(['done', 'running']))).toMatchObject({
+      code: 'WORKFLOW_UNFINISHED',
+      message: expect.stringContaining('"running" is PENDING'),
+    });
+    expect(await failure(t.app.workflows.delete('waiting'))).toMatchObject({ code: 'WORKFLOW_UNFINISHED' });
+    expect(await t.app.workflows.list()).toHaveLength(3);
+    await t.app.workflows.cancel('waiting');
+    held.open();
+    await running.result();
+    expect(await t.app.workflows.delete(['done', 'running', 'waiting', 'nowhere'])).toBe(3);
+    expect(await t.app.workflows.list()).toEqual([]);
+  });
+
+  it('takes children only when told to, and then all below, detached ones too', async () => {
+    const held = gate();
+    const leaf = workflow('leaf', async () => run('hold', () => held.promise));
+    const child = workflow('child', async () => void (await leaf.with({ timeout: null }).start()));
+    const parent = workflow('parent', async () => child());
+    const t = await backend.testApp({ workflows: [parent, child, leaf] });
+    await parent.with({ id: 'p' })();
+    const remove = (children?: boolean) => t.app.workflows.delete('p', { ...(children && { children }) });
+    expect(await failure(remove())).toMatchObject({
+      code: 'WORKFLOW_NEEDED',
+      message: expect.stringContaining('Workflow "p" has a child, "p-0"'),
+    });
+    expect(await failure(remove(true))).toMatchObject({
+      code: 'WORKFLOW_UNFINISHED',
+      details: { workflowId: 'p-0-0' },
+    });
+    held.open();
+    await t.app.workflows.handle('p-0-0').result();
+    expect(await failure(t.app.workflows.delete(['p', 'p-0']))).toMatchObject({ code: 'WORKFLOW_NEEDED' });
+    expect(await remove(true)).toBe(3);
+    expect(await t.app.workflows.list()).toEqual([]);
+  });
+
+  it('leaves a finished child to a parent that still needs it, and what a fork still has on record', async () => {
+    const child = workflow('child', async () => 'child');
+    const parent = workflow('parent', async () => {
+      const handle = await child.with({ id: 'c' }).start();
+      await sleep('1h');
+      return handle.result();
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.with({ id: 'p' }).start();
+    await t.clock.advance('1m');
+    expect(await t.app.workflows.get('c')).toMatchObject({ status: 'SUCCESS' });
+    expect(await failure(t.app.workflows.delete('c'))).toMatchObject({
+      code: 'WORKFLOW_NEEDED',
+      message: expect.stringContaining('"c" cannot be deleted while "p" is unfinished'),
+    });
+    const fork = await t.app.workflows.fork('p', { fromStep: 1, id: 'f' });
+    await handle.cancel();
+    expect(await failure(t.app.workflows.delete('p', { children: true }))).toMatchObject({
+      code: 'WORKFLOW_NEEDED',
+      details: { workflowId: 'c', by: 'f' },
+    });
+    expect(await t.clock.runUntil(fork.result())).toBe('child');
+    expect(await t.app.workflows.delete('p', { children: true })).toBe(2);
+    expect((await t.app.workflows.list()).map(({ workflowId }) => workflowId)).toEqual(['f']);
+  });
+
+  it('can be asked for by a client, and refuses bad input', async () => {
+    const wf = workflow('wf', async () => 0);
+    const eraser = workflow('eraser', async (): Promise<number> => t.app.workflows.delete('x'));
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf, eraser] });
+    await wf.with({ id: 'x' })();
+    expect(await failure(eraser())).toMatchObject({ code: 'UNSUPPORTED_CALL' });
+    const client = await connect({ database, name: 'test', logger: silent });
+    const remove = (ids: unknown, options: object = {}) => failure(client.workflows.delete(ids as string, options));
+    expect(await remove('')).toMatchObject({ code: 'INVALID_NAME' });
+    expect(await remove(['x', 7])).toMatchObject({ code: 'INVALID_NAME' });
+    expect(await remove(7)).toMatchObject({ code: 'INVALID_OPTION' });
+    expect(await remove('x', { childre: true })).toMatchObject({ message: expect.stringContaining('Did you mean') });
+    expect(await remove('x', { children: 1 })).toMatchObject({ code: 'INVALID_OPTION' });
+    expect(await client.workflows.delete([])).toBe(0);
+    expect(await client.workflows.delete('x')).toBe(1);
+    await client.close();
+  });
+
+  // FAULTS 15. The clock of these tests stands still: the two workflows were created in the same millisecond.
+  describe('and a new workflow under the same ID', () => {
+    it('does not take the records of the old one for its own, in a database that nothing was deleted in', async () => {
+      const data = await openUserData(backend, plainest[backend.name]);
+      const add = transaction(data.datasource, 'add', async (tx) => {
+        await data.add(tx, 'a', 1);
+        return data.read(tx, 'a');
+      });
+      const wf = workflow('wf', async () => add());
+      const t = await backend.testApp({ workflows: [wf] });
+      expect(await wf.with({ id: 'x' })()).toBe(1);
+      const before = await records(data.url);
+      await t.app.workflows.delete('x');
+      expect(await records(data.url)).toEqual(before);
+      expect(await wf.with({ id: 'x' })()).toBe(2);
+      const queued = await wf.with({ id: 'q', delay: 0 }).start();
+      expect(await queued.result()).toBe(3);
+      await t.app.workflows.delete('q');
+      expect(await (await wf.with({ id: 'q', delay: 0 }).start()).result()).toBe(4);
+      expect(await counter(data.url, 'a')).toBe(4);
+    });
+
+    it('takes its own records for its own after a crash, also beside those of processes that knew no tokens', async () => {
+      const data = await openUserData(backend, plainest[backend.name]);
+      const add = transaction(data.datasource, 'add', async (tx) => {
+        await data.add(tx, 'a', 1);
+      });
+      const held = gate();
+      const wf = workflow('wf', async () => {
+        await add();
+        await run('hold', () => held.promise);
+      });
+      const database = await backend.newDatabase();
+      let t = await backend.testApp({ database, workflows: [wf] });
+      await wf.with({ id: 'x' }).start();
+      while (((await records(data.url))?.length ?? 0) === 0) await t.clock.advance(0);
+      // Each as if the process had died between commit and checkpoint.
+      const lose = async (more: string) => {
+        await t.crash();
+        await tamper(database, 'delete from operation_outputs');
+        if (more) await tamper(data.url, `update transaction_completion set ${more}`);
+        t = await t.restart();
+        while ((await t.app.workflows.steps('x')).length === 0) await t.clock.advance('1s');
+      };
+      while ((await t.app.workflows.steps('x')).length === 0) await t.clock.advance(0);
+      await lose('');
+      expect(await counter(data.url, 'a')).toBe(1);
+      await lose('incarnation = null');
+      expect(await counter(data.url, 'a')).toBe(1);
+      await lose('incarnation = null, started_at = null');
+      expect(await counter(data.url, 'a')).toBe(1);
+      await lose("incarnation = 'another'");
+      expect(await counter(data.url, 'a')).toBe(2);
+      held.open();
+      await t.clock.runUntil(t.app.workflows.handle('x').result());
+    });
+
+    // On SQLite the two cannot be in their transactions at once.
+    it.runIf(backend.name === 'postgres')(
+      'keeps its record when the process of the old one comes to its commit after all',
+      async () => {
+        const data = await openUserData(backend, plainest[backend.name]);
+        const late = gate();
+        let calls = 0;
+        const add = transaction(data.datasource, 'add', async (tx, wait: boolean) => {
+          calls++;
+          if (wait) await late.promise;
+          await data.add(tx, 'a', 1);
+        });
+        const wf = workflow('wf', async (wait: boolean) => add(wait));
+        const database = await backend.newDatabase();
+        const t = await backend.testApp({ database, workflows: [wf], clock: 'real' });
+        await wf.with({ id: 'x' }).start(true);
+        while (calls === 0) await new Promise((resolve) => setImmediate(resolve));
+        // Behind its back: its process does not hear of it.
+        await tamper(database, "delete from workflow_status where workflow_uuid = 'x'");
+        const later = Date.now() + 3_600_000;
+        await tamper(
+          data.url,
+          'insert into transaction_completion (workflow_id, function_num, output, created_at, started_at, incarnation) ' +
+            `values ('x', 0, null, ${later}, ${later}, 'later')`,
+        );
+        late.open();
+        await t.app.shutdown({ drain: '5s' });
+        expect(await counter(data.url, 'a')).toBe(0);
+        expect(await records(data.url)).toMatchObject([{ workflow_id: 'x', incarnation: 'later' }]);
+      },
+    );
+  });
+});
