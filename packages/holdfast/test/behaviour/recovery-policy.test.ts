@@ -11,7 +11,7 @@ import {
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { crashSeenBy } from '../support/deaths.js';
-import { failure, forever, recordingLogger } from '../support/faults.js';
+import { failure, forever, recordingLogger, tamper } from '../support/faults.js';
 import { launchFleet } from '../support/queues.js';
 
 const day = 86_400_000;
@@ -258,6 +258,10 @@ describeBackends('the policy of recovery', (backend) => {
       const seen = await client.recovery.incomplete();
       expect(seen.map(({ workflowId }) => workflowId)).toEqual([id, mine.id]);
       expect(seen[1]).toMatchObject({ executor: 'alive', plan: { action: 'none' } });
+      await tamper(database, "update executors set heartbeat_at = 0 where executor_id = 'e0'");
+      const because = expect.stringMatching(/a live process of version .* by a policy that a client does not know/);
+      const plan = { action: 'resume', at: null, because };
+      expect((await client.recovery.incomplete())[0]).toMatchObject({ executor: 'dead', plan });
     } finally {
       await client.close();
     }
