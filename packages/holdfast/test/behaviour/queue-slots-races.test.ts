@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
 import type { Executions } from '../../src/engine/executions.js';
+import type { Resting } from '../../src/engine/resting.js';
 import { queue, run, workflow } from '../../src/index.js';
 import type { Workflows } from '../../src/storage/storage.js';
 import { VirtualClock } from '../../src/testing/index.js';
@@ -19,7 +20,7 @@ describeBackends('while a slot is being given back', (backend) => {
       await rig.untilLetGo();
       await reached.promise;
       await go.send(handle.id, 'tea');
-      expect(engine.size).toBe(1);
+      await rig.untilWoken(handle.id);
       answer.open();
       expect(await handle.result()).toBe('tea');
       expect(bodies()).toBe(2);
@@ -115,6 +116,11 @@ async function launchRig(backend: Backend) {
       await new Promise((resolve) => setImmediate(resolve));
     }
   };
+  /** Its wake-up has come, and waits for what becomes of the slot. */
+  const untilWoken = async (id: string): Promise<void> => {
+    const { resting } = engine as unknown as { resting: Resting };
+    await expect.poll(() => resting.of(id)?.isDue, { interval: 2 }).toBe(true);
+  };
   const start = (count = 1) => wf.with({ queue: 'q', app }).start(count);
-  return { app, engine, database, options, start, untilLetGo, bodies: () => bodies };
+  return { app, engine, database, options, start, untilLetGo, untilWoken, bodies: () => bodies };
 }
