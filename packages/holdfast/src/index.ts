@@ -32,6 +32,7 @@ export {
   type RateLimit,
 } from './model/queues.js';
 export type { OnExceeded, RecoveryOptions, WorkflowRecoveryOptions } from './model/recovery.js';
+export type { RetentionOptions } from './model/retention.js';
 export type { WorkflowStatus } from './model/status.js';
 export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';
 export type { LimitInfo, QueueChanges, QueueInfo, QueueOperations, QueueStatus } from './queues/operations.js';

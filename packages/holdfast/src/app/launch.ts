@@ -6,6 +6,7 @@ import { idleRelease } from '../engine/idle-release.js';
 import { Registry } from '../engine/registry.js';
 import { otherVersion } from '../engine/warnings.js';
 import type { AnyWorkflow } from '../engine/workflow.js';
+import { retention } from '../management/retention.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
 import { Dispatcher } from '../queues/dispatcher.js';
 import { checkQueueOwners, registerQueues } from '../queues/operations.js';
@@ -117,6 +118,7 @@ async function assemble(
   });
   const loops = [deadlineSweep(engine), cancellationWatch(engine), idleRelease(engine, checked.releaseAfterMs)];
   if (checked.recovery.enabled) loops.push(reclaim(engine, internals.reclaimEveryMs));
+  if (checked.retention) loops.push(retention(engine, checked.retention));
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const known = { registered: new Set<AnyWorkflow>(), watched: new Map() };
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, ...known };

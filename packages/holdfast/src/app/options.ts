@@ -12,6 +12,7 @@ import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption, show } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
 import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
+import { checkRetention, type RetentionOptions, type RetentionSettings } from '../model/retention.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
 import { checkPoolSize, checkSchema } from '../storage/open.js';
@@ -47,6 +48,8 @@ export interface LaunchOptions {
   readonly executorId?: string;
   /** What becomes of work whose process died, and when a process counts as dead. */
   readonly recovery?: RecoveryOptions;
+  /** Which workflows that have ended are deleted, in the background. Default: none. */
+  readonly retention?: RetentionOptions;
   /**
    * How long a workflow may only wait (for its sleep, a message, an event, another workflow) until it is let go of, to come
    * back by replay when what it waits for is there. Default 1 minute; sooner when more than a thousand wait.
@@ -74,6 +77,7 @@ const launchOptionNames = [
   'version',
   'executorId',
   'recovery',
+  'retention',
   'releaseAfter',
   'schema',
   'poolSize',
@@ -93,6 +97,7 @@ export interface CheckedOptions {
   readonly schedules: readonly Schedule[];
   readonly releaseAfterMs: number;
   readonly recovery: RecoverySettings;
+  readonly retention: RetentionSettings | undefined;
   readonly poolSize?: number;
 }
 
@@ -119,9 +124,23 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   const { releaseAfter = defaultReleaseAfterMs } = options;
   const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
   const recovery = checkRecovery(options.recovery);
+  const retention = checkRetention(options.retention);
   const url = databaseUrl(options);
   const pool = checkPoolSize('launch()', options.poolSize);
-  return { name, url, schema, ...pool, logger, migrate, queues, listen, schedules, releaseAfterMs, recovery };
+  return {
+    name,
+    url,
+    schema,
+    ...pool,
+    logger,
+    migrate,
+    queues,
+    listen,
+    schedules,
+    releaseAfterMs,
+    recovery,
+    retention,
+  };
 }
 
 function checkQueues(queues: readonly Queue[]): void {

@@ -61,6 +61,8 @@ export interface Engine {
   run(claimed: ClaimedWorkflow): void;
   /** A typed error when the app was shut down. */
   checkOpen(): void;
+  /** False as soon as it is being shut down. */
+  readonly isOpen: boolean;
   /** The outcome of an execution is committed. Returns whether anyone here was waiting for it. */
   finished(ending: Ending, owner: string): boolean;
   /** A write showed that the workflow is no longer this execution's. */

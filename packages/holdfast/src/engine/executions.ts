@@ -131,7 +131,11 @@ export class Executions implements Engine {
   }
 
   checkOpen(): void {
-    if (this.state !== 'open') throw closedError();
+    if (!this.isOpen) throw closedError();
+  }
+
+  get isOpen(): boolean {
+    return this.state === 'open';
   }
 
   run(claimed: ClaimedWorkflow): void {

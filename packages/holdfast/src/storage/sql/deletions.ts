@@ -1,8 +1,8 @@
 import { activeStatuses, type WorkflowStatus } from '../../model/status.js';
 import type { Database, Dialect, Row, Statement } from '../database.js';
-import type { Deletions, Obstacle } from '../deletions.js';
+import type { Deletions, ExpiredPage, Obstacle } from '../deletions.js';
 
-/** What belongs to a workflow goes with it by its foreign keys; see {@link removeText} for the exception. */
+/** Trees of workflows that go, or stay, as a whole. */
 export class SqlDeletions implements Deletions {
   private readonly sql;
 
@@ -16,6 +16,26 @@ export class SqlDeletions implements Deletions {
 
   async obstacles(params: Parameters<Deletions['obstacles']>[0]): Promise<Obstacle[]> {
     return (await this.database.query(this.sql.obstacles, this.params(params))).map(toObstacle);
+  }
+
+  async cutoff({ appName, keep }: Parameters<Deletions['cutoff']>[0]): Promise<number | undefined> {
+    const [row] = await this.database.query(this.sql.cutoff, [appName, Math.max(0, keep - 1)]);
+    return row && Number(row.completed_at) + (keep === 0 ? 1 : 0);
+  }
+
+  async expired({ appName, before, after, limit }: Parameters<Deletions['expired']>[0]): Promise<ExpiredPage> {
+    const values = [appName, before, after?.completedAt ?? Number.MIN_SAFE_INTEGER, after?.workflowId ?? '', limit];
+    const rows = await this.database.query(this.sql.expired, values);
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return {
+      roots: rows.filter((row) => row.is_root).map((row) => row.id as string),
+      next: last && { completedAt: Number(last.completed_at), workflowId: last.id as string },
+    };
+  }
+
+  async removeExpired({ workflowIds, before }: Parameters<Deletions['removeExpired']>[0]): Promise<number> {
+    const values = [this.database.dialect.list(workflowIds), true, before];
+    return (await this.database.query(this.sql.removeExpired, values)).length;
   }
 
   private params({ workflowIds, children }: Parameters<Deletions['remove']>[0]): unknown[] {
@@ -41,46 +61,84 @@ function treeOf(d: Dialect): string {
 }
 
 /**
- * What is in the way of each root, over `tree`. Probes per member, on Postgres kept from becoming joins over whole tables
- * (`offset 0`). A parent in the tree that is unfinished is in the way by itself.
+ * What is in the way of each root, over `tree`: probes per member, on Postgres kept from becoming joins over whole tables.
+ * A parent in the tree that is unfinished is in the way by itself.
  */
-function obstaclesOf(d: Dialect): string {
+function obstaclesOf(
+  d: Dialect,
+  { unfinished, needing }: { readonly unfinished: string; readonly needing: string },
+): string {
   const workflows = d.table('workflow_status');
-  const [lateral, once] = d.name === 'postgres' ? ['cross join lateral', 'offset 0'] : ['join', ''];
-  const member =
-    d.name === 'postgres'
-      ? `${lateral} (select * from ${workflows} where workflow_uuid = t.id ${once}) w`
-      : `join ${workflows} w on w.workflow_uuid = t.id`;
-  const parent =
-    d.name === 'postgres'
-      ? `${lateral} (select * from ${workflows} where workflow_uuid = w.parent_workflow_id ${once}) p`
-      : `join ${workflows} p on p.workflow_uuid = w.parent_workflow_id`;
-  const steps = d.table('operation_outputs');
-  const holder =
-    d.name === 'postgres'
-      ? `${lateral} (select u.workflow_uuid, u.status from ${steps} o join ${workflows} u on u.workflow_uuid = o.workflow_uuid ` +
-        `where o.child_workflow_id = t.id and o.child_workflow_id is not null ${once}) u`
-      : `join ${steps} o on o.child_workflow_id = t.id and o.child_workflow_id is not null ` +
-        `join ${workflows} u on u.workflow_uuid = o.workflow_uuid`;
+  const member = probe(d, 'w', `from ${workflows} where workflow_uuid = t.id`);
+  const parent = probe(d, 'p', `from ${workflows} where workflow_uuid = w.parent_workflow_id`);
+  const record = probe(
+    d,
+    'o',
+    `from ${d.table('operation_outputs')} where child_workflow_id = t.id and child_workflow_id is not null`,
+  );
+  const holder = probe(d, 'u', `from ${workflows} where workflow_uuid = o.workflow_uuid`);
   return (
     'obstacles as materialized (' +
-    `select t.root, 'unfinished' as kind, t.id, w.status as other from tree t ${member} where w.status in (${active}) ` +
+    `select t.root, 'unfinished' as kind, t.id, w.status as other from tree t ${member} where ${unfinished} ` +
     `union all select t.root, 'child', t.id, w.parent_workflow_id from tree t ${member} ` +
     `where not cast($2 as boolean) and t.id <> t.root and not (${d.anyOf('t.id', '$1')}) ` +
-    `union all select t.root, 'needed', t.id, p.workflow_uuid from tree t ${member} ${parent} where p.status in (${active}) ` +
-    `union all select t.root, 'needed', t.id, u.workflow_uuid from tree t ${holder} where u.status in (${active}))`
+    `union all select t.root, 'needed', t.id, p.workflow_uuid from tree t ${member} ${parent} where p.status in (${needing}) ` +
+    `union all select t.root, 'needed', t.id, u.workflow_uuid from tree t ${record} ${holder} where u.status in (${needing}))`
   );
 }
 
+/** A join to what is found by an index for each row before it. */
+function probe(d: Dialect, alias: string, from: string): string {
+  if (d.name === 'postgres') return `cross join lateral (select * ${from} offset 0) ${alias}`;
+  const [table, condition = ''] = from.replace(/^from /, '').split(' where ');
+  const own = condition.replace(/(^| and )(workflow_uuid|child_workflow_id)/g, `$1${alias}.$2`);
+  // In this order: SQLite might turn a plain join around, and read the whole table.
+  return `cross join ${table} ${alias} on ${own}`;
+}
+
+/** What can be started again by `resume` stays whatever its age, but for what was cancelled on purpose. */
+const setAside = "'STALLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'";
+const expiring = "'SUCCESS', 'ERROR', 'CANCELLED'";
+
+const byHand = { unfinished: `w.status in (${active})`, needing: active };
+/** Parameter $3: before when all must have ended. */
+const byAge = {
+  unfinished: `(w.status not in (${expiring}) or coalesce(w.completed_at >= cast($3 as bigint), true))`,
+  needing: `${active}, ${setAside}`,
+};
+
 function deletionStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const ofThisApp = '(application_name is null or application_name = $1)';
   return {
-    remove: removeStatement(d),
+    remove: removeStatement(d, 'workflows.delete', byHand, 'not exists (select 1 from obstacles)'),
+    removeExpired: removeStatement(d, 'workflows.delete-expired', byAge, 't.root not in (select root from obstacles)'),
     obstacles: {
       name: 'workflows.obstacles',
       pinned: true as const,
       text:
-        `with recursive ${treeOf(d)}, ${obstaclesOf(d)} select kind, id, other from obstacles ` +
+        `with recursive ${treeOf(d)}, ${obstaclesOf(d, byHand)} select kind, id, other from obstacles ` +
         "order by case kind when 'child' then 0 when 'unfinished' then 1 else 2 end, id limit 100",
+    },
+    cutoff: {
+      name: 'workflows.retention-cutoff',
+      pinned: true as const,
+      text:
+        `select completed_at from ${workflows} where completed_at is not null and ${ofThisApp} ` +
+        'order by completed_at desc limit 1 offset cast($2 as int)',
+    },
+    // The page first, whatever is of use in it: one that passed over children would read all of them to fill itself.
+    expired: {
+      name: 'workflows.expired-page',
+      pinned: true as const,
+      text: [
+        `with page as materialized (select workflow_uuid as id, completed_at, parent_workflow_id, status, application_name from ${workflows}`,
+        'where completed_at is not null and completed_at < cast($2 as bigint) and completed_at >= cast($3 as bigint)',
+        'and (completed_at > cast($3 as bigint) or workflow_uuid > $4) order by completed_at, workflow_uuid limit cast($5 as int))',
+        `select id, completed_at, (status in (${expiring}) and ${ofThisApp} and not exists`,
+        `(select 1 from ${workflows} w where w.workflow_uuid = page.parent_workflow_id)) as is_root`,
+        'from page order by completed_at, id',
+      ].join(' '),
     },
   };
 }
@@ -89,21 +147,24 @@ function deletionStatements(d: Dialect) {
  * The whole tree is locked first: what is resumed meanwhile is then either seen as unfinished, or waits and finds nothing.
  * Only what has ended is, because what a running workflow holds on to may be waiting for one of these.
  *
- * A database that DBOS 5 has migrated has no foreign key from the steps to their workflow.
+ * What belongs to a workflow goes with it by foreign keys, but a database that DBOS 5 has migrated has none for steps.
  */
-function removeStatement(d: Dialect): Statement {
+function removeStatement(d: Dialect, name: string, rules: typeof byHand, condition: string): Statement {
   const workflows = d.table('workflow_status');
-  const remove =
-    `delete from ${workflows} where workflow_uuid in (select id from tree) ` +
-    'and not exists (select 1 from obstacles) returning workflow_uuid';
-  const before = `with recursive ${treeOf(d)}, ${obstaclesOf(d)}`;
-  const statement = { name: 'workflows.delete', pinned: true as const };
+  const before =
+    `with recursive ${treeOf(d)}, ${obstaclesOf(d, rules)}, ` +
+    `picked as materialized (select t.id from tree t where ${condition})`;
+  const remove = `delete from ${workflows} where workflow_uuid in (select id from picked) returning workflow_uuid`;
+  const statement = { name, pinned: true as const };
   if (!d.locksRows) return { ...statement, text: `${before} ${remove}` };
+  // Both statements get all parameters, and each must have a type.
+  const typed =
+    rules === byAge ? 'cast($2 as boolean) and cast($3 as bigint) is not null' : 'cast($2 as boolean) is not null';
   return {
     ...statement,
     first:
       `with recursive ${treeOf(d)} select count(*) from (select 1 from ${workflows} where workflow_uuid in ` +
-      `(select id from tree) and status not in (${active}) and cast($2 as boolean) is not null ` +
+      `(select id from tree) and status not in (${active}) and ${typed} ` +
       `order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate}) locked`,
     text:
       `${before}, gone as (${remove}), steps as (delete from ${d.table('operation_outputs')} ` +

@@ -1,0 +1,126 @@
+import { expect, it } from 'vitest';
+import { launch, type RetentionOptions, run, sleep, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, tamper } from '../support/faults.js';
+
+describeBackends('retention', (backend) => {
+  const wf = workflow('wf', async (fails?: boolean) => {
+    await run('a', () => 0);
+    if (fails) throw new Error('failed');
+  });
+  const infos: string[] = [];
+  const logger = { debug() {}, info: (line: string) => void infos.push(line), warn() {}, error() {} };
+  const app = (retention: RetentionOptions, more = {}) =>
+    backend.testApp({ workflows: [wf], retention, logger, ...more });
+  type Test = Awaited<ReturnType<typeof app>>;
+  const left = async (t: Test) => (await t.app.workflows.list()).map(({ workflowId }) => workflowId);
+  /** Until the service has looked, which rests between its pages in real time. */
+  const look = async (t: Test, until: (ids: string[]) => boolean): Promise<string[]> => {
+    for (;;) {
+      await t.clock.advance('10m');
+      const ids = await left(t);
+      if (until(ids)) return ids;
+    }
+  };
+
+  it('deletes what ended longer ago than it says, in whichever way, and says how many', async () => {
+    infos.length = 0;
+    const t = await app({ after: '1d' });
+    await wf.with({ id: 'old' })();
+    await failure(wf.with({ id: 'failed' })(true));
+    await wf.with({ id: 'cancelled', delay: '9d' }).start();
+    await t.app.workflows.cancel('cancelled');
+    await t.clock.advance('20h');
+    await wf.with({ id: 'young' })();
+    expect(await left(t)).toHaveLength(4);
+    await t.clock.advance('4h');
+    expect(await look(t, (ids) => ids.length < 4)).toEqual(['young']);
+    while (!infos.some((line) => /^Retention: 3 workflows/.test(line))) await t.clock.advance(0);
+    expect(await wf.with({ id: 'old' })()).toBeUndefined();
+  });
+
+  it('keeps the last so many, and what is younger than it says only if both allow', async () => {
+    const t = await app({ keep: 3 });
+    for (let i = 0; i < 6; i++) {
+      await wf.with({ id: `w${i}` })();
+      await t.clock.advance(1);
+    }
+    expect(await look(t, (ids) => ids.length < 6)).toEqual(['w3', 'w4', 'w5']);
+    const next = await t.restart({ retention: { keep: 2, after: '30d' } });
+    expect(await look(next, (ids) => ids.length < 3)).toEqual(['w4', 'w5']);
+  });
+
+  it('deletes nothing that is unfinished, or set aside, or that such a workflow needs', async () => {
+    const child = workflow('child', async () => 'child');
+    const parent = workflow('parent', async (days: number) => {
+      const handle = await child.start();
+      await sleep(days * 86_400_000);
+      return handle.result();
+    });
+    const t = await app({ after: '1d' }, { workflows: [wf, child, parent] });
+    await parent.with({ id: 'p' }).start(9);
+    const ended = await parent.with({ id: 'q' }).start(0);
+    await wf.with({ id: 'waiting', delay: '9d' }).start();
+    await t.clock.runUntil(ended.result());
+    await t.app.workflows.fork('q', { fromStep: 1, id: 'f', delay: '20d' });
+    await wf.with({ id: 'gone' })();
+    await t.clock.advance('5d');
+    const ids = await look(t, (now) => !now.includes('gone'));
+    // `q` has ended, but the fork of it has its child on record.
+    expect(ids.sort()).toEqual(['f', 'p', 'p-0', 'q', 'q-0', 'waiting']);
+    expect(await t.clock.runUntil(t.app.workflows.handle('p').result())).toBe('child');
+    await t.app.workflows.cancel('f');
+    await t.clock.advance('30d');
+    expect(await look(t, (now) => now.length === 0)).toEqual([]);
+  });
+
+  it('leaves what is set aside to whoever decides about it, and other applications their own', async () => {
+    const database = await backend.newDatabase();
+    const t = await app({ after: '1d' }, { database });
+    for (const id of ['stalled', 'dead', 'others', 'gone']) await wf.with({ id })();
+    await tamper(database, "update workflow_status set status = 'STALLED' where workflow_uuid = 'stalled'");
+    await tamper(
+      database,
+      "update workflow_status set status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' where workflow_uuid = 'dead'",
+    );
+    await tamper(database, "update workflow_status set application_name = 'other' where workflow_uuid = 'others'");
+    await t.clock.advance('2d');
+    expect(await look(t, (ids) => ids.length < 4)).toEqual(['dead', 'others', 'stalled']);
+  });
+
+  it('comes to an end with thousands, and with several processes at it', async () => {
+    const database = await backend.newDatabase();
+    const t = await app({ after: '1d' }, { database });
+    const clock = t.clock;
+    const second = await app({ after: '1d' }, { database, clock, executorId: 'second' });
+    const count = 1_200;
+    const series =
+      backend.name === 'sqlite'
+        ? `(with recursive s(i) as (select 1 union all select i + 1 from s where i < ${count}) select i from s) s`
+        : `generate_series(1, ${count}) s(i)`;
+    const columns = 'workflow_uuid, status, name, inputs, created_at, updated_at, completed_at, parent_workflow_id';
+    // Every other one is a child of the one before it.
+    await tamper(
+      database,
+      `insert into workflow_status (${columns}) select 'w' || i, 'SUCCESS', 'wf', '[]', i, i, i, case when i % 2 = 0 then 'w' || (i - 1) end from ${series}`,
+    );
+    await look(t, (ids) => ids.length === 0);
+    await second.app.shutdown();
+  });
+
+  it('is off unless it is asked for, and refuses what it cannot mean', async () => {
+    const t = await backend.testApp({ workflows: [wf] });
+    await wf.with({ id: 'x' })();
+    await t.clock.advance('9999d');
+    expect(await left(t)).toEqual(['x']);
+    const refused = async (retention: object) =>
+      failure(launch({ name: 'test', database: await backend.newDatabase(), retention }));
+    for (const retention of [{}, { keep: -1 }, { keep: 0.5 }, { after: '1d', every: 10 }, { days: 3 }]) {
+      expect(await refused(retention)).toMatchObject({ code: 'INVALID_OPTION' });
+    }
+    expect(await refused({ after: 'soon' })).toMatchObject({ code: 'INVALID_DURATION' });
+    expect(await failure(launch({ name: 'test', retention: 'all' as never }))).toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+  });
+});

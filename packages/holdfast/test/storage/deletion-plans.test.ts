@@ -1,0 +1,139 @@
+import Sqlite from 'better-sqlite3';
+import pg from 'pg';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Database, Dialect, Statement } from '../../src/storage/database.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { SqlDeletions } from '../../src/storage/sql/deletions.js';
+import { SqlForks } from '../../src/storage/sql/forks.js';
+import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { tamper } from '../support/faults.js';
+
+/** How the database goes about deletions when 100,000 workflows have ended, each with a step: by index probes. */
+const past = 100_000;
+
+interface Calls {
+  readonly deletions: SqlDeletions;
+  readonly forks: SqlForks;
+}
+
+const some = Array.from({ length: 20 }, (_, i) => `w${i * 100 + 1}`);
+const app = { appName: 'app' };
+
+/** Each statement, and how many rows it may look at, at most. Each of the roots has a child, and each of both a step. */
+const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
+  'workflows.delete': [60, (on) => on.deletions.remove({ workflowIds: ['w1'], children: true })],
+  'workflows.obstacles': [60, (on) => on.deletions.obstacles({ workflowIds: ['w1'], children: true })],
+  'workflows.delete-expired': [900, (on) => on.deletions.removeExpired({ workflowIds: some, before: 9_000_000 })],
+  'workflows.expired-page': [
+    250,
+    (on) =>
+      on.deletions.expired({
+        ...app,
+        before: 9_000_000,
+        after: { completedAt: 50_000, workflowId: 'w50000' },
+        limit: 100,
+      }),
+  ],
+  'workflows.retention-cutoff': [1_100, (on) => on.deletions.cutoff({ ...app, keep: 1_000 })],
+  'workflows.step-count': [10, (on) => on.forks.stepCount('w7')],
+};
+
+describeBackends('deletions', (backend) => {
+  let database = '';
+  beforeAll(async () => {
+    database = await backend.newDatabase();
+    await fill(backend, database);
+  });
+  describe(`with ${past} workflows that have ended`, () => {
+    it.each(Object.keys(calls))('%s', (name) =>
+      backend.name === 'postgres' ? checkPostgres(database, name) : checkSqlite(database, name),
+    );
+  });
+});
+
+async function fill(backend: Backend, database: string): Promise<void> {
+  const series =
+    backend.name === 'sqlite'
+      ? `(with recursive s(i) as (select 1 union all select i + 1 from s where i < ${past}) select i from s) s`
+      : `generate_series(1, ${past}) s(i)`;
+  const parent = "case when i % 2 = 0 then 'w' || (i - 1) end";
+  await tamper(
+    database,
+    `insert into workflow_status (workflow_uuid, status, name, inputs, created_at, updated_at, completed_at, parent_workflow_id, application_name) select 'w' || i, 'SUCCESS', 'wf', '[]', i, i, i, ${parent}, 'app' from ${series}`,
+  );
+  const child = "case when i % 2 = 1 then 'w' || (i + 1) end";
+  await tamper(
+    database,
+    `insert into operation_outputs (workflow_uuid, function_id, function_name, child_workflow_id) select 'w' || i, 0, 's', ${child} from ${series}`,
+  );
+  await tamper(database, 'analyze');
+}
+
+async function capture(dialect: Dialect, name: string): Promise<[Statement, readonly unknown[]]> {
+  const found: [Statement, readonly unknown[]][] = [];
+  const query = async (statement: Statement, values: readonly unknown[]) => {
+    found.push([statement, values]);
+    return [];
+  };
+  const on = { dialect, query, batch: query } as unknown as Database;
+  await calls[name]?.[1]({ deletions: new SqlDeletions(on), forks: new SqlForks(on) });
+  return found.find(([statement]) => statement.name === name) as [Statement, readonly unknown[]];
+}
+
+interface Node {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Index Name'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly Node[];
+}
+
+/** As the connections for pinned statements are set. */
+const settings = ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan'].map((each) => `set enable_${each} = off`);
+
+async function checkPostgres(database: string, name: string): Promise<void> {
+  const [statement, values] = await capture(postgresDialect('dbos'), name);
+  const client = new pg.Client(database);
+  await client.connect();
+  onTestFinished(() => client.end());
+  if (statement.pinned) await client.query(settings.join('; '));
+  await client.query('begin');
+  for (const text of [statement.first, statement.text]) {
+    if (text === undefined) continue;
+    const { rows } = await client.query(`explain (analyze, format json) ${text}`, [...values]);
+    const scans = flatten(rows[0]['QUERY PLAN'][0].Plan as Node).filter(
+      (node) => node['Relation Name'] && node['Node Type'].includes('Scan'),
+    );
+    const read = scans.reduce((sum, node) => sum + rowsRead(node), 0);
+    const plan = scans.map((node) => `${node['Node Type']} ${node['Index Name'] ?? ''}: ${rowsRead(node)}`);
+    expect(read, plan.join('\n')).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
+  }
+  await client.query('rollback');
+}
+
+function flatten(node: Node): Node[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)];
+}
+
+function rowsRead(node: Node): number {
+  return Math.round((node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']);
+}
+
+async function checkSqlite(database: string, name: string): Promise<void> {
+  const [statement, values] = await capture(sqliteDialect, name);
+  const db = new Sqlite(database.slice('sqlite:'.length));
+  onTestFinished(() => void db.close());
+  const bound = Object.fromEntries(
+    values.map((value, i) => [i + 1, typeof value === 'boolean' ? Number(value) : value]),
+  );
+  const plan = db.prepare(`explain query plan ${statement.text}`).all(bound) as { detail: string }[];
+  const details = plan.map(({ detail }) => detail);
+  // `t`, `page` and the like are what was found; a table must not be read from one end to the other.
+  const scans = details.filter((detail) =>
+    /^SCAN (w|p|o|u|c|workflow_status|operation_outputs)\b(?!.*USING)/.test(detail),
+  );
+  expect(scans, details.join('\n')).toEqual([]);
+}
