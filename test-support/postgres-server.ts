@@ -79,7 +79,7 @@ async function loadEmbeddedPostgres(): Promise<typeof EmbeddedPostgres> {
   return Server;
 }
 
-export function freePort(): Promise<number> {
+function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.on('error', reject);

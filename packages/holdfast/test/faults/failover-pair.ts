@@ -2,20 +2,7 @@ import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
 import { flagsOf, startOwnPostgres } from './own-postgres.js';
 import { type FaultProxy, openProxy } from './proxy.js';
-
-interface Standby {
-  readonly url: string;
-  promote(): Promise<void>;
-  stop(): Promise<void>;
-}
-
-/** See test-support/postgres-standby.ts. */
-interface StandbySupport {
-  readonly standbyName: string;
-  startStandby(primaryUrl: string, flags: readonly string[]): Promise<Standby>;
-  placesOf(server: pg.Client): Promise<{ source: string; bin: string }>;
-  startReadOnly(bin: string, dataFolder: string, flags: readonly string[]): Promise<Standby>;
-}
+import { placesOf, standbyName, startReadOnly, startStandby } from './standby-postgres.js';
 
 /** A primary, a standby that follows it, and an address that leads to one of them. */
 export interface FailoverPair {
@@ -42,8 +29,6 @@ const settings = {
 
 /** `synchronous`: no commit is acknowledged that the standby does not have. */
 export async function startPair(synchronous: boolean): Promise<FailoverPair> {
-  const support = '../../../../test-support/postgres-standby.js';
-  const { startStandby, startReadOnly, placesOf, standbyName } = (await import(support)) as StandbySupport;
   const primary = await startOwnPostgres(settings);
   const toStop: (() => Promise<unknown>)[] = [() => primary.stop()];
   onTestFinished(async () => {

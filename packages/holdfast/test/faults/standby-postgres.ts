@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { freePort } from './postgres-server.js';
+import { openProxy } from './proxy.js';
 
 export interface StandbyServer {
   /** URL of the server's maintenance database. */
@@ -59,7 +59,7 @@ export async function startReadOnly(bin: string, dataFolder: string, flags: read
   const port = await freePort();
   const { uid, gid } = await stat(dataFolder);
   const identity = process.getuid?.() === 0 ? { uid, gid } : {};
-  const child = spawn(join(bin, 'postgres'), ['-D', dataFolder, '-p', String(port), ...flags], {
+  const child = spawn(join(bin, 'postgres'), ['-D', dataFolder, '-p', port, ...flags], {
     ...identity,
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, LC_MESSAGES: 'C' },
@@ -73,6 +73,14 @@ export async function startReadOnly(bin: string, dataFolder: string, flags: read
     await admin.end();
   };
   return { url, promote, stop: () => ended(child, 'SIGQUIT') };
+}
+
+/** One that a proxy had a moment ago. */
+async function freePort(): Promise<string> {
+  const probe = await openProxy('postgres://127.0.0.1/');
+  const { port } = new URL(probe.url);
+  await probe.close();
+  return port;
 }
 
 /** A file of the server's own user, who may not be the one that runs the tests. */
