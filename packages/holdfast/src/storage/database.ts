@@ -94,7 +94,7 @@ export type Columns<T extends object> = { readonly [K in keyof T]-?: ColumnType 
 export type ColumnType = 'text' | 'int' | 'bigint' | 'double' | 'bool' | 'json';
 
 /**
- * - `lost`: the connection broke, so the statement may or may not have been applied. Read back, or repeat what is
+ * - `lost`: the connection broke, or the disk failed, so the statement may or may not have been applied. Read back, or repeat what is
  *   idempotent.
  * - `retry`: certainly not applied, and worth repeating after a pause (deadlock, busy, too many clients, read-only
  *   after a failover, a missing right that an operator will grant).

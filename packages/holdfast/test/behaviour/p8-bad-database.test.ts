@@ -35,6 +35,17 @@ describe('P8 bad databases', () => {
     },
   );
 
+  it.each([
+    'postgres://user:secret@one,two:5432/x',
+    'postgres://user:secret@one:5432,two:5433/x',
+    'postgres://user:secret@/x?host=one,two',
+  ])('refuses the URL %j of several hosts, and says what to give instead', async (url) => {
+    const error = await launchOn(url);
+    expect(error).toMatchObject({ code: 'DATABASE_URL_INVALID' });
+    expect(error.message).toMatch(/several hosts.*leads to the primary/);
+    expect(error.message).not.toContain('secret');
+  });
+
   it('says that a server is unreachable, where, and what to check, without the password', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

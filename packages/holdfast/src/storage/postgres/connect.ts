@@ -33,6 +33,13 @@ const patienceMs = 10_000;
 
 /** One connection outside the pools, or a typed error that says what to check. */
 export async function connect(driver: typeof pg, options: PostgresOptions): Promise<pg.Client> {
+  if (namesSeveralHosts(options.url)) {
+    throw new HoldfastError(
+      'DATABASE_URL_INVALID',
+      'The postgres:// URL names several hosts, and the driver (pg) knows one at a time. Give it an address that always leads to ' +
+        'the primary: a name or a virtual address that a failover moves, or a proxy.',
+    );
+  }
   const client = createClient(driver, options);
   client.on('error', (error) => options.logger.debug(`A connection to Postgres broke: ${error.message}`));
   try {
@@ -60,7 +67,13 @@ export async function checkWritable(client: pg.ClientBase, settings = ''): Promi
   // Several statements are answered by a list.
   const answer = [await client.query(query)].flat().at(-1);
   if (answer?.rows[0]?.transaction_read_only !== 'on') return;
-  throw Object.assign(new Error('the server is read-only'), { code: readOnlyTransaction });
+  throw Object.assign(new Error('the server takes read-only transactions only'), { code: readOnlyTransaction });
+}
+
+/** Of `postgres://a,b/name` the driver would look for one host of that name. */
+function namesSeveralHosts(url: string): boolean {
+  const hosts = /^[^/]*\/\/(?:[^/?]*@)?([^/?]*)/.exec(url)?.[1] ?? '';
+  return hosts.includes(',') || /[?&]host=[^&]*(,|%2C)/i.test(url);
 }
 
 function createClient(driver: typeof pg, options: PostgresOptions): pg.Client {

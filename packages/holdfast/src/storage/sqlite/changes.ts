@@ -8,10 +8,18 @@ const restMs = 20;
 
 /** SQLite does not say what changed, only that another connection has committed. */
 export function hearChanges(changeCounter: () => number, hearing: Hearing): Listening {
-  let last = changeCounter();
+  // A look can fail (an I/O error, another process that recovers the file after a crash), and nobody is there to catch that.
+  const count = (): number | undefined => {
+    try {
+      return changeCounter();
+    } catch {
+      return undefined;
+    }
+  };
+  let last = count();
   let timer: NodeJS.Timeout;
   const look = (): void => {
-    const now = changeCounter();
+    const now = count() ?? last;
     const changed = now !== last;
     last = now;
     timer = setTimeout(look, changed ? restMs : lookMs).unref();

@@ -30,13 +30,17 @@ export interface SqliteOptions {
 const blockingWaitMs = 20;
 const longestWaitMs = 60_000;
 
+/** Other processes write for milliseconds. One that holds the file for longer is worth a line, and then a line now and then. */
+const worthALineMs = 1_000;
+const nextLineMs = 5_000;
+
 export function openSqlite(options: SqliteOptions): Database {
   if (!options.migrate) checkExists(options.path);
   const db = openFile(options.path);
   try {
     migrateSqlite(db, options);
     db.pragma(`busy_timeout = ${blockingWaitMs}`);
-    return new SqliteDatabase(db, options.probe);
+    return new SqliteDatabase(db, options.logger, options.probe);
   } catch (error) {
     db.close();
     throw error;
@@ -86,9 +90,11 @@ class SqliteDatabase implements Database {
   private readonly begin: Sqlite.Statement;
   private readonly commit: Sqlite.Statement;
   private readonly rollback: Sqlite.Statement;
+  private notedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly db: Sqlite.Database,
+    private readonly logger: Logger,
     private readonly probe: StatementProbe | undefined,
   ) {
     this.begin = db.prepare('begin immediate');
@@ -119,7 +125,9 @@ class SqliteDatabase implements Database {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (code.startsWith('SQLITE_CONSTRAINT') || code === 'SQLITE_TOOBIG' || code === 'SQLITE_MISMATCH')
       return 'refused';
-    // Everything else (busy, disk full, I/O) leaves the transaction rolled back: there is no network to be unsure of.
+    // At a commit it may be the very last thing that failed: whoever next opens the file might find the commit in its log.
+    if (code.startsWith('SQLITE_IOERR')) return 'lost';
+    // Everything else (busy, disk full) leaves the transaction rolled back: there is no network to be unsure of.
     return error instanceof TypeError || error instanceof RangeError ? 'refused' : 'retry';
   }
 
@@ -149,7 +157,7 @@ class SqliteDatabase implements Database {
   private async execute(statement: Statement, work: () => Row[]): Promise<Row[]> {
     const reached = this.probe?.(statement.name);
     try {
-      const rows = await untilNotBusy(work);
+      const rows = await untilNotBusy(work, (waitedMs) => this.noteWait(waitedMs));
       reached?.('after-apply');
       await Promise.resolve();
       reached?.('after-reply');
@@ -158,6 +166,15 @@ class SqliteDatabase implements Database {
       reached?.('failed');
       throw error;
     }
+  }
+
+  private noteWait(waitedMs: number): void {
+    const now = performance.now();
+    if (waitedMs < worthALineMs || now - this.notedAt < nextLineMs) return;
+    this.notedAt = now;
+    this.logger.warn(
+      `Another process has been writing to the SQLite file for ${Math.floor(waitedMs / 1000)} s, and is waited for.`,
+    );
   }
 
   /** IMMEDIATE: a deferred transaction that turns from reading to writing fails with BUSY at once. */
@@ -212,14 +229,16 @@ function toSqlite(value: unknown): unknown {
 }
 
 /** Another process is writing: wait for it without blocking this one's event loop. */
-async function untilNotBusy<R>(work: () => R): Promise<R> {
+async function untilNotBusy<R>(work: () => R, onWait: (waitedMs: number) => void): Promise<R> {
   const startedAt = performance.now();
   for (let attempt = 0; ; attempt++) {
     try {
       return work();
     } catch (error) {
       const busy = error instanceof Sqlite.SqliteError && error.code.startsWith('SQLITE_BUSY');
-      if (!busy || performance.now() - startedAt > longestWaitMs) throw error;
+      const waitedMs = performance.now() - startedAt;
+      if (!busy || waitedMs > longestWaitMs) throw error;
+      onWait(waitedMs);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(50, 2 ** attempt)));
     }
   }
