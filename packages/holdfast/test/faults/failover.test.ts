@@ -5,7 +5,7 @@ import { silent } from '../support/backends.js';
 import { failure, type RecordingLogger, recordingLogger } from '../support/faults.js';
 import { report } from './child-process.js';
 import { as, type FailoverPair, startPair } from './failover-pair.js';
-import { Load } from './outage-load.js';
+import { Load, signed } from './outage-load.js';
 
 const minutes = 60_000;
 
@@ -14,7 +14,7 @@ async function begin(pair: FailoverPair, internals: Internals = {}) {
   const database = pair.address.url.replace(/\/postgres$/, '/failover');
   const load = new Load(database);
   const logger = recordingLogger();
-  const app = await launchWith({ ...load.options, database, logger }, internals);
+  const app = await launchWith({ ...load.options, database: signed(database), logger }, internals);
   onTestFinished(() => app.shutdown());
   await load.prepare();
   return { load, logger, app, began: performance.now() };

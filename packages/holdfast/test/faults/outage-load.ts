@@ -18,9 +18,11 @@ import {
   workflow,
 } from '../../src/index.js';
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { witnessTrigger } from '../soak/witness.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
 import { isEnded, observe, openRows } from './rows.js';
+import { TellingProcess } from './telling-process.js';
 
 const letters = topic<number>('letters');
 const progress = event<number>('progress');
@@ -28,7 +30,7 @@ const progress = event<number>('progress');
 /** Workflows of all sorts that run while the database comes and goes, with a ledger of what they did. */
 export class Load {
   readonly ledger: Ledger;
-  readonly options: Pick<LaunchOptions, 'workflows' | 'queues' | 'name'>;
+  readonly options: Pick<LaunchOptions, 'workflows' | 'queues' | 'name' | 'version'>;
   readonly strays: unknown[] = [];
   /** Errors that calls from outside failed with. */
   readonly told: unknown[] = [];
@@ -40,7 +42,7 @@ export class Load {
   constructor(private readonly database: string) {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-outage-'));
     this.ledger = new Ledger(join(folder, 'ledger.sqlite'));
-    this.pool = new pg.Pool({ connectionString: database, max: 3 });
+    this.pool = new pg.Pool({ connectionString: signed(database), max: 3 });
     this.pool.on('error', () => {});
     const stray = (error: unknown): void => void this.strays.push(error);
     process.on('unhandledRejection', stray);
@@ -69,12 +71,25 @@ export class Load {
       await this.step('two');
       return `${grown} ${letter}`;
     });
-    this.options = { name: 'test', workflows: [this.work, child], queues: [queue('jobs', { concurrency: 10 })] };
+    this.options = {
+      name: 'test',
+      version: 'outage',
+      workflows: [this.work, child],
+      queues: [queue('jobs', { concurrency: 10 })],
+    };
   }
 
-  /** Makes the application's own table. */
+  /** Makes the application's own table, and lets the database watch who writes checkpoints. */
   async prepare(): Promise<void> {
     await this.pool.query('create table if not exists public.bumps (id text)');
+    await this.pool.query(witnessTrigger);
+  }
+
+  /** Processes that work on the same queue. */
+  async employ(count: number): Promise<void> {
+    const options = { ledgerPath: this.ledger.path, database: this.database };
+    const workers = Array.from({ length: count }, () => TellingProcess.start('outage-worker.mjs', options));
+    for (const worker of await Promise.all(workers)) onTestFinished(() => worker.kill());
   }
 
   /** Starts one workflow, on a queue or not, and sends it the letter that it waits for. */
@@ -134,6 +149,9 @@ export class Load {
       'I6',
       `select workflow_uuid as id, (select count(*) from dbos.notifications n where n.destination_uuid = w.workflow_uuid and n.consumed) as n ${all}`,
     );
+    for (const row of (await this.pool.query('select * from dbos.soak_intrusions')).rows) {
+      broken.push(`I2: process ${row.pid} wrote ${row.workflow_uuid}#${row.function_id} of ${row.executor_id}`);
+    }
     for (const error of this.told) if (!isHoldfastError(error)) broken.push(`I7: ${error}`);
     for (const error of this.strays) broken.push(`I7: unhandled ${error}`);
     return { workflows: found.workflows.length, broken };
@@ -180,4 +198,11 @@ export class Load {
     this.effects++;
     this.ledger.append({ kind, workflowId, stepNumber: stepNumber ?? null, by: 'app' });
   }
+}
+
+/** A URL whose sessions say which process they are of: see soak/witness.ts. */
+export function signed(database: string): string {
+  const url = new URL(database);
+  url.searchParams.set('options', `-c soak.pid=${process.pid}`);
+  return url.href;
 }

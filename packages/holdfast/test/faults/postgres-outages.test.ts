@@ -4,19 +4,21 @@ import { type Internals, launchWith } from '../../src/app/launch.js';
 import type { LaunchOptions } from '../../src/index.js';
 import { type RecordingLogger, recordingLogger } from '../support/faults.js';
 import { report } from './child-process.js';
-import { Load } from './outage-load.js';
+import { Load, signed } from './outage-load.js';
 import { type OwnPostgres, startOwnPostgres } from './own-postgres.js';
 import { openProxy } from './proxy.js';
 
 /** HOLDFAST_RESTARTS=50 for the long run. */
 const restarts = Number(process.env.HOLDFAST_RESTARTS ?? 5);
+/** Besides the one of the test. */
+const processes = 3;
 const minutes = 60_000;
 
 describe('a Postgres server of its own', () => {
   let server: OwnPostgres;
   let created = 0;
   beforeAll(async () => {
-    server = await startOwnPostgres({ fsync: 'off', max_connections: 40, shared_buffers: '32MB' });
+    server = await startOwnPostgres({ fsync: 'off', max_connections: 60, shared_buffers: '32MB' });
   });
   afterAll(() => server.stop());
 
@@ -25,7 +27,7 @@ describe('a Postgres server of its own', () => {
     url.pathname = `/outage_${created++}`;
     const load = new Load(url.href);
     const logger = recordingLogger();
-    const options = { ...load.options, database: through(url.href), logger, ...more };
+    const options = { ...load.options, database: signed(through(url.href)), logger, ...more };
     const app = await launchWith(options, internals);
     onTestFinished(() => app.shutdown());
     await load.prepare();
@@ -36,6 +38,7 @@ describe('a Postgres server of its own', () => {
     `that crashes ${restarts} times under load loses nothing, repeats nothing and changes nothing`,
     async () => {
       const { load, logger, app } = await begin();
+      await load.employ(processes);
       const began = performance.now();
       let crashes = 0;
       const working = load.keepUp(app, () => crashes === restarts);
@@ -49,7 +52,9 @@ describe('a Postgres server of its own', () => {
       await working;
       const { workflows, broken } = await load.check();
       const seconds = (performance.now() - began) / 1000;
-      report(`${restarts} restarts, ${workflows} workflows, ${load.told.length} calls told, ${seconds.toFixed(0)} s`);
+      report(
+        `${restarts} restarts, ${1 + processes} processes, ${workflows} workflows, ${load.told.length} calls told, ${seconds.toFixed(0)} s`,
+      );
       expect(broken).toEqual([]);
       expect(workflows).toBeGreaterThan(restarts);
       expectFewLines(logger, seconds);

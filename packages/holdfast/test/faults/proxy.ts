@@ -1,5 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { eachFrame, type Frame, Statements, typeOf } from './frames.js';
+import { bodyOf, eachFrame, type Frame, makeFrame, Statements, text, typeOf } from './frames.js';
 
 /**
  * What befalls a connection, at a chosen statement or as soon as it is opened:
@@ -12,9 +12,10 @@ import { eachFrame, type Frame, Statements, typeOf } from './frames.js';
  * - `delay`: the statement is held back for `ms`, and everything of its connection behind it.
  * - `split`: from here on both directions arrive in packets of a few bytes.
  * - `reset`: both ends get a TCP reset; the server never gets the statement.
+ * - `error`: the server never gets the statement; the client is answered with an error of this `state`.
  */
 export type FaultKind = (typeof faultKinds)[number];
-const faultKinds = ['cut-before', 'cut-after', 'black-hole', 'swallow', 'delay', 'split', 'reset'] as const;
+const faultKinds = ['cut-before', 'cut-after', 'black-hole', 'swallow', 'delay', 'split', 'reset', 'error'] as const;
 
 export interface Fault {
   readonly kind: FaultKind;
@@ -26,6 +27,8 @@ export interface Fault {
   readonly times?: number;
   /** How long a `delay` is. */
   readonly ms?: number;
+  /** The SQLSTATE of an `error`. */
+  readonly state?: string;
   /** Runs before a cut, while the client still waits: what others do in that time. */
   readonly meanwhile?: () => Promise<unknown>;
 }
@@ -208,6 +211,8 @@ class Connection {
   private readonly unsent: Frame[] = [];
   /** A fault that comes with the end of the answer. */
   private awaiting: Armed | undefined;
+  /** Whether the server is in a transaction, by its last answer. */
+  private status = 'I';
 
   constructor(
     private readonly proxy: FrameProxy,
@@ -246,11 +251,21 @@ class Connection {
     if (this.silent) return;
     const statement = this.statements.executedBy(frame);
     const armed = statement === undefined ? undefined : this.proxy.befalls(statement);
-    if (armed) this.strike(armed);
-    if (this.silent) return;
+    if (armed?.fault.kind === 'error') this.answerWithError(armed, typeOf(frame));
+    else if (armed) this.strike(armed);
+    if (this.silent || armed?.fault.kind === 'error') return;
     this.unsent.push(frame);
     if ('PBD'.includes(typeOf(frame))) return;
     for (const each of this.unsent.splice(0)) this.toServer.write(each);
+  }
+
+  /** After an Execute the client's Sync goes through, and the server answers that; a Query is answered here altogether. */
+  private answerWithError(armed: Armed, type: string): void {
+    this.unsent.length = 0;
+    const fields = text('SERROR', `C${armed.fault.state}`, 'Mmade up by the proxy', '');
+    this.toClient.write(makeFrame('E', fields));
+    if (type === 'Q') this.toClient.write(makeFrame('Z', Buffer.from(this.status === 'I' ? 'I' : 'E')));
+    this.proxy.landed(armed);
   }
 
   private strike(armed: Armed): void {
@@ -281,7 +296,9 @@ class Connection {
 
   private fromServer(frame: Frame): void {
     this.toClient.write(frame);
-    if (typeOf(frame) !== 'Z' || !this.awaiting) return;
+    if (typeOf(frame) !== 'Z') return;
+    this.status = bodyOf(frame).toString('latin1');
+    if (!this.awaiting) return;
     const armed = this.awaiting;
     this.awaiting = undefined;
     void this.finish(armed);

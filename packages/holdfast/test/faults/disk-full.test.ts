@@ -1,0 +1,106 @@
+import { chownSync, mkdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type Sqlite from 'better-sqlite3';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describeBackends } from '../support/backends.js';
+import { as } from './failover-pair.js';
+import { startOwnPostgres } from './own-postgres.js';
+import { openProxy } from './proxy.js';
+import { smallDisk } from './small-disk.js';
+import { runOutOfRoom, Writing } from './writing.js';
+
+const minutes = 60_000;
+
+/** Connections to SQLite that were opened in this process, the app's among them: a limit of pages is set by connection. */
+const opened = vi.hoisted(() => [] as Sqlite.Database[]);
+vi.mock('better-sqlite3', async (original) => {
+  const { default: Real } = await original<{ default: typeof Sqlite }>();
+  class Noted extends (Real as unknown as new (...args: unknown[]) => Sqlite.Database) {
+    static SqliteError = Real.SqliteError;
+    constructor(...args: unknown[]) {
+      super(...args);
+      opened.push(this);
+    }
+  }
+  return { default: Noted };
+});
+
+describeBackends(
+  'a disk that is full',
+  (backend) => {
+    it(
+      'is waited for, and the work goes on when there is room: a limit of pages',
+      async () => {
+        const database = await backend.newDatabase();
+        const limit = (pages: 'now' | number): void => {
+          for (const db of opened.filter((each) => each.open && each.name === database.slice('sqlite:'.length))) {
+            const most = pages === 'now' ? (db.pragma('page_count', { simple: true }) as number) : pages;
+            db.pragma(`max_page_count = ${most}`);
+          }
+        };
+        const room = { fill: () => limit('now'), makeRoom: () => limit(2 ** 30), said: /database or disk is full/ };
+        await runOutOfRoom(new Writing(), database, room);
+      },
+      minutes,
+    );
+  },
+  ['sqlite'],
+);
+
+describe('a disk that is really full', () => {
+  it(
+    'is waited for, and the work goes on when there is room: a small file system under SQLite',
+    async ({ skip }) => {
+      const disk = smallDisk(16) ?? skip();
+      onTestFinished(() => disk.remove());
+      const { fill, makeRoom } = disk;
+      const room = { fill, makeRoom, said: /database or disk is full|disk I\/O error/ };
+      await runOutOfRoom(new Writing(), `sqlite:${join(disk.folder, 'app.sqlite')}`, room);
+    },
+    minutes,
+  );
+
+  it(
+    'is waited for, and the work goes on when there is room: a small file system under the tables of Postgres',
+    async ({ skip }) => {
+      const disk = smallDisk(48) ?? skip();
+      onTestFinished(() => disk.remove());
+      const server = await startOwnPostgres({ fsync: 'off', max_connections: 40, shared_buffers: '16MB' });
+      onTestFinished(() => server.stop());
+      const space = join(disk.folder, 'space');
+      mkdirSync(space);
+      await as(server.url, async (admin) => {
+        const { uid, gid } = statSync((await admin.query('show data_directory')).rows[0].data_directory);
+        chownSync(space, uid, gid);
+        await admin.query(`create tablespace small location '${space}'`);
+        await admin.query('create database small tablespace small');
+      });
+      const database = server.url.replace(/\/postgres$/, '/small');
+      const { fill, makeRoom } = disk;
+      await runOutOfRoom(new Writing(), database, { fill, makeRoom, said: /No space left on device/ });
+    },
+    minutes,
+  );
+});
+
+/** A full disk, an I/O error, and a server that is starting. */
+const states = ['53100', '58030', '57P03'];
+
+describeBackends(
+  'a server that cannot',
+  (backend) => {
+    it.each(states)('(%s) is waited for, and the work goes on', async (state) => {
+      const proxy = await openProxy(await backend.newDatabase());
+      onTestFinished(() => proxy.close());
+      const writing = new Writing();
+      let armed: ReturnType<typeof proxy.arm> | undefined;
+      const fill = (): void => {
+        armed = proxy.arm({ kind: 'error', at: /./, times: Number.POSITIVE_INFINITY, state });
+      };
+      await runOutOfRoom(writing, proxy.url, { fill, makeRoom: () => armed?.disarm(), said: /made up by the proxy/ });
+      expect(armed?.count).toBeGreaterThan(3);
+      expect(writing.told).toHaveLength(1);
+    });
+  },
+  ['postgres'],
+);

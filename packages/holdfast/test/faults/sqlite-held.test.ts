@@ -1,0 +1,28 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { describeBackends } from '../support/backends.js';
+import { TellingProcess } from './telling-process.js';
+import { runOutOfRoom, Writing } from './writing.js';
+
+describeBackends(
+  'a SQLite file that another process holds for long',
+  (backend) => {
+    it('is waited for, with a line in the log, and the work goes on', async () => {
+      const database = await backend.newDatabase();
+      const writing = new Writing();
+      let holder: TellingProcess | undefined;
+      onTestFinished(() => holder?.kill());
+      await runOutOfRoom(writing, database, {
+        fill: async () => {
+          holder = await TellingProcess.start('file-holder.mjs', { path: database.slice('sqlite:'.length) });
+        },
+        makeRoom: () => holder?.send({}),
+        said: /Another process has been writing to the SQLite file for 1 s/,
+        lines: 1,
+        holdsUp: true,
+      });
+      // Whoever asked for something was made to wait as well, and got it.
+      expect(writing.told).toEqual([]);
+    });
+  },
+  ['sqlite'],
+);
