@@ -25,6 +25,7 @@ import { type Rest, Resting } from './resting.js';
 import { runWorkflow } from './run-workflow.js';
 import { Sends } from './sends.js';
 import { Standing } from './standing.js';
+import { Warnings } from './warnings.js';
 import { Watches } from './watches.js';
 
 export interface EngineOptions {
@@ -40,9 +41,6 @@ export interface EngineOptions {
   /** Crash point: the last moment before user code learns of a result. */
   readonly beforeResolve?: () => void;
 }
-
-/** How many things that were warned of are remembered. */
-const mostWarnings = 10_000;
 
 /** At shutdown: how long to wait for writes that a database out of reach will never confirm. */
 const longestFlushMs = 5_000;
@@ -75,7 +73,7 @@ export class Executions implements Engine {
   /** Called when more executions are in memory than are to wait there. */
   onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();
-  private readonly warned = new Set<string>();
+  private readonly warnings: Warnings;
   private readonly listen: readonly string[] | undefined;
   /** Those that were cancelled between the commit of their start or claim and their first moment here. */
   private readonly cancelledUnstarted = new Set<string>();
@@ -89,6 +87,7 @@ export class Executions implements Engine {
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
     this.listen = options.listen;
+    this.warnings = new Warnings(logger);
     this.checkpoints = new Checkpoints(storage, writer, logger, this.standing);
     this.enqueues = new Enqueues(storage, logger);
     this.directory = new QueueDirectory(storage);
@@ -250,11 +249,7 @@ export class Executions implements Engine {
   }
 
   warnOnce(about: string, message: string): void {
-    if (this.warned.has(about)) return;
-    // Names can be made up at run time: better a warning twice than all of them in memory for ever.
-    if (this.warned.size >= mostWarnings) this.warned.clear();
-    this.warned.add(about);
-    this.logger.warn(message);
+    this.warnings.once(about, message);
   }
 
   /** Someone, here or elsewhere, has made the workflow CANCELLED: its code and its waiters learn of it at once. */
