@@ -95,9 +95,10 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     await untilOnQueue(t, { running: 1 });
     await go.send(back.id, 'tea');
     await untilOnQueue(t, { waiting: 1, resting: 1 });
-    // At the instant, although there is no room for it; one that waits on the queue is met by the sweep.
+    // At the instant, and without a way back; one that waits on the queue is met by the sweep.
     expect(await t.clock.runUntil(failure(resting.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
     expect(t.clock.now() - startedAt).toBe(62_000);
+    expect(t.statements.filter((name) => name === 'workflows.release')).toHaveLength(1);
     expect(await t.clock.runUntil(failure(back.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
     expect(t.clock.now() - startedAt).toBeLessThan(95_000);
     t.signals.emit('end');
