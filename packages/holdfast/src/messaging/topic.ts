@@ -162,8 +162,7 @@ function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], exec
 
 async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], engine: Engine): Promise<void> {
   const messages = await toMessages(own, letters, engine);
-  const ownIds = letters.every(({ idempotencyKey }) => idempotencyKey === undefined);
-  if (messages.length > 0 && !(await engine.sends.send({ messages, ownIds }))) throw absentError(letters);
+  if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
   for (const { destination } of messages) engine.news.tellHere(`message:${watchKey(destination, own.topic)}`);
 }
 

@@ -148,11 +148,6 @@ export interface Dialect {
   readonly forShare: string;
   /** The same against deletion only. */
   readonly forKeyShare: string;
-  /**
-   * A join that lets others see what the statement commits before it is durable. Whatever they commit then is durable only
-   * together with it. Absent where a commit is seen when it is durable, and not before.
-   */
-  readonly seenEarly?: string;
   /** Whether rows are locked one by one, so that two statements can meet in them. */
   readonly locksRows: boolean;
   /** The order number of the row at this position of what one statement enqueues, and what it needs before it. */

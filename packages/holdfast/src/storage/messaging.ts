@@ -45,11 +45,6 @@ export interface MessageRecord extends StoredValue {
 export interface Messages {
   /** Returns the IDs of the messages that are stored now, also if they were before; the others have no recipient. */
   send(rows: readonly NewMessage[]): Promise<Set<string>>;
-  /**
-   * The same for messages whose IDs nobody else uses: their recipients may find them before they are durable. When this
-   * resolves they are; and nothing that anyone commits on the strength of them is durable sooner.
-   */
-  sendEarly(rows: readonly NewMessage[]): Promise<Set<string>>;
   /** All or none. Returns false if there is a recipient that does not exist: then nothing was stored. */
   sendAll(rows: readonly NewMessage[]): Promise<boolean>;
   /** The oldest unconsumed messages of each inbox, oldest first, at most `most`. */

@@ -15,7 +15,7 @@ export function storageWithin(own: Database, tx: Borrowed): StorageWithin {
     workflows: new SqlWorkflows(database),
     queues: new SqlQueues(database),
     steps: new SqlSteps(database),
-    messages: new SqlMessages(database, true),
+    messages: new SqlMessages(database),
     announce: (topics) => database.announce(topics),
     reaches: (purpose) => reaches(own, tx, purpose),
     isOpen: () => isOpen(tx),

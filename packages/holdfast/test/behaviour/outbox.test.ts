@@ -136,7 +136,6 @@ describeBackends('the outbox', (backend) => {
 
 describeBackends('the outbox on Postgres', announcing, ['postgres']);
 describeBackends('the outbox on Postgres', refusing, ['postgres']);
-describeBackends('the outbox on Postgres, with few rights', sendingWithFewRights, ['postgres']);
 
 function announcing(backend: Backend): void {
   it('tells other processes of a start with the commit, and not before', async () => {
@@ -227,32 +226,6 @@ function refusing(backend: Backend): void {
     await tamper(database, `revoke ${right} from ${role}`);
     const isOf = (pattern: RegExp) => (pattern.test(right) ? 'INVALID_OPTION' : 'done');
     expect(await outcomes()).toEqual([isOf(/schema|status|queues|enqueue/), isOf(/schema|status|notif|message/)]);
-  });
-}
-
-/** With the rights that it needs to send, and no others. */
-function sendingWithFewRights(backend: Backend): void {
-  it('lets a role that may only insert messages send one twice under its key, in transactions of its own', async () => {
-    const { client, database } = await open(backend);
-    await wait.with({ id: 'waiting' }).start();
-    const role = `r${Math.random().toString(36).slice(2, 10)}`;
-    const rights = [
-      'usage on schema dbos',
-      'select on dbos.workflow_status',
-      'select, insert on dbos.notifications',
-      'usage on sequence dbos.holdfast_message_seq',
-    ];
-    await tamper(database, `create role ${role} login password 'secret'`);
-    for (const each of rights) await tamper(database, `grant ${each} to ${role}`);
-    const theirs = new pg.Client(Object.assign(new URL(database), { username: role, password: 'secret' }).toString());
-    await theirs.connect();
-    onTestFinished(() => theirs.end());
-    for (const value of ['first', 'second']) {
-      await theirs.query('begin');
-      await approval.sendIn(theirs, 'waiting', value, { app: client, idempotencyKey: 'k' });
-      await theirs.query('commit');
-    }
-    expect(await client.workflows.messages('waiting')).toMatchObject([{ message: 'first' }]);
   });
 }
 

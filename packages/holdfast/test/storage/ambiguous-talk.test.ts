@@ -18,7 +18,6 @@ const writes: Record<string, Pick<Fault, 'statement' | 'nth'>> = {
   'a send to nobody': { statement: 'steps.record-effects', nth: 10 },
   'a look for messages': { statement: 'messages.waiting', nth: 2 },
   'a send from outside': { statement: 'messages.send' },
-  'the settling of a send from outside': { statement: 'messages.settle' },
   'several sent from outside': { statement: 'messages.sendAll' },
 };
 

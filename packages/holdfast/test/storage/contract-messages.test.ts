@@ -34,26 +34,6 @@ describeStorage('messages', (store) => {
     expect(await messages.send([])).toEqual(new Set());
   });
 
-  it('tells the same of messages that are sent early, again, or to nobody', async () => {
-    await start(store, 'a');
-    const { messages } = store.storage;
-    expect(await messages.sendEarly([message('m1', 'a', { value: 'first' })])).toEqual(new Set(['m1']));
-    expect(await messages.sendEarly([message('m1', 'a', { value: 'again' })])).toEqual(new Set(['m1']));
-    expect(await messages.sendEarly([message('m2', 'nowhere')])).toEqual(new Set());
-    expect(await messages.sendEarly([message('m2', 'nowhere'), message('m3', 'a')])).toEqual(new Set(['m3']));
-    expect((await messages.list('a')).map((each) => each.value)).toEqual(['first', '"m3"']);
-    expect(await unread('a')).toEqual(['m1', 'm3']);
-  });
-
-  it('sends early what its recipient consumes before it is settled', async () => {
-    await start(store, 'a');
-    const { messages, steps } = store.storage;
-    await messages.sendEarly([message('m1', 'a')]);
-    await steps.recordEffects('app', [effectful('a', 0, [{ kind: 'consume', messageId: 'm1' }])]);
-    expect(await messages.sendEarly([message('m1', 'a')])).toEqual(new Set(['m1']));
-    expect((await said(store)).messages).toEqual(['m1 read']);
-  });
-
   it('sends to workflows in any state', async () => {
     await start(store, 'ended', 'cancelled');
     await store.storage.workflows.finishMany([finished('ended')]);

@@ -103,7 +103,7 @@ const composing: Composing = {
 
 const locking: Pick<
   Dialect,
-  'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'forKeyShare' | 'locksRows' | 'seenEarly'
+  'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'forKeyShare' | 'locksRows'
 > = {
   lockOrder: (workflowId) => `${workflowId} collate "C"`,
   // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
@@ -113,8 +113,6 @@ const locking: Pick<
   forShare: 'for share',
   forKeyShare: 'for key share',
   locksRows: true,
-  // For this transaction only. `offset 0` keeps it a query of its own, which is carried out once.
-  seenEarly: "cross join (select set_config('synchronous_commit', 'off', true) offset 0) early",
 };
 
 export function postgresDialect(schema: string): Dialect {

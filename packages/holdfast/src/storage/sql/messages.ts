@@ -1,4 +1,4 @@
-import type { Columns, Database, Dialect, Statement } from '../database.js';
+import type { Columns, Database, Dialect } from '../database.js';
 import type { MessageRecord, Messages, NewMessage, WaitingMessage } from '../messaging.js';
 
 type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
@@ -7,11 +7,7 @@ type Inbox = { readonly workflowId: string; readonly topic: string; readonly mos
 export class SqlMessages implements Messages {
   private readonly sql;
 
-  constructor(
-    private readonly database: Database,
-    /** In a transaction of the caller's, whose role may have fewer rights than ours. Nothing of his is ever sent early. */
-    private readonly within = false,
-  ) {
+  constructor(private readonly database: Database) {
     this.sql = messageStatements(database.dialect);
   }
 
@@ -20,32 +16,16 @@ export class SqlMessages implements Messages {
     const unconfirmed = rows.filter((row) => !sent.has(row.messageId));
     if (unconfirmed.length === 0) return sent;
     // There already, by an earlier sending of this one or of one with its key; or to nobody.
-    return new Set([...sent, ...(await (this.within ? this.known(unconfirmed) : this.settled(unconfirmed)))]);
-  }
-
-  async sendEarly(rows: readonly NewMessage[]): Promise<Set<string>> {
-    if (this.sql.sendEarly === undefined) return this.send(rows);
-    await this.database.batch(this.sql.sendEarly, [], rows);
-    const settled = await this.settled(rows);
-    // Not there: to nobody; or the server has crashed in between, and lost what was not durable yet.
-    return settled.size === rows.length ? settled : this.send(rows);
-  }
-
-  /** Which of these are stored, and durable when this is answered, whoever stored them. */
-  private settled(rows: readonly NewMessage[]): Promise<Set<string>> {
-    return this.known(rows, this.sql.settle);
-  }
-
-  private async known(rows: readonly NewMessage[], statement: Statement = this.sql.known): Promise<Set<string>> {
-    const asked = this.database.dialect.list(rows.map((row) => row.messageId));
-    return new Set(ids(await this.database.query(statement, [asked])));
+    const asked = this.database.dialect.list(unconfirmed.map((row) => row.messageId));
+    return new Set([...sent, ...ids(await this.database.query(this.sql.known, [asked]))]);
   }
 
   async sendAll(rows: readonly NewMessage[]): Promise<boolean> {
     const all = JSON.stringify(rows);
     await this.database.query(this.sql.sendAll, [all]);
     // Read afterwards, so that a repetition of what was stored already is answered alike.
-    const known = await this.known(rows);
+    const asked = this.database.dialect.list(rows.map((row) => row.messageId));
+    const known = new Set(ids(await this.database.query(this.sql.known, [asked])));
     return rows.every((row) => known.has(row.messageId));
   }
 
@@ -87,28 +67,19 @@ const newMessageColumns: Columns<NewMessage> = {
 
 const inboxColumns: Columns<Inbox> = { workflowId: 'text', topic: 'text', most: 'int' };
 
-function sendStatement(d: Dialect, joined = '') {
-  return [
-    `insert into ${d.table('notifications')} (message_uuid, destination_uuid, topic, message, serialization,`,
-    'created_at_epoch_ms) select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
-    `from ${d.rows('r', newMessageColumns, 1)} ${joined} where exists`,
-    `(select 1 from ${d.table('workflow_status')} w where w.workflow_uuid = r.destination)`,
-    'on conflict (message_uuid) do nothing returning message_uuid',
-  ].join(' ');
-}
-
 function messageStatements(d: Dialect) {
   const messages = d.table('notifications');
-  const send = { name: 'messages.send', columns: newMessageColumns };
   return {
-    send: { ...send, text: sendStatement(d) },
-    sendEarly:
-      d.seenEarly === undefined ? undefined : { ...send, variant: 'early', text: sendStatement(d, d.seenEarly) },
-    // The lock is there to be written: a commit that has written something waits until all before it is durable.
-    settle: {
-      name: 'messages.settle',
-      pinned: true as const,
-      text: `select message_uuid from ${messages} where ${d.anyOf('message_uuid', '$1')} ${d.forKeyShare}`,
+    send: {
+      name: 'messages.send',
+      columns: newMessageColumns,
+      text: [
+        `insert into ${messages} (message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms)`,
+        'select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
+        `from ${d.rows('r', newMessageColumns, 1)} where exists`,
+        `(select 1 from ${d.table('workflow_status')} w where w.workflow_uuid = r.destination)`,
+        'on conflict (message_uuid) do nothing returning message_uuid',
+      ].join(' '),
     },
     sendAll: {
       name: 'messages.sendAll',
