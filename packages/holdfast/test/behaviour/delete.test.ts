@@ -133,6 +133,19 @@ describeBackends('delete', (backend) => {
     await client.close();
   });
 
+  it('in a race with a start under its ID lets that find the old workflow or begin a new one, and nothing else', async () => {
+    const wf = workflow('wf', async () => 'done');
+    const t = await backend.testApp({ workflows: [wf] });
+    for (let round = 0; round < 40; round++) {
+      const id = `x${round}`;
+      await wf.with({ id })();
+      const [handle] = await Promise.all([wf.with({ id }).start(), t.app.workflows.delete(id)]);
+      // The old one may be gone by now.
+      const result = await handle.result().catch((error) => error.code as string);
+      expect(['done', 'WORKFLOW_NOT_FOUND']).toContain(result);
+    }
+  });
+
   // FAULTS 15. The clock of these tests stands still: the two workflows were created in the same millisecond.
   describe('and a new workflow under the same ID', () => {
     it('does not take the records of the old one for its own, in a database that nothing was deleted in', async () => {
