@@ -101,6 +101,21 @@ describeStorage('deletions.remove', (store) => {
     }
   });
 
+  it('waits for a resume that is not committed yet, and takes nothing of what it brings back', async () => {
+    if (store.backend === 'sqlite') return;
+    const { workflows } = store.storage;
+    await start(store, 'r');
+    await workflows.insertChildren(writer, [newChild('r-0', 'r')]);
+    await workflows.cancel({ workflowIds: ['r'], reason: null, now: 2000 });
+    await store.sql('begin');
+    await store.sql(`update ${store.table('workflow_status')} set status = 'ENQUEUED' where workflow_uuid = 'r-0'`);
+    const removing = remove(true, 'r');
+    while ((await store.sql('select 1 from pg_locks where not granted')).length === 0);
+    await store.sql('commit');
+    expect(await removing).toBe(0);
+    expect(await statuses(store)).toEqual({ r: 'CANCELLED', 'r-0': 'ENQUEUED' });
+  });
+
   it('is a message that arrives, or one whose recipient is not there: nothing in between', async () => {
     const { workflows } = store.storage;
     const other = await store.another();
