@@ -8,6 +8,7 @@ import {
   everyoneAgrees,
   everythingEnds,
   limitsHold,
+  onlyEndedGo,
   onlyOwnersWrite,
   outcomesStay,
   soakViolations,
@@ -100,6 +101,7 @@ function evidence({ added = [], ...planted }: Planted = {}): SoakEvidence {
     events: [{ workflow_uuid: 'teller-3', value: stored(2) }],
     counters: [{ id: 'books-1#0', n: 1 }],
     intrusions: [],
+    gone: [teller],
     peaks: { queues: { limited: 6, changing: 8 }, partitions: { 'parted tenant 1': 1 } },
     entries,
     ...planted,
@@ -246,5 +248,16 @@ it('reports more at once than a queue or a partition allows', () => {
     'limits: 7 ran at once on queue limited, which allows 6',
     'limits: 9 ran at once on queue changing, which allows 8',
     'limits: 2 ran at once in partition parted tenant 1',
+  ]);
+});
+
+it('reports what was deleted before it had ended, or while something unfinished had it for a child', () => {
+  const gone = [
+    row('nap-1', null, { status: 'PENDING', completed_at: null }),
+    row('nap-2.c0', 3, { was_needed: true }),
+  ];
+  expect(onlyEndedGo(evidence({ gone }))).toEqual([
+    'retention: nap-1 was deleted as PENDING',
+    'retention: nap-2.c0 was deleted as SUCCESS, and needed',
   ]);
 });

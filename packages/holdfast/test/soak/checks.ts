@@ -54,6 +54,14 @@ export const everythingEnds: SoakCheck = ({ workflows, entries }) => {
   ];
 };
 
+/** Retention: nothing goes that has not ended, or that something unfinished has for a child. */
+export const onlyEndedGo: SoakCheck = ({ gone }) =>
+  gone
+    .filter((row) => !isEnded(row) || row.was_needed === true)
+    .map(
+      (row) => `retention: ${row.workflow_uuid} was deleted as ${row.status}${row.was_needed ? ', and needed' : ''}`,
+    );
+
 /** What a child of a program comes to, by the last part of its ID. */
 const ofChildren: Record<string, unknown> = { c: 3, d: 1, e: 'echoed' };
 
@@ -120,7 +128,9 @@ export const everyoneAgrees: SoakCheck = (evidence) => {
 
 /** Queues: never more at once than their limits say, by owners who can commit. */
 export const limitsHold: SoakCheck = ({ peaks }) => {
-  const whole = (['limited', 'changing'] as const).map((name) => [name, queueLimits[name].concurrency] as const);
+  const whole = (['limited', 'changing', 'shared'] as const).map(
+    (name) => [name, queueLimits[name].concurrency] as const,
+  );
   const partitions = Object.keys(peaks.partitions).filter((key) => key.startsWith('parted '));
   return [
     ...whole
@@ -145,6 +155,7 @@ const everyCheck: readonly SoakCheck[] = [
   errorsAreDocumented,
   everyoneAgrees,
   limitsHold,
+  onlyEndedGo,
 ];
 
 export function soakViolations(evidence: SoakEvidence): string[] {

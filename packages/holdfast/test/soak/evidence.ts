@@ -11,6 +11,8 @@ export interface SoakEvidence extends Evidence {
   readonly counters: readonly Row[];
   /** Checkpoints that a process wrote which did not own the workflow. */
   readonly intrusions: readonly Row[];
+  /** Workflows that retention has deleted, as they were then. They are among the others, too. */
+  readonly gone: readonly Row[];
   readonly peaks: { readonly queues: Record<string, number>; readonly partitions: Record<string, number> };
 }
 

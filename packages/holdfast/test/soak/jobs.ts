@@ -22,6 +22,8 @@ export const queueLimits = {
   parted: { concurrency: 1 },
   /** What the operator sets it to is at most this. */
   changing: { concurrency: 8 },
+  /** Gives the slots of those that only wait to others. */
+  shared: { concurrency: 3, workerConcurrency: 2, whileWaiting: 'release' },
 } as const;
 
 const tenants = 6;
@@ -62,7 +64,8 @@ function placeOf(random: SeededRandom): StartOptions {
   const delay = random.number() < 0.1 ? { delay: Math.floor(random.number() * 1_500) } : {};
   const kind = random.number();
   if (kind < 0.4) return delay;
-  if (kind < 0.65) return { ...delay, queue: 'limited', priority: Math.floor(random.number() * 3) };
+  if (kind < 0.55) return { ...delay, queue: 'limited', priority: Math.floor(random.number() * 3) };
+  if (kind < 0.65) return { ...delay, queue: 'shared' };
   if (kind < 0.85) return { ...delay, queue: 'parted', partition: `tenant ${Math.floor(random.number() * tenants)}` };
   return { ...delay, queue: 'changing' };
 }

@@ -10,6 +10,7 @@ const evidence: SoakEvidence = {
   events: [],
   counters: [],
   intrusions: [],
+  gone: [{ workflow_uuid: 'a', status: 'SUCCESS' }],
   peaks: { queues: {}, partitions: {} },
   entries: [],
 };
@@ -38,6 +39,11 @@ it.each(['kills', 'stops', 'takenFromStopped', 'restarts', 'cuts', 'deploys'])(
 it('calls a run void in which nothing succeeded, or nothing had to be run again', () => {
   const run: Summary = { ...good, evidence: { ...evidence, workflows: [] } };
   expect([exitCodeOf(run), verdictOf(run)]).toEqual([2, expect.stringMatching('^VOID.*succeeded.*run again')]);
+});
+
+it('calls a run void in which retention has deleted nothing', () => {
+  const run: Summary = { ...good, evidence: { ...evidence, gone: [] } };
+  expect([exitCodeOf(run), verdictOf(run)]).toEqual([2, expect.stringMatching('^VOID.*retention')]);
 });
 
 it('fails a run with a violation, also one in which a fault never landed', () => {

@@ -38,6 +38,7 @@ export function tableOf({ seed, seconds, faults, evidence, operator, found }: Su
     'workflows started': workflows.length,
     'workflows run again': workflows.filter((row) => Number(row.recovery_attempts) > 1).length,
     ...Object.fromEntries([...statuses].map(([status, rows]) => [`workflows ${status}`, rows.length])),
+    'of them deleted by retention': evidence.gone.length,
     'steps on record': steps.length,
     'bodies begun': entries.filter(({ kind }) => kind === 'start').length,
     messages: messages.length,
@@ -55,7 +56,7 @@ export function verdictOf(summary: Summary): string {
   const shown = found.slice(0, mostShown).map((text) => `  ${text}`);
   const more = found.length > mostShown ? [`  and ${found.length - mostShown} more`] : [];
   if (found.length > 0) return [`VIOLATIONS: ${violationsByKind(found)}`, ...shown, ...more].join('\n');
-  const missing = [...neverLanded(faults), ...nothingDone(evidence.workflows)];
+  const missing = [...neverLanded(faults), ...nothingDone(evidence)];
   if (missing.length > 0) return `VOID: this run proves nothing, because there were none of: ${missing.join(', ')}`;
   return 'Every promise was kept.';
 }
@@ -65,9 +66,10 @@ export function exitCodeOf(summary: Summary): 0 | 1 | 2 {
   return verdictOf(summary).startsWith('VOID') ? 2 : 0;
 }
 
-function nothingDone(workflows: readonly Row[]): string[] {
+function nothingDone({ workflows, gone }: SoakEvidence): string[] {
   const missing: string[] = [];
   if (!workflows.some((row) => row.status === 'SUCCESS')) missing.push('workflows that succeeded');
   if (!workflows.some((row) => Number(row.recovery_attempts) > 1)) missing.push('workflows that were run again');
+  if (gone.length === 0) missing.push('workflows that retention has deleted');
   return missing;
 }

@@ -7,7 +7,7 @@ import { FileLedger } from './file-ledger.js';
 import { SoakFleet } from './fleet.js';
 import { queueLimits } from './jobs.js';
 import type { Observer } from './traffic.js';
-import { Witness, witnessTrigger } from './witness.js';
+import { archiveTriggers, Witness, witnessTrigger } from './witness.js';
 
 const workers = 5;
 
@@ -63,12 +63,18 @@ async function createDatabase(serverUrl: string): Promise<string> {
 
 /** The tables, the queues, and what watches over them in the database. */
 async function prepare(database: string): Promise<void> {
-  const { limited, parted, changing } = queueLimits;
-  const queues = [queue('limited', limited), queue('parted', { partition: parted }), queue('changing', changing)];
+  const { limited, parted, changing, shared } = queueLimits;
+  const queues = [
+    queue('limited', limited),
+    queue('parted', { partition: parted }),
+    queue('changing', changing),
+    queue('shared', shared),
+  ];
   const app = await launch({ name: 'soak', version: 'v0', database, queues, logger: silent });
   await app.shutdown();
   const gauge = await installGauge(database);
   await gauge.run(witnessTrigger);
+  await gauge.run(archiveTriggers);
   await gauge.run('create table public.counters (id text primary key, n int not null)');
   await gauge.close();
 }

@@ -7,7 +7,7 @@ import { run, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { FileLedger } from './file-ledger.js';
-import { Witness, witnessTrigger } from './witness.js';
+import { archiveTriggers, Witness, witnessTrigger } from './witness.js';
 
 const greet = workflow('greet', () => run('greeting', () => 'hello'));
 
@@ -67,6 +67,30 @@ describeBackends(
       await tamper(database, "update workflow_status set status = 'ERROR' where workflow_uuid = 'w'");
       await witness.look();
       expect(outcomes()).toBe(2);
+    });
+
+    it('keeps what is deleted, and whether something unfinished had it for a child', async () => {
+      const database = await backend.newDatabase();
+      const { app } = await backend.testApp({ database, workflows: [greet] });
+      for (const id of ['w', 'child']) {
+        const handle = await greet.with({ id, app }).start();
+        await handle.result();
+      }
+      await tamper(database, archiveTriggers);
+      await app.workflows.delete('w');
+      await tamper(database, "update workflow_status set parent_workflow_id = 'unfinished'");
+      await tamper(database, "insert into workflow_status (workflow_uuid, status) values ('unfinished', 'PENDING')");
+      await tamper(database, "delete from workflow_status where workflow_uuid = 'child'");
+      const { witness } = openWitness(database);
+      const gone = 'select workflow_uuid as id, status, was_needed from dbos.gone_workflow_status order by 3, 1';
+      expect(await witness.sql(gone)).toEqual([
+        { id: 'w', status: 'SUCCESS', was_needed: false },
+        { id: 'child', status: 'SUCCESS', was_needed: true },
+      ]);
+      expect(await witness.sql('select workflow_uuid as id from dbos.gone_operation_outputs order by 1')).toEqual([
+        { id: 'child' },
+        { id: 'w' },
+      ]);
     });
 
     it('counts what others took from an executor', async () => {

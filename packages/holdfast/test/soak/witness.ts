@@ -26,6 +26,33 @@ export const witnessTrigger = `
   create trigger soak_witness after insert or update on dbos.operation_outputs
     for each row execute function dbos.soak_witness()`;
 
+/** What is told of workflows, and goes when they are deleted. */
+const archived = ['operation_outputs', 'notifications', 'streams', 'workflow_events'] as const;
+
+/**
+ * Keeps what retention deletes, so that what must hold of all holds of these as well; and for each workflow whether it
+ * was some unfinished one's child when it went.
+ */
+export const archiveTriggers = `
+  create table dbos.gone_workflow_status (like dbos.workflow_status);
+  alter table dbos.gone_workflow_status add column was_needed boolean;
+  create function dbos.soak_bury() returns trigger language plpgsql as $$ begin
+    insert into dbos.gone_workflow_status select old.*, exists (select 1 from dbos.workflow_status p
+      where p.workflow_uuid = old.parent_workflow_id and p.status in ('PENDING', 'ENQUEUED', 'DELAYED'));
+    return old;
+  end $$;
+  create trigger soak_bury before delete on dbos.workflow_status for each row execute function dbos.soak_bury();
+  create function dbos.soak_archive() returns trigger language plpgsql as $$ begin
+    execute format('insert into dbos.gone_%s select ($1).*', tg_table_name) using old;
+    return old;
+  end $$;
+  ${archived
+    .map(
+      (table) => `create table dbos.gone_${table} (like dbos.${table});
+  create trigger soak_archive before delete on dbos.${table} for each row execute function dbos.soak_archive();`,
+    )
+    .join('\n  ')}`;
+
 /** Looks at the database past everything that is under test, and puts into the ledger what is certainly committed. */
 export class Witness {
   private readonly pool: pg.Pool;
@@ -102,12 +129,18 @@ export class Witness {
 
   async evidence(peaks: SoakEvidence['peaks']): Promise<SoakEvidence> {
     const all = (table: string) => this.sql(`select * from ${table}`);
+    const everHad = async (table: (typeof archived)[number]) => [
+      ...(await all(`dbos.${table}`)),
+      ...(await all(`dbos.gone_${table}`)),
+    ];
+    const gone = await all('dbos.gone_workflow_status');
     return {
-      workflows: await all('dbos.workflow_status'),
-      steps: await all('dbos.operation_outputs'),
-      messages: await all('dbos.notifications'),
-      streams: await all('dbos.streams'),
-      events: await all('dbos.workflow_events'),
+      workflows: [...(await all('dbos.workflow_status')), ...gone],
+      gone,
+      steps: await everHad('operation_outputs'),
+      messages: await everHad('notifications'),
+      streams: await everHad('streams'),
+      events: await everHad('workflow_events'),
       counters: await all('public.counters'),
       intrusions: await all('dbos.soak_intrusions'),
       peaks,
