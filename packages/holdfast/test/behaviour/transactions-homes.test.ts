@@ -5,6 +5,7 @@ import type { Datasource } from '../../src/storage/datasource.js';
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { countersTable, watched } from '../support/datasources.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { failure, gate, tamper } from '../support/faults.js';
 import { counter } from '../support/user-data.js';
 
@@ -22,6 +23,7 @@ const rights = [
 ];
 
 function suite(backend: Backend): void {
+  deafToTakeovers();
   /** The database of the app, with counters, and a role that has no rights there but to keep records of its own. */
   async function place() {
     const database = await backend.newDatabase();

@@ -2,12 +2,14 @@ import { expect, it } from 'vitest';
 import { context, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { libraries, plainest, watched } from '../support/datasources.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { failure, gate } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
 
 describeBackends('a transaction that is not what it seems', suite, ['postgres']);
 
 function suite(backend: Backend): void {
+  deafToTakeovers();
   for (const library of libraries.filter(({ dialect }) => dialect === 'postgres')) {
     it.each(['another', 'the same'])(
       `has failed if the database rolls it back at its commit, in %s database, through ${library.name}`,

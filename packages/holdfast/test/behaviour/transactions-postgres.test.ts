@@ -7,6 +7,7 @@ import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
 import { openWire } from '../storage/wire.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { countersTable, libraries, type Opened, plainest } from '../support/datasources.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn, records } from '../support/user-data.js';
 
@@ -18,6 +19,7 @@ const completionTable =
   'created_at bigint not null, started_at bigint, primary key (workflow_id, function_num))';
 
 function suite(backend: Backend): void {
+  deafToTakeovers();
   const library = plainest.postgres;
 
   it('is rolled back in the database of the app when the workflow was taken over meanwhile', async () => {

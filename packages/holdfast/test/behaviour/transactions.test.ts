@@ -2,11 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { context, FatalError, run, transaction, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { plainest } from '../support/datasources.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { failure, gate, tamper } from '../support/faults.js';
 import { counter, openUserData, records } from '../support/user-data.js';
 
 // P2. A transaction step takes effect exactly once. In a database of the application's own, apart from the app's.
 describeBackends('a transaction of a workflow', (backend) => {
+  deafToTakeovers();
   const openData = () => openUserData(backend, plainest[backend.name]);
 
   it('is answered from its checkpoint in a replay, like any step', async () => {
