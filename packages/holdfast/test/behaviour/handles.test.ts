@@ -69,6 +69,7 @@ describeBackends('handles and context', (backend) => {
       timeoutMs: 3_600_000,
       deadlineAt: now + 3_600_000,
       parentWorkflowId: undefined,
+      wasForkedFrom: false,
       queueName: undefined,
       priority: 0,
       dedupId: undefined,
