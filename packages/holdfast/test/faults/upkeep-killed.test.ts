@@ -9,6 +9,7 @@ import { TellingProcess } from './telling-process.js';
 
 /** HOLDFAST_UPKEEP_KILLS=200 for more. */
 const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 2);
+const mostRounds = 5 * kills;
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const steps = 2_000;
 const minute = 60_000;
@@ -62,7 +63,7 @@ async function plantFamily(backend: Backend, database: string, id: string): Prom
   }
 }
 
-/** Kills a process in the middle of what it does. Returns whether it was. */
+/** Kills a process in the middle of what it does. Returns whether it was: it may have come to its end first. */
 async function killMidway(options: object, random: SeededRandom): Promise<boolean> {
   const child = await TellingProcess.start('upkeep-worker.mjs', options);
   onTestFinished(() => child.kill());
@@ -74,7 +75,6 @@ async function killMidway(options: object, random: SeededRandom): Promise<boolea
   await delay(took * random.number());
   await child.kill();
   const said = child.unread().map(({ event }) => event);
-  expect(said).not.toContain('over');
   return said.filter((event) => event === 'begun').length > said.filter((event) => event === 'done').length;
 }
 
@@ -99,7 +99,7 @@ describeBackends('a process that is killed', (backend) => {
       const database = await backend.newDatabase();
       await plantBig(backend, database);
       let landed = 0;
-      for (let round = 0; round < kills; round++) {
+      for (let round = 0; landed < kills && round < mostRounds; round++) {
         if (await killMidway({ database, action: 'fork', round, steps }, random)) landed++;
       }
       // What the server was still doing for a client that is gone ends before this does.
@@ -127,14 +127,14 @@ describeBackends('a process that is killed', (backend) => {
       await plantBig(backend, database);
       const client = await connect({ name: 'upkeep', database, logger: silent });
       onTestFinished(() => client.close());
-      let landed = 0;
-      for (let round = 0; round < kills; round++) {
+      let [landed, round] = [0, 0];
+      for (; landed < kills && round < mostRounds; round++) {
         const ids = Array.from({ length: 4 }, (_, i) => `d${round}-${i}`);
         for (const id of ids) await plantFamily(backend, database, id);
         if (await killMidway({ database, action: 'delete', round }, random)) landed++;
       }
       // Waits for what the server is still doing.
-      for (let round = 0; round < kills; round++) await client.workflows.delete(`d${round}-3`, { children: true });
+      while (round-- > 0) await client.workflows.delete(`d${round}-3`, { children: true });
       const left = await contents(database, "workflow_uuid like 'd%'");
       report(`deletions killed (${backend.name}): ${landed} of ${kills} midway, ${left.size} left; seed ${seed}`);
       expect(landed).toBeGreaterThan(0);

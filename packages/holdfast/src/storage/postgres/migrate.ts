@@ -250,8 +250,8 @@ async function inTurn(
       return true;
     } catch (error) {
       await client.query('rollback').catch(() => {});
-      const lockTimeout = '55P03';
-      if (sqlState(error) !== lockTimeout) throw error;
+      // A lock did not come free in time, or two migrators had each what the other wanted (where no lock keeps them apart).
+      if (!['55P03', '40P01'].includes(sqlState(error) ?? '')) throw error;
       run.logger.warn(`migration ${migration.version} (${migration.name}) waits for a table in use`);
       await run.pause(1000);
     }
