@@ -90,7 +90,7 @@ function suite(backend: Backend): void {
       .startAll([['a'], ['b']], ([partition]) => ({ partition }));
     await tamper(rig.database, "update workflow_status set queue_partition_key = null, status = 'ENQUEUED'");
     await rig.poll();
-    await Promise.all(handles.map((handle) => handle.result()));
+    await overTime(rig.clock, Promise.all(handles.map((handle) => handle.result())));
     expect(rig.peak()).toBe(1);
   });
 
