@@ -50,7 +50,7 @@ describeBackends('crash clock of queues', (backend) => {
       const random = new SeededRandom(`queue points ${backend.name} ${seed}`);
       const cases = names.flatMap((workflow) => {
         const made = rig.statements(workflow);
-        const points = everything ? everyPoint(made.length) : writePoints(backend, made, random);
+        const points = everything ? everyPoint(made.length) : writePoints(backend, { workflow, made }, random);
         return points.map((point) => ({ workflow, points: [point] }));
       });
       const twice = cases
@@ -75,9 +75,13 @@ function late(random: SeededRandom): CrashPoint {
   return { statement: 1 + Math.floor(random.number() * 40), phase };
 }
 
-/** One of the statements of each kind that changes something. */
-function writePoints(backend: Backend, made: readonly string[], random: SeededRandom): CrashPoint[] {
-  const kinds = [...new Set(made)].filter((name) => writes.test(name));
+/** One of the statements of each kind that changes something; of the program that rests only what others do not write. */
+function writePoints(
+  backend: Backend,
+  { workflow, made }: { readonly workflow: string; readonly made: readonly string[] },
+  random: SeededRandom,
+): CrashPoint[] {
+  const kinds = [...new Set(made)].filter((name) => (workflow === 'rests' ? slotWrites : writes).test(name));
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random.number() * from.length)] as T;
   return kinds.flatMap((kind) => {
     const places = made.flatMap((name, i) => (name === kind ? [i + 1] : []));
@@ -88,7 +92,7 @@ function writePoints(backend: Backend, made: readonly string[], random: SeededRa
 
 const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack|setAtRest|release/;
 /** What is written when a slot is given back and asked for again: in every phase, where a run makes the same statements every time. */
-const slotWrites = /setAtRest|release/;
+const slotWrites = /setAtRest|putBack|release/;
 
 function crashRig(backend: Backend) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-queue-crash-'));
