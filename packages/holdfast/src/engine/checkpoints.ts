@@ -48,6 +48,7 @@ interface ReturningWorkflow extends OwnedWorkflow {
  * under *our* owner token nobody but us can have written it, and what former owners wrote was loaded with the history.
  */
 export class Checkpoints {
+  private readonly startsUnderWay = new Set<string>();
   private readonly starts: Batcher<NewWorkflow, Started>;
   private readonly children: Batcher<NewChild, Started>;
   private readonly steps: Batcher<NewStep, Written>;
@@ -114,19 +115,34 @@ export class Checkpoints {
   }
 
   async start(row: NewWorkflow): Promise<Started> {
-    for (;;) {
-      const started = await this.starts.submit(row);
-      // Taken when it was written, gone when it was looked for: who had the ID was deleted in between.
-      if (started === 'created' || 'workflowId' in started) return started;
+    this.startsUnderWay.add(row.owner);
+    try {
+      for (;;) {
+        const started = await this.starts.submit(row);
+        // Taken when it was written, gone when it was looked for: who had the ID was deleted in between.
+        if (started === 'created' || 'workflowId' in started) return started;
+      }
+    } finally {
+      this.startsUnderWay.delete(row.owner);
     }
   }
 
   async startChild(row: NewChild): Promise<Started> {
-    for (;;) {
-      const started = await this.children.submit(row);
-      if (started === 'created' || 'workflowId' in started) return started;
-      if (started.owner !== row.parentOwner || started.status !== 'PENDING') return started;
+    this.startsUnderWay.add(row.owner);
+    try {
+      for (;;) {
+        const started = await this.children.submit(row);
+        if (started === 'created' || 'workflowId' in started) return started;
+        if (started.owner !== row.parentOwner || started.status !== 'PENDING') return started;
+      }
+    } finally {
+      this.startsUnderWay.delete(row.owner);
     }
+  }
+
+  /** Whether the answer to a start under this token is still to come: it may be on record already. */
+  isStarting(owner: string): boolean {
+    return this.startsUnderWay.has(owner);
   }
 
   recordStep(row: NewStep): Promise<Written> {

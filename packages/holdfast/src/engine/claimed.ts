@@ -25,6 +25,10 @@ const unreadableMs = 5_000;
 export class Claims {
   /** Owner tokens of claims that may or may not have been committed, and until when to look for them. */
   private readonly uncertain = new Map<string, number>();
+  /** Owner tokens of claims that are being made, or whose histories are being read. */
+  private readonly underWay = new Set<string>();
+  /** What could not be read and is tried again. */
+  private readonly unread = new Map<string, OwnedWorkflow>();
   private timer: Timer | undefined;
   private stopped = false;
 
@@ -33,6 +37,12 @@ export class Claims {
   /** Whether of each claim it is known what it took. */
   get areCertain(): boolean {
     return this.uncertain.size === 0;
+  }
+
+  /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
+  isBringing(workflow: OwnedWorkflow): boolean {
+    const { owner } = workflow;
+    return this.underWay.has(owner) || this.uncertain.has(owner) || this.unread.has(keyOf(workflow));
   }
 
   /**
@@ -47,12 +57,17 @@ export class Claims {
     const { returns } = standing;
     const owner = owners.next();
     const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
-    const claimed = await statement(claim).catch((error) => {
-      if (storage.classify(error) === 'lost') this.lookFor(owner);
-      throw error;
-    });
-    await this.runClaimed(claimed, returns);
-    return claimed;
+    this.underWay.add(owner);
+    try {
+      const claimed = await statement(claim).catch((error) => {
+        if (storage.classify(error) === 'lost') this.lookFor(owner);
+        throw error;
+      });
+      await this.runClaimed(claimed, returns);
+      return claimed;
+    } finally {
+      this.underWay.delete(owner);
+    }
   }
 
   /** Runs what lost claims turn out to have taken. Who plans by what runs here calls it first. */
@@ -64,7 +79,8 @@ export class Claims {
       // Another turn of a loop may have found it meanwhile.
       if (!this.uncertain.has(owner)) continue;
       if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
-      await this.runClaimed(claimed, returns);
+      this.underWay.add(owner);
+      await this.runClaimed(claimed, returns).finally(() => this.underWay.delete(owner));
     }
   }
 
@@ -89,8 +105,17 @@ export class Claims {
     if (this.stopped) return;
     const { clock, logger } = this.engine;
     logger.error(`Workflow "${workflow.workflowId}" cannot be read, and is tried again: ${describeError(error)}`);
-    const failed = (each: OwnedWorkflow, again: unknown): void => this.tryLater(each, again);
-    const retry = () => bringBack(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
+    const key = keyOf(workflow);
+    this.unread.set(key, workflow);
+    const retry = async (): Promise<void> => {
+      let isOver = true;
+      const failed = (each: OwnedWorkflow, again: unknown): void => {
+        isOver = false;
+        this.tryLater(each, again);
+      };
+      await bringBack(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
+      if (isOver) this.unread.delete(key);
+    };
     clock.at(clock.now() + unreadableMs, () => void retry(), 'background');
   }
 
@@ -112,6 +137,11 @@ export class Claims {
     };
     this.timer = clock.at(clock.now() + lookAgainMs, () => void look(), 'background');
   }
+}
+
+/** A claim gives all that it takes the same token. */
+function keyOf({ workflowId, owner }: OwnedWorkflow): string {
+  return `${owner} ${workflowId}`;
 }
 
 interface Running<T> {

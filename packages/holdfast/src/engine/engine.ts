@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
-import type { Claim, ClaimedRecord, Ending, StepRecord, Storage, Writer } from '../storage/storage.js';
+import type { Claim, ClaimedRecord, Ending, OwnedWorkflow, StepRecord, Storage, Writer } from '../storage/storage.js';
 import type { Checkpoints, Superseded } from './checkpoints.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Turns } from './deliveries.js';
@@ -52,6 +52,8 @@ export interface Engine {
     /** Runs what lost claims turn out to have taken. */
     readBack(): Promise<void>;
     readonly areCertain: boolean;
+    /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
+    isBringing(workflow: OwnedWorkflow): boolean;
   };
   readonly outcomes: Outcomes;
   readonly watches: Watches;

@@ -7,8 +7,7 @@ import type { OwnedWorkflow } from '../storage/storage.js';
 const defaultEveryMs = 4_000;
 
 /**
- * So many looks in a row must find a workflow to be nobody's. What this process has just started or claimed is in the table
- * before it is in memory, and after an outage the answer may take as long as the longest pause between two attempts.
+ * So many looks in a row must find a workflow to be nobody's: some have just ended, or are a moment from being in memory.
  */
 const looksNeeded = 4;
 
@@ -57,10 +56,14 @@ async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
     after = page.at(-1);
     if (page.length < pageSize) break;
   }
-  // After the looks: what came to be held meanwhile is held.
+  // After the looks: what came to be held meanwhile is held. So is what has been started or claimed here and is not in
+  // memory yet: the answer, or its history, may take as long as a connection that is a black hole is waited for. Given
+  // back, it would run once more when that comes.
   const held = new Set([...engine.inMemory.values()].map(({ facts }) => keyOf(facts)));
   for (const rest of engine.resters()) held.add(keyOf(rest));
-  return found.filter((each) => !held.has(keyOf(each)));
+  const isComing = (each: OwnedWorkflow): boolean =>
+    engine.claims.isBringing(each) || engine.checkpoints.isStarting(each.owner);
+  return found.filter((each) => !held.has(keyOf(each)) && !isComing(each));
 }
 
 async function giveBack(engine: Holder, lost: readonly OwnedWorkflow[]): Promise<void> {
