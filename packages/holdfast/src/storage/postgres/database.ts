@@ -103,6 +103,8 @@ class PostgresDatabase implements Database {
   /** When a server was last found to be read-only, and when each connection was opened. */
   private movedAt = Number.NEGATIVE_INFINITY;
   private readonly openedAt = new WeakMap<pg.ClientBase, number>();
+  /** Connections whose server has said that it takes no more writes. */
+  private readonly turned = new WeakSet<pg.ClientBase>();
   private broken = 0;
   private prepares = true;
 
@@ -125,6 +127,7 @@ class PostgresDatabase implements Database {
     for (const pool of [this.general, this.writers, this.forHeldUp]) {
       pool.on('connect', (client) => {
         this.openedAt.set(client, performance.now());
+        onReadOnly(client, () => this.turned.add(client));
         // Also of one that nobody uses at the moment.
         client.on('error', () => this.broken++);
       });
@@ -207,12 +210,14 @@ class PostgresDatabase implements Database {
       if (statement.first) await client.query({ text: statement.first, values: values as unknown[] });
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
       if (begin) await client.query('commit');
+      // What was read may be long past. What was written, if anything was, is read back elsewhere.
+      if (this.turned.has(client)) throw new Error('the server has become read-only');
       reached?.('after-reply');
       client.release();
       return result.rows;
     } catch (error) {
       if (classifyPostgres(error) === 'held-up') this.warnedUntil = performance.now() + warnedForMs;
-      this.noteWhere(error);
+      this.noteWhere(error, this.turned.has(client));
       const isOver = !begin || (classifyPostgres(error) === 'held-up' && (await rollsBack(client)));
       // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction, or
       // lead to a server that was the primary once: it must not serve another one.
@@ -238,10 +243,11 @@ class PostgresDatabase implements Database {
     }
   }
 
-  private noteWhere(error: unknown): void {
-    if (standsWrong(error)) this.movedAt = performance.now();
-    // Given up by this process, perhaps, and not closed by the other side.
-    if (classifyPostgres(error) === 'lost') this.broken++;
+  private noteWhere(error: unknown, isTurned = false): void {
+    const isWrong = isTurned || standsWrong(error);
+    if (isWrong) this.movedAt = performance.now();
+    // Given up by this process, perhaps, and not closed by the other side. Or another server is to answer from now on.
+    if (isWrong || classifyPostgres(error) === 'lost') this.broken++;
   }
 
   private async warn(writer: pg.PoolClient): Promise<void> {
@@ -308,6 +314,16 @@ function parserFor(driver: typeof pg, oid: number, format: unknown): (value: str
 
 function logLostConnection(logger: Logger, error: Error): void {
   logger.debug(`A connection to Postgres broke and will be replaced: ${error.message}`);
+}
+
+/** What a server (from Postgres 14 on) reports of itself, with the reply to the first statement that it is true of. */
+const readOnlyReports: ReadonlySet<string> = new Set(['default_transaction_read_only', 'in_hot_standby']);
+
+function onReadOnly(client: pg.PoolClient, turned: () => void): void {
+  const { connection } = client as unknown as { connection: NodeJS.EventEmitter };
+  connection.on('parameterStatus', (report: { parameterName: string; parameterValue: string }) => {
+    if (readOnlyReports.has(report.parameterName) && report.parameterValue === 'on') turned();
+  });
 }
 
 /** Calls `applied` when the raw reply that ends a committed statement arrives, before the driver parses it. */
