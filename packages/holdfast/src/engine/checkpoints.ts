@@ -62,7 +62,7 @@ export class Checkpoints {
     private readonly storage: Storage,
     writer: Writer,
     logger: Logger,
-    standing: Standing,
+    private readonly standing: Standing,
   ) {
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
     const { writeLanes: lanes } = storage;
@@ -118,7 +118,10 @@ export class Checkpoints {
     this.startsUnderWay.add(row.owner);
     try {
       for (;;) {
+        const { returns } = this.standing;
         const started = await this.starts.submit(row);
+        // Others took over what was this process's meanwhile: the repetition tells whether this was among it.
+        if (started === 'created' && this.standing.returns !== returns) continue;
         // Taken when it was written, gone when it was looked for: who had the ID was deleted in between.
         if (started === 'created' || 'workflowId' in started) return started;
       }
@@ -131,7 +134,9 @@ export class Checkpoints {
     this.startsUnderWay.add(row.owner);
     try {
       for (;;) {
+        const { returns } = this.standing;
         const started = await this.children.submit(row);
+        if (started === 'created' && this.standing.returns !== returns) continue;
         if (started === 'created' || 'workflowId' in started) return started;
         if (started.owner !== row.parentOwner || started.status !== 'PENDING') return started;
       }
@@ -214,7 +219,7 @@ export class Checkpoints {
   ): Promise<Written[]> {
     const written = await write();
     if (written.size === rows.length) return rows.map(() => 'written');
-    const stand = await this.standing(rows.filter((row) => !written.has(stepKey(row))));
+    const stand = await this.stepStanding(rows.filter((row) => !written.has(stepKey(row))));
     return rows.map((row) => {
       if (written.has(stepKey(row))) return 'written';
       const now = stand(row);
@@ -227,7 +232,7 @@ export class Checkpoints {
     write: () => Promise<Map<string, boolean>>,
   ): Promise<WrittenWithEffects[]> {
     const landed = await write();
-    const stand = await this.standing(rows.filter((row) => !landed.has(stepKey(row))));
+    const stand = await this.stepStanding(rows.filter((row) => !landed.has(stepKey(row))));
     return rows.map((row) => {
       const now = stand(row);
       const withEffects = landed.get(stepKey(row)) ?? (now.ours ? !now.failed || row.error !== null : undefined);
@@ -237,7 +242,7 @@ export class Checkpoints {
   }
 
   /** How each of these steps stands now; `ours`: as an earlier sending of this very row left it. */
-  private async standing(rows: readonly (NewStep | CompletedStep)[]) {
+  private async stepStanding(rows: readonly (NewStep | CompletedStep)[]) {
     const found = rows.length === 0 ? [] : await this.storage.steps.standing(rows);
     const byKey = new Map<string, StepStanding>(found.map((each) => [stepKey(each), each]));
     return (row: NewStep | CompletedStep) => {

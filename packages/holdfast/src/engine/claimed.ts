@@ -200,8 +200,12 @@ async function runInSlices(
 ): Promise<void> {
   const runSlice = async (slice: readonly ClaimedRecord[]): Promise<void> => {
     const histories = await readHistories(engine, slice);
-    // Taken for dead in between, it may have lost them again. What is in memory when it comes back is seen to there.
-    const own = engine.standing.returns === returns ? slice : await stillOwned(engine, slice);
+    // Taken for dead in between, it may have lost them again. What is in memory when it finds that out is seen to there.
+    let own = slice;
+    for (let seen = returns; engine.standing.returns !== seen; ) {
+      seen = engine.standing.returns;
+      own = await stillOwned(engine, own);
+    }
     for (const record of own.filter(({ workflowId }) => isAwaited(workflowId))) {
       try {
         runRecord(engine, record, histories);
@@ -216,11 +220,10 @@ async function runInSlices(
 async function stillOwned(engine: Engine, records: readonly ClaimedRecord[]): Promise<readonly ClaimedRecord[]> {
   const claims = records.map(({ workflowId, owner }) => ({ workflowId, owner: owner ?? '' }));
   const read = () => engine.storage.workflows.owned(claims);
-  const owned = new Set(
-    (await engine.untilAnswered('Reading whether claimed workflows are still claimed', read))?.map(
-      (each) => each.workflowId,
-    ),
-  );
+  const found = await engine.untilAnswered('Reading whether claimed workflows are still claimed', read);
+  // The app is closed, and hands over what it is given now.
+  if (!found) return records;
+  const owned = new Set(found.map((each) => each.workflowId));
   return records.filter(({ workflowId }) => owned.has(workflowId));
 }
 

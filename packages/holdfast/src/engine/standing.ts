@@ -14,7 +14,10 @@ export class Standing {
   /** Where nobody keeps it up, as in a client, there is nothing to lose. */
   private until = Number.POSITIVE_INFINITY;
   private readonly waiting = new Set<() => void>();
-  /** How often it was confirmed again. What was claimed before the last time may have been taken over since. */
+  /**
+   * How often this process has parted with what others took. What was started or claimed before the last time, and comes
+   * into memory after it, may be another's by now.
+   */
   returns = 0;
 
   get confirmed(): boolean {
@@ -28,11 +31,9 @@ export class Standing {
   }
 
   confirmUntil(instant: number): void {
-    const lapsed = !this.confirmed;
     // The answer to an earlier heartbeat may be the later one.
     this.until = Math.max(this.until, instant);
     if (!this.confirmed) return;
-    if (lapsed) this.returns++;
     const woken = [...this.waiting];
     this.waiting.clear();
     for (const wake of woken) wake();

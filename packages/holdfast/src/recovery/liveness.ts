@@ -283,6 +283,8 @@ export class Liveness {
     const before = this.parting;
     const parting = (async () => {
       await before?.catch(() => {});
+      // First: what comes into memory while this looks at what is there has to look for itself.
+      this.engine.standing.returns++;
       await this.onReturn?.();
     })();
     this.parting = parting;

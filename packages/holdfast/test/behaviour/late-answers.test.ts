@@ -2,6 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
 import type { Executions } from '../../src/engine/executions.js';
 import { run, sleep, workflow } from '../../src/index.js';
+import { internalQueue } from '../../src/model/queues.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, gate, tamper } from '../support/faults.js';
 
@@ -15,7 +16,31 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     };
     const app = await launchWith({ name: 'test', logger: silent, ...options, database } as never, { onStart });
     onTestFinished(() => app.shutdown());
-    return { app, database, ...engine.storage };
+    return { app, database, engine, ...engine.storage };
+  }
+
+  /** Others take the workflow over, bring it to its end, and tell its former owner, which finds out what it has lost. */
+  async function takeOver(
+    { storage, news, writer }: Executions,
+    id: string,
+    takeUp: () => Promise<void>,
+  ): Promise<void> {
+    const { workflows, executors } = storage;
+    const [{ owner } = { owner: null }] = await workflows.get([id]);
+    const owned = [{ workflowId: id, owner: owner ?? '' }];
+    await workflows.release({ owned, queueName: internalQueue, now: 0 });
+    await takeUp();
+    await expect.poll(async () => (await workflows.get([id]))[0]?.status, { timeout: 10_000 }).toBe('SUCCESS');
+    const heard = gate();
+    const { beat } = executors;
+    executors.beat = async (...args) => {
+      const standing = await beat.apply(executors, args);
+      setImmediate(() => heard.open());
+      return standing;
+    };
+    await executors.tellOfTakeover([{ executorId: writer.executorId, incarnation: null }]);
+    news.tell('takeover');
+    await heard.promise;
   }
 
   /** Does something just before or after the real statement. */
@@ -42,6 +67,46 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     const handle = await wf.with({ id: 'x' }).start();
     expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
     expect(ran).toBe(0);
+  });
+
+  it('a workflow that others have taken over and ended in between does not run a single step', async () => {
+    let ran = 0;
+    const wf = workflow('wf', () => run('step', () => void ran++));
+    const { engine, workflows } = await launch({ workflows: [wf] });
+    const takeUp = async (): Promise<void> => engine.news.tell('queues');
+    let taken: Promise<void> | undefined;
+    around(workflows, 'insertMany', { after: () => (taken ??= takeOver(engine, 'x', takeUp)) });
+    const handle = await wf.with({ id: 'x' }).start();
+    await handle.result();
+    await engine.checkpoints.idle();
+    expect([ran, engine.size]).toEqual([1, 0]);
+  });
+
+  it('a claim that others have taken over and ended while its history was read does not run a single step', async () => {
+    let ran = 0;
+    const [begun, goOn] = [gate(), gate()];
+    const wf = workflow('wf', async () => {
+      await run('first', () => begun.open());
+      await goOn.promise;
+      await run('second', () => void ran++);
+    });
+    const database = await backend.newDatabase();
+    const options = { workflows: [wf], version: 'v1', database };
+    const first = await backend.testApp(options);
+    const { id } = await wf.with({ app: first.app }).start();
+    await begun.promise;
+    const { app, engine } = await launch(options);
+    const takeUp = async (): Promise<void> => {
+      await launch(options);
+      goOn.open();
+    };
+    const taken = gate();
+    around(engine.storage.steps, 'history', { after: async () => taken.open(await takeOver(engine, id, takeUp)) });
+    await first.app.shutdown();
+    await taken.promise;
+    await app.workflows.handle(id).result();
+    await app.shutdown();
+    expect(ran).toBe(1);
   });
 
   it('a parent that another program cancels as it starts a child sees its cancellation', async () => {
