@@ -11,8 +11,6 @@ const defaultEveryMs = 4_000;
  */
 const looksNeeded = 4;
 
-const pageSize = 1000;
-
 /** How long it goes on trying to give back what it found. */
 const patienceMs = 10_000;
 
@@ -47,16 +45,10 @@ export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
 
 /** What is PENDING under a token of this process that nothing in it holds. */
 async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
-  const { storage, writer, owners } = engine;
-  const found: OwnedWorkflow[] = [];
-  for (let after: { createdAt: number; workflowId: string } | undefined; ; ) {
-    const filter = { appName: writer.appName, executorIds: [writer.executorId], limit: pageSize };
-    const page = await storage.takeovers.incomplete({ ...filter, ...(after && { after }) });
-    for (const { workflowId, owner } of page) if (owners.issued(owner)) found.push({ workflowId, owner });
-    after = page.at(-1);
-    if (page.length < pageSize) break;
-  }
-  // After the looks: what came to be held meanwhile is held. So is what has been started or claimed here and is not in
+  const { storage, writer, owners, version } = engine;
+  const { executorId } = writer;
+  const found = await storage.takeovers.pendingUnder({ executorId, version, incarnation: owners.incarnation });
+  // After the look: what came to be held meanwhile is held. So is what has been started or claimed here and is not in
   // memory yet: the answer, or its history, may take as long as a connection that is a black hole is waited for. Given
   // back, it would run once more when that comes.
   const held = new Set([...engine.inMemory.values()].map(({ facts }) => keyOf(facts)));

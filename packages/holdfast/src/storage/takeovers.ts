@@ -110,6 +110,15 @@ export interface Takeovers {
     readonly version: string;
     readonly appName: string;
   }): Promise<{ readonly version: string; readonly count: number }[]>;
+  /**
+   * All that is PENDING under tokens of one process, in one statement: it may have a hundred thousand at rest, and paging
+   * through them in an order would read them all for each page.
+   */
+  pendingUnder(params: {
+    readonly executorId: string;
+    readonly version: string;
+    readonly incarnation: string;
+  }): Promise<{ readonly workflowId: string; readonly owner: string }[]>;
   /** PENDING work, and what was handed over if that is asked for, oldest first. */
   incomplete(filter: IncompleteFilter): Promise<IncompleteRecord[]>;
 }

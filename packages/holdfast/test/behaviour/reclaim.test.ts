@@ -100,9 +100,9 @@ function handles(engine: Executions) {
     /** A connection is lost, and all looks are made that follow from that. */
     looks: async () => {
       let looks = 0;
-      const real = replace('takeovers', 'incomplete', (filter) => {
+      const real = replace('takeovers', 'pendingUnder', (of) => {
         looks++;
-        return real(filter);
+        return real(of);
       });
       const lost = engine.storage as { breaks(): number };
       lost.breaks = () => 1;

@@ -305,4 +305,23 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
       ['grandchild', 'root'],
     ]);
   });
+
+  it('list what is PENDING under the tokens of one process, and nothing else', async () => {
+    await insert([
+      newWorkflow('a', { owner: 'me.0' }),
+      newWorkflow('b', { owner: 'me.1' }),
+      newWorkflow('ended', { owner: 'me.2' }),
+      newWorkflow('other process', { owner: 'mee.0' }),
+      newWorkflow('other version', { owner: 'me.3', version: 'v0' }),
+    ]);
+    await insert([newWorkflow('other executor', { owner: 'me.4' })], { ...writer, executorId: 'another' });
+    await store.storage.workflows.finishMany([finished('ended', { owner: 'me.2' })]);
+    const { version } = newWorkflow('any');
+    const of = { executorId: writer.executorId, version, incarnation: 'me' };
+    const found = await store.storage.takeovers.pendingUnder(of);
+    expect(found.sort((a, b) => a.owner.localeCompare(b.owner))).toEqual([
+      { workflowId: 'a', owner: 'me.0' },
+      { workflowId: 'b', owner: 'me.1' },
+    ]);
+  });
 });

@@ -57,6 +57,11 @@ export class SqlTakeovers implements Takeovers {
     return (await this.database.query(this.sql.otherVersions, [params.appName, params.version])).map(toVersionCount);
   }
 
+  async pendingUnder({ executorId, version, incarnation }: Parameters<Takeovers['pendingUnder']>[0]) {
+    const rows = await this.database.query(this.sql.pendingUnder, [executorId, version, incarnation]);
+    return rows.map((row) => ({ workflowId: row.workflow_uuid as string, owner: row.owner_xid as string }));
+  }
+
   async incomplete(filter: IncompleteFilter): Promise<IncompleteRecord[]> {
     const { text, params } = incompleteQuery(this.database.dialect, filter);
     const rows = await this.database.query({ name: 'takeovers.incomplete', text, unprepared: true }, params);
@@ -174,6 +179,13 @@ function takeoverStatements(d: Dialect) {
       text:
         `select distinct executor_id from ${workflows} where status = 'PENDING' and executor_id is not null ` +
         `and application_version = $2 and ${ofThisApp}`,
+    },
+    // In the words of the index on PENDING work.
+    pendingUnder: {
+      name: 'takeovers.pendingUnder',
+      text:
+        `select workflow_uuid, owner_xid from ${workflows} where status = 'PENDING' and executor_id = $1 ` +
+        `and application_version = $2 and ${ownedBy('cast($3 as text)')}`,
     },
     otherVersions: {
       name: 'takeovers.otherVersions',
