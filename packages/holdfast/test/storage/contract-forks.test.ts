@@ -162,4 +162,51 @@ describeStorage('forks.create', (store) => {
     // Otherwise none of them met a step on its way.
     if (store.backend === 'postgres') expect(made).toBeGreaterThan(2);
   });
+
+  it('has the children that it takes over, or is not made, when they are deleted meanwhile', async () => {
+    if (store.backend === 'sqlite') return;
+    const { workflows, forks, deletions } = store.storage;
+    const queues = store.table('queues');
+    /** Until it has come to an end, or so many wait for a lock. */
+    const settledOr = async (work: Promise<unknown>, waiting: number) => {
+      let isSettled = false;
+      void work.finally(() => {
+        isSettled = true;
+      });
+      while (!isSettled && (await store.sql('select 1 from pg_locks where not granted')).length < waiting);
+    };
+    await store.sql(`insert into ${queues} (queue_id, name) values ('held', 'held')`);
+    // What the fork comes to wait for: its queue, which it asks for before the others, or one of the workflows.
+    for (const held of [
+      `${queues} where name = 'held'`,
+      `${store.table('workflow_status')} where workflow_uuid = 'a-2'`,
+    ]) {
+      await store.sql(`delete from ${store.table('workflow_status')}`);
+      await plant(store);
+      await workflows.finishMany([finished('a-2'), finished('a')]);
+      await store.sql('begin');
+      await store.sql(`select 1 from ${held} for update`);
+      const forking = forks.create(newFork('f', 'a', { fromStep: 3, queueName: 'held' }));
+      await settledOr(forking, 1);
+      const removing = deletions.remove({ workflowIds: ['a'], children: true });
+      await settledOr(removing, 2);
+      await store.sql('commit');
+      expect([
+        [true, 0],
+        [false, 2],
+      ]).toContainEqual([await forking, await removing]);
+    }
+    await store.sql(`delete from ${queues} where name = 'held'`);
+  });
+
+  it('of what is just being deleted waits for that, and finds nothing to fork', async () => {
+    if (store.backend === 'sqlite') return;
+    await start(store, 'a');
+    await store.sql('begin');
+    await store.sql(`delete from ${store.table('workflow_status')} where workflow_uuid = 'a'`);
+    const forking = store.storage.forks.create(newFork('f', 'a'));
+    while ((await store.sql('select 1 from pg_locks where not granted')).length === 0);
+    await store.sql('commit');
+    expect(await forking).toBe(false);
+  });
 });

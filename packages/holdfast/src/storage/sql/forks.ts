@@ -55,7 +55,7 @@ function forkStatements(d: Dialect) {
   const queueExists =
     `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from ${d.table('queues')} ` +
     `where name = r."queueName" ${d.forKeyShare}))`;
-  const before = d.enqueueSeq.before === '' ? '' : `with ${d.enqueueSeq.before} `;
+  const before = d.locksRows ? `with ${d.enqueueSeq.before}, ${held(d)} ` : '';
   const main = [
     `${before}insert into ${d.table('workflow_status')} (workflow_uuid, status, ${copied.join(', ')}, forked_from,`,
     'application_version, application_name, recovery_attempts, created_at, updated_at, workflow_timeout_ms,',
@@ -71,6 +71,7 @@ function forkStatements(d: Dialect) {
     `${d.enqueueSeq.value('0')} from ${d.rows('r', columns, 1)}`,
     `join ${d.table('workflow_status')} o on o.workflow_uuid = r."forkedFrom"`,
     `where r."fromStep" <= ${stepsOf(d, 'r."forkedFrom"')} and ${queueExists}`,
+    d.locksRows ? 'and exists (select 1 from held where held.id = o.workflow_uuid)' : '',
     'on conflict (workflow_uuid) do nothing returning workflow_uuid, true as landed',
   ].join(' ');
   const create: BatchStatement<NewFork> = {
@@ -91,6 +92,22 @@ function forkStatements(d: Dialect) {
   };
 }
 
+/**
+ * The original and the children that its fork will have on record. A deletion of one of them that is under way is waited
+ * for: what it took is not there any more. One that comes after waits for the fork, and then finds that it needs them.
+ */
+function held(d: Dialect): string {
+  const workflows = d.table('workflow_status');
+  const needed =
+    `select r."forkedFrom" from ${d.rows('r', columns, 1)} union select coalesce(${replaced(d)}, c.child_workflow_id) ` +
+    `from ${d.rows('r', columns, 1)} join ${d.table('operation_outputs')} c on c.workflow_uuid = r."forkedFrom" ` +
+    'and c.function_id < r."fromStep" where c.child_workflow_id is not null';
+  return (
+    `held as materialized (select workflow_uuid as id from ${workflows} where workflow_uuid in (${needed}) ` +
+    `order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`
+  );
+}
+
 /** The fork, if there is one now. */
 const given = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
 
@@ -104,15 +121,16 @@ function copySteps(d: Dialect): string {
     ...['function_id', 'function_name', 'output', 'error', 'serialization', 'started_at_epoch_ms'],
     ...['completed_at_epoch_ms', 'completion_seq', 'application_name'],
   ];
-  const replaced =
-    `(select x.new from ${d.jsonRows('x', { old: 'text', new: 'text' }, 'r.children')} ` +
-    'where x.old = c.child_workflow_id)';
   return [
     `insert into ${d.table('operation_outputs')} (workflow_uuid, ${same.join(', ')}, child_workflow_id)`,
     `select r."workflowId", ${same.map((column) => `c.${column}`).join(', ')},`,
-    `coalesce(${replaced}, c.child_workflow_id) from ${below(d, 'operation_outputs')}`,
+    `coalesce(${replaced(d)}, c.child_workflow_id) from ${below(d, 'operation_outputs')}`,
   ].join(' ');
 }
+
+/** The workflow that a step `c` of the original is to refer to instead of its child, if there is one. */
+const replaced = (d: Dialect): string =>
+  `(select x.new from ${d.jsonRows('x', { old: 'text', new: 'text' }, 'r.children')} where x.old = c.child_workflow_id)`;
 
 function copyEventHistory(d: Dialect): string {
   return [
