@@ -1,12 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
+import { describeError } from '../model/errors.js';
 import type { RetentionSettings } from '../model/retention.js';
 import type { ExpiredPage } from '../storage/deletions.js';
 
-/** Rows that one statement looks at, and workflows that one statement deletes, with those below them. */
+/** Rows that one statement looks at, and workflows that one statement deletes at most, with those below them. */
 const pageSize = 500;
 const batchSize = 50;
+
+/** A statement that took longer is followed by smaller ones: SQLite stands still meanwhile, and Postgres gives up at last. */
+const slowMs = 200;
+
+/** So many that cannot be deleted are passed over. Where there are more, it is not their size. */
+const mostStuck = 20;
 
 /**
  * Deletes workflows that ended long ago, or of which there are too many. Every process of the app that is told to does it,
@@ -21,11 +28,16 @@ export function retention(engine: Engine, settings: RetentionSettings): Loop {
   const runOnce = async (): Promise<void> => {
     const before = await cutoff(engine, settings);
     if (before === undefined) return;
-    const { deleted, heldUp } = await sweep(engine, before);
+    const { deleted, heldUp, stuck } = await sweep(engine, before);
     if (deleted > 0)
       logger.info(`Retention: ${deleted} workflows that ended before ${new Date(before).toISOString()} were deleted.`);
     if (heldUp > 0)
       logger.warn(`Retention: ${heldUp} workflows are locked by somebody, and are looked at again next time.`);
+    if (stuck.length > 0)
+      logger.warn(
+        `Retention: ${stuck.join(', ')} could not be deleted, each with all that it has started, and others were. Of one ` +
+          'that has started too much for one statement, delete the children first, some at a time.',
+      );
   };
   return new Loop({ name: 'Retention', everyMs, clock, logger, runOnce });
 }
@@ -38,25 +50,50 @@ async function cutoff({ storage, clock, writer }: Engine, settings: RetentionSet
   return byAge === undefined || byNumber === undefined ? (byAge ?? byNumber) : Math.max(byAge, byNumber);
 }
 
-async function sweep(engine: Engine, before: number): Promise<{ deleted: number; heldUp: number }> {
+interface Swept {
+  deleted: number;
+  heldUp: number;
+  /** The first of them with what they failed by. */
+  stuck: string[];
+}
+
+async function sweep(engine: Engine, before: number): Promise<Swept> {
   const { storage, writer } = engine;
-  const total = { deleted: 0, heldUp: 0 };
+  const total: Swept = { deleted: 0, heldUp: 0, stuck: [] };
+  const remove = remover(engine, before, total);
   let page: ExpiredPage | undefined;
   do {
     if (!engine.isOpen) break;
     const began = performance.now();
     page = await storage.deletions.expired({ appName: writer.appName, before, after: page?.next, limit: pageSize });
-    for (let i = 0; i < page.roots.length && engine.isOpen; i += batchSize) {
-      const workflowIds = page.roots.slice(i, i + batchSize);
-      try {
-        total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
-      } catch (error) {
-        // The rest need not wait for whoever holds on to one of these.
-        if (storage.classify(error) !== 'held-up') throw error;
-        total.heldUp += workflowIds.length;
-      }
-    }
+    await remove(page.roots);
     await delay(Math.min(1_000, performance.now() - began), undefined, { ref: false });
   } while (page.next);
   return total;
+}
+
+/** Deletes so many at a time as take no long time. One that cannot be deleted keeps no others, now or the next time. */
+function remover(engine: Engine, before: number, total: Swept) {
+  const { storage } = engine;
+  let size = batchSize;
+  return async (roots: readonly string[]): Promise<void> => {
+    for (let i = 0; i < roots.length && engine.isOpen; ) {
+      const workflowIds = roots.slice(i, i + size);
+      const began = performance.now();
+      try {
+        total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
+      } catch (error) {
+        const failure = storage.classify(error);
+        if (failure === 'lost' || total.stuck.length === mostStuck) throw error;
+        if (failure === 'held-up') total.heldUp += workflowIds.length;
+        else if (workflowIds.length > 1) {
+          // One by one, because the next that fails is the one.
+          size = 1;
+          continue;
+        } else total.stuck.push(`"${workflowIds[0]}" (${describeError(error)})`);
+      }
+      i += workflowIds.length;
+      size = performance.now() - began > slowMs ? Math.ceil(size / 4) : Math.min(batchSize, size * 2);
+    }
+  };
 }

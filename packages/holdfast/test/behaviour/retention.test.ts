@@ -88,6 +88,37 @@ describeBackends('retention', (backend) => {
     expect(await look(t, (ids) => ids.length < 4)).toEqual(['dead', 'others', 'stalled']);
   });
 
+  it('passes over what cannot be deleted, says so, and deletes the others', async () => {
+    const database = await backend.newDatabase();
+    const warnings: string[] = [];
+    const t = await app(
+      { after: '1d' },
+      { database, logger: { ...logger, warn: (line: string) => void warnings.push(line) } },
+    );
+    for (const id of ['a', 'stuck', 'z']) await wf.with({ id })();
+    const condition = "when (old.workflow_uuid = 'stuck')";
+    if (backend.name === 'sqlite') {
+      await tamper(
+        database,
+        `create trigger no before delete on workflow_status ${condition} begin select raise(abort, 'too much'); end`,
+      );
+    } else {
+      await tamper(
+        database,
+        "create function no() returns trigger as 'begin raise ''too much''; end' language plpgsql",
+      );
+      await tamper(
+        database,
+        `create trigger no before delete on workflow_status for each row ${condition} execute function no()`,
+      );
+    }
+    await t.clock.advance('2d');
+    expect(await look(t, (ids) => ids.length < 2)).toEqual(['stuck']);
+    await expect
+      .poll(() => warnings)
+      .toEqual([expect.stringMatching(/^Retention: "stuck" \(.*too much.*\) could not be/)]);
+  });
+
   it('comes to an end with thousands, and with several processes at it', async () => {
     const database = await backend.newDatabase();
     const t = await app({ after: '1d' }, { database });
