@@ -12,6 +12,12 @@ const batchSize = 50;
 /** A statement that took longer is followed by smaller ones: SQLite stands still meanwhile, and Postgres gives up at last. */
 const slowMs = 200;
 
+/**
+ * What ended later than this long ago stays in any case. Its ID is what tells a late one that it was run: a process that
+ * comes to fire the same tick, or one that repeats a start to which it got no answer.
+ */
+const youngestMs = 60_000;
+
 /** So many that cannot be deleted are passed over. Where there are more, it is not their size. */
 const mostStuck = 20;
 
@@ -47,7 +53,8 @@ async function cutoff({ storage, clock, writer }: Engine, settings: RetentionSet
   const { afterMs, keep } = settings;
   const byAge = afterMs === null ? undefined : clock.now() - afterMs;
   const byNumber = keep === null ? undefined : await storage.deletions.cutoff({ appName: writer.appName, keep });
-  return byAge === undefined || byNumber === undefined ? (byAge ?? byNumber) : Math.max(byAge, byNumber);
+  if (byAge === undefined && byNumber === undefined) return undefined;
+  return Math.min(clock.now() - youngestMs, Math.max(byAge ?? byNumber ?? 0, byNumber ?? 0));
 }
 
 interface Swept {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { launch, type RetentionOptions, run, sleep, workflow } from '../../src/index.js';
+import { launch, type RetentionOptions, run, schedule, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
 
@@ -86,6 +86,33 @@ describeBackends('retention', (backend) => {
     await tamper(database, "update workflow_status set application_name = 'other' where workflow_uuid = 'others'");
     await t.clock.advance('2d');
     expect(await look(t, (ids) => ids.length < 4)).toEqual(['dead', 'others', 'stalled']);
+  });
+
+  it('lets no tick be run again: one that was not noted keeps its run until the next one is', async () => {
+    const ran: string[] = [];
+    const nightlyRun = workflow('nightly', async (at: Date) => void ran.push(at.toISOString().slice(0, 10)));
+    const nightly = schedule('nightly', '0 0 * * *', nightlyRun, { catchUp: 'one' });
+    const database = await backend.newDatabase();
+    const first = await app({ after: '1h' }, { database, workflows: [nightlyRun], schedules: [nightly] });
+    await first.clock.advance('1d');
+    await first.crash();
+    await tamper(database, 'update workflow_schedules set last_fired_at = null');
+    const second = await first.restart();
+    await second.clock.advance('3h');
+    const third = await second.restart();
+    await third.clock.advance('10s');
+    expect([ran, await left(third)]).toEqual([['2030-01-02'], ['sched-nightly-2030-01-02T00:00:00.000Z']]);
+    await third.clock.advance('1d');
+    await look(third, (ids) => ids.length === 0);
+    expect(ran).toEqual(['2030-01-02', '2030-01-03']);
+  });
+
+  it('leaves what has just ended: somebody may be about to start it again under its ID', async () => {
+    const t = await app({ keep: 0, every: '1s' });
+    await wf.with({ id: 'x' })();
+    await t.clock.advance('50s');
+    expect(await left(t)).toEqual(['x']);
+    await look(t, (ids) => ids.length === 0);
   });
 
   it('passes over what cannot be deleted, says so, and deletes the others', async () => {

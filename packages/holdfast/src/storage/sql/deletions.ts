@@ -132,15 +132,26 @@ function deletionStatements(d: Dialect) {
       name: 'workflows.expired-page',
       pinned: true as const,
       text: [
-        `with page as materialized (select workflow_uuid as id, completed_at, parent_workflow_id, status, application_name from ${workflows}`,
+        `with page as materialized (select workflow_uuid as id, completed_at, parent_workflow_id, status, application_name, schedule_name from ${workflows}`,
         'where completed_at is not null and completed_at < cast($2 as bigint) and completed_at >= cast($3 as bigint)',
         'and (completed_at > cast($3 as bigint) or workflow_uuid > $4) order by completed_at, workflow_uuid limit cast($5 as int))',
         `select id, completed_at, (status in (${expiring}) and ${ofThisApp} and not exists`,
-        `(select 1 from ${workflows} w where w.workflow_uuid = page.parent_workflow_id)) as is_root`,
+        `(select 1 from ${workflows} w where w.workflow_uuid = page.parent_workflow_id) and not ${isMemory(d)}) as is_root`,
         'from page order by completed_at, id',
       ].join(' '),
     },
   };
+}
+
+/**
+ * Whether a run of `page` is all that says that its tick was run: who fired it died before noting that. Whoever next
+ * follows the schedule would catch up with the tick if the ID, which ends with its instant, were free.
+ */
+function isMemory(d: Dialect): string {
+  return (
+    `exists (select 1 from ${d.table('workflow_schedules')} s where s.schedule_name = page.schedule_name ` +
+    "and s.active_since is not null and coalesce(s.last_fired_at, '') < substr(page.id, length(page.id) - 23))"
+  );
 }
 
 /**
