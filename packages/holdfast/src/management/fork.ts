@@ -10,7 +10,7 @@ import { checkQueueing, queueNameOf, type StartOptions } from '../engine/start-o
 import { parseDuration } from '../model/duration.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName, newWorkflowId } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import { describeKey } from '../model/workflow-key.js';
 import type { NewFork } from '../storage/forks.js';
@@ -68,7 +68,7 @@ function newId(engine: Engine): string {
 function checkForkOptions(options: ForkOptions): void {
   checkKnownOptions(what, options, forkOptionNames);
   const { fromStep, id, version, timeout, replaceChildren } = options;
-  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep);
+  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep, 0, mostInt);
   if (id !== undefined) checkName('A workflow ID', id);
   if (version !== undefined) checkName('A version', version);
   if (timeout !== undefined && timeout !== null) parseDuration(timeout, `The timeout of ${what}`);
@@ -77,7 +77,7 @@ function checkForkOptions(options: ForkOptions): void {
   if (typeof replaceChildren !== 'object' || replaceChildren === null || Array.isArray(replaceChildren)) {
     throw invalidOption(what, 'replaceChildren', replaceChildren, 'an object with workflow IDs for workflow IDs');
   }
-  for (const child of Object.values(replaceChildren)) checkName('A workflow ID in "replaceChildren"', child);
+  for (const child of Object.entries(replaceChildren).flat()) checkName('A workflow ID in "replaceChildren"', child);
 }
 
 async function fork(engine: Engine, workflowId: string, options: ForkOptions & { id: string }): Promise<string> {

@@ -33,10 +33,15 @@ export function misplacedOption(what: string, option: string, problem: string): 
 }
 
 /** A whole number of at least `least`, or the typed error that says so. */
-export function checkCount(what: string, option: string, value: unknown, least = 0): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= least) return value;
-  throw invalidOption(what, option, value, `a whole number of at least ${least}`);
+export function checkCount(what: string, option: string, value: unknown, least = 0, most?: number): number {
+  const isCount = typeof value === 'number' && Number.isInteger(value) && value >= least;
+  if (isCount && value <= (most ?? value)) return value;
+  const range = most === undefined ? `of at least ${least}` : `from ${least} to ${most}`;
+  throw invalidOption(what, option, value, `a whole number ${range}`);
 }
+
+/** The largest `int` of Postgres. */
+export const mostInt = 2 ** 31 - 1;
 
 /** A value as messages show it. */
 export function show(value: unknown): string {

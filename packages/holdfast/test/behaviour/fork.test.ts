@@ -178,9 +178,10 @@ describeBackends('a fork', (backend) => {
     });
     expect(await fork('x', { queue: 'nowhere' })).toMatchObject({ code: 'UNKNOWN_QUEUE' });
     const wrong: object[] = [{ fromStep: -1 }, { fromStep: 0.5 }, { fromStep: '1' }, { from: 1 }, { priority: 1 }];
-    wrong.push({ replaceChildren: ['a'] }, { partition: 'p' });
+    wrong.push({ fromStep: 2 ** 31 }, { replaceChildren: ['a'] }, { partition: 'p' });
     for (const options of wrong) expect(await fork('x', options)).toMatchObject({ code: 'INVALID_OPTION' });
-    for (const options of [{ id: '' }, { version: '' }, { replaceChildren: { a: '' } }]) {
+    const named = [{ a: '' }, { 'a\0': 'b' }, { '\ud800': 'b' }].map((replaceChildren) => ({ replaceChildren }));
+    for (const options of [{ id: '' }, { version: '' }, ...named]) {
       expect(await fork('x', options)).toMatchObject({ code: 'INVALID_NAME' });
     }
     for (const options of [{ timeout: 'soon' }, { delay: -1 }]) {

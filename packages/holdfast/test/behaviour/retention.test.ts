@@ -173,7 +173,14 @@ describeBackends('retention', (backend) => {
     expect(await left(t)).toEqual(['x']);
     const refused = async (retention: object) =>
       failure(launch({ name: 'test', database: await backend.newDatabase(), retention }));
-    for (const retention of [{}, { keep: -1 }, { keep: 0.5 }, { after: '1d', every: 10 }, { days: 3 }]) {
+    for (const retention of [
+      {},
+      { keep: -1 },
+      { keep: 0.5 },
+      { keep: 2 ** 31 },
+      { after: '1d', every: 10 },
+      { days: 3 },
+    ]) {
       expect(await refused(retention)).toMatchObject({ code: 'INVALID_OPTION' });
     }
     expect(await refused({ after: 'soon' })).toMatchObject({ code: 'INVALID_DURATION' });
