@@ -62,7 +62,7 @@ export function stalledError(
 /** What to do about code that no longer matches a record from this step on, with the two side by side. */
 export function mismatchAdvice(stepNumber: number, diff: string | undefined): string {
   return (
-    'Deploy the code that started it, or guard the change with patch(), then resume it. Or run the new code from there: ' +
-    `app.workflows.fork(id, { fromStep: ${stepNumber} }).\n${diff ?? ''}`
+    'Deploy the code that started it, or guard the change with patch(), then resume it. Or run the new code from there, ' +
+    `which does again what was done from that step on: app.workflows.fork(id, { fromStep: ${stepNumber} }).\n${diff ?? ''}`
   );
 }

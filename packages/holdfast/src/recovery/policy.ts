@@ -86,7 +86,7 @@ function exceededReason(maxAttempts: number): string {
 }
 
 const setAsideReason =
-  'its process died, and it is not to be resumed by itself (resumable: false). See what it has done, then resume or cancel it.';
+  'its process died, and it is not to be resumed by itself (resumable: false). See what it has done, then resume or delete it.';
 
 const units = [
   [86_400_000, 'd'],

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { run, sleep, workflow } from '../../src/index.js';
+import { patch, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, gate, overTime } from '../support/faults.js';
 
@@ -130,6 +130,40 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(ran).toEqual(['ship']);
     const info = await handle.status();
     expect(info).toMatchObject({ status: 'SUCCESS', reason: undefined, error: undefined });
+  });
+
+  it('says that a fork does again what was done from that step on, and it does', async () => {
+    const { ran, again } = await redeploy(changed.inserted as (ran: Ran) => Promise<unknown>);
+    const error = await failure(again.app.workflows.handle('x').result());
+    expect(error.message).toContain(
+      'does again what was done from that step on: app.workflows.fork(id, { fromStep: 1 })',
+    );
+    const fork = await again.app.workflows.fork('x', { fromStep: 1 });
+    await again.clock.runUntil(fork.result());
+    expect(ran).toEqual(['log', 'charge', 'ship']);
+    expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
+  });
+
+  it('does nothing again when the change is guarded by a patch and it is resumed', async () => {
+    const { ran, again } = await redeploy(changed.inserted as (ran: Ran) => Promise<unknown>);
+    const guarded = workflow('wf', async () => {
+      await record(ran, 'reserve');
+      if (await patch('log')) await record(ran, 'log');
+      await record(ran, 'charge');
+      await sleep('1h');
+      await record(ran, 'ship');
+    });
+    const cured = await again.restart({ workflows: [guarded] });
+    await cured.app.workflows.resume('x');
+    await cured.clock.runUntil(cured.app.workflows.handle('x').result());
+    expect(ran).toEqual(['ship']);
+  });
+
+  it('stays STALLED when it is cancelled, and can be deleted', async () => {
+    const { again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
+    await again.app.workflows.cancel('x');
+    expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
+    expect(await again.app.workflows.delete('x')).toBe(1);
   });
 
   it('stalls only the workflow that does not match; others of the same name go on', async () => {
