@@ -29,7 +29,8 @@ function warnOfFailure({ engine, facts }: Execution, call: Call, error: unknown)
   engine.warnOnce(
     `unawaited failure ${JSON.stringify([name, call.name])}`,
     `Workflow "${workflowId}" (${name}) did not await ${describeCall(call)}, which failed: ${describeError(error)}. ` +
-      'The workflow ended regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}).',
+      'The workflow ended regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}). ' +
+      'Said once, not for each workflow.',
   );
 }
 
@@ -41,7 +42,8 @@ function warnOfOpen({ engine, facts }: Execution, open: readonly Call[]): void {
   engine.warnOnce(
     `unawaited ${JSON.stringify([name, ...named])}`,
     `Workflow "${workflowId}" (${name}) returned while it had not awaited ${named.join(', ')}, still under way: ${theirs} ` +
-      `not recorded. Await ${them}; or, to leave ${them} behind on purpose, end each in .catch(() => {}).`,
+      `not recorded. Await ${them}; or, to leave ${them} behind on purpose, end each in .catch(() => {}). ` +
+      'Said once, not for each workflow.',
   );
 }
 

@@ -20,7 +20,8 @@ describeBackends('a call that a workflow does not await', (backend) => {
     await wf.with({ id: 'order-8' })();
     expect(logger.lines).toEqual([
       'Workflow "order-7" (checkout) did not await step 0 "charge", which failed: Error: declined. The workflow ended ' +
-        'regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}).',
+        'regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}). Said once, not for ' +
+        'each workflow.',
     ]);
   });
 
@@ -36,7 +37,8 @@ describeBackends('a call that a workflow does not await', (backend) => {
     await wf.with({ id: 'order-7' })();
     expect(logger.lines).toEqual([
       'Workflow "order-7" (checkout) returned while it had not awaited step 0 "charge", step 1 "DBOS.sleep", still under ' +
-        'way: their results are not recorded. Await them; or, to leave them behind on purpose, end each in .catch(() => {}).',
+        'way: their results are not recorded. Await them; or, to leave them behind on purpose, end each in .catch(() => {}). ' +
+        'Said once, not for each workflow.',
     ]);
     late.open();
     await t.clock.advance('1m');
