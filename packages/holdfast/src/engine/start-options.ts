@@ -1,6 +1,6 @@
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
-import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
 import { checkPriority, checkQueueName, internalQueue, type Queue } from '../model/queues.js';
 
 /** How a workflow is started. */
@@ -73,10 +73,10 @@ export function checkQueueing(what: string, options: StartOptions): void {
     throw invalidOption(what, 'onDuplicate', onDuplicate, '"reject" or "return-existing"');
   }
   if (onDuplicate !== undefined && dedupId === undefined) {
-    throw invalidOption(what, 'onDuplicate', onDuplicate, 'given together with "dedupId"');
+    throw misplacedOption(what, 'onDuplicate', 'must be given together with "dedupId"');
   }
   for (const [option, value] of Object.entries({ priority, partition })) {
-    if (value !== undefined && queue === undefined) throw invalidOption(what, option, value, 'given with a "queue"');
+    if (value !== undefined && queue === undefined) throw misplacedOption(what, option, 'must be given with a "queue"');
   }
 }
 

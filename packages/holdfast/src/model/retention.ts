@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from './duration.js';
-import { checkCount, checkKnownOptions, invalidOption, mostInt } from './options.js';
+import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from './options.js';
 
 /** How long workflows are kept that have ended, as `launch({ retention })`. Without it they are kept for ever. */
 export interface RetentionOptions {
@@ -25,7 +25,7 @@ export function checkRetention(options: RetentionOptions | undefined): Retention
   checkKnownOptions(what, options, ['after', 'keep', 'every']);
   const { after, keep, every = '1h' } = options;
   if (after === undefined && keep === undefined) {
-    throw invalidOption(what, 'after', after, 'given, or "keep": which workflows are to be deleted');
+    throw misplacedOption(what, 'after', 'or "keep" must be given: it says which workflows are to be deleted');
   }
   const everyMs = parseDuration(every, `${what}: "every"`);
   if (everyMs < shortestEveryMs) throw invalidOption(what, 'every', every, 'at least 1 s');
