@@ -1,4 +1,3 @@
-import type { Row } from '../faults/rows.js';
 import { violationsByKind } from './checks.js';
 import { groupBy, type SoakEvidence } from './evidence.js';
 import { type Faults, neverLanded } from './faults.js';
