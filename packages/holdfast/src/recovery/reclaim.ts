@@ -36,8 +36,9 @@ export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
     suspects = new Map(found.map((each) => [keyOf(each), (suspects.get(keyOf(each)) ?? 0) + 1]));
     const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= looksNeeded);
     if (certain.length > 0) await giveBack(engine, certain);
-    // Not before it was answered: a look that fails is made again.
-    looksLeft--;
+    // Not before it was answered, and not while something is left that may have to be given back: a process may let go of
+    // more, misled by what it read in between, when it has begun to look.
+    if (found.length === 0) looksLeft--;
   };
   const { clock, logger } = engine;
   return new Loop({ name: 'Looking for work that this process has let go of', everyMs, clock, logger, runOnce });

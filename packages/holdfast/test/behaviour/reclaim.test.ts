@@ -49,6 +49,18 @@ describeBackends('after a lost connection, what is on its way into memory is not
   });
 });
 
+describeBackends('after a lost connection, what this process has let go of is given back', (backend) => {
+  it('although it had begun to look for such work when it let go of this', async () => {
+    const rig = await launchRig(backend);
+    const handle = await rig.start();
+    await rig.firstDone.promise;
+    await rig.looks(3, () => rig.letGo(handle.id));
+    rig.goOn.open();
+    expect(await handle.result({ timeout: '10s' })).toBe('done');
+    expect([rig.begun, rig.warnings]).toEqual([['first', 'second'], [expect.stringMatching(/has let go of/)]]);
+  });
+});
+
 async function launchRig(backend: Backend) {
   const begun: string[] = [];
   const warnings: string[] = [];
@@ -98,18 +110,24 @@ function handles(engine: Executions) {
       return { reached, answer };
     },
     /** A connection is lost, and all looks are made that follow from that. */
-    looks: async () => {
+    looks: async (nth = 0, during = (): void => {}) => {
       let looks = 0;
       const real = replace('takeovers', 'pendingUnder', (of) => {
-        looks++;
+        if (++looks === nth) during();
         return real(of);
       });
       const lost = engine.storage as { breaks(): number };
       lost.breaks = () => 1;
-      await expect.poll(() => looks, { interval: 5 }).toBe(4);
+      await expect.poll(() => looks, { interval: 5 }).toBeGreaterThanOrEqual(4);
+      if (nth > 0) return;
       // The next one begins when all is done that the fourth led to.
       lost.breaks = () => 2;
       await expect.poll(() => looks, { interval: 5 }).toBeGreaterThan(4);
+    },
+    /** As if it had ended here, or been taken over, by a commit that the database does not have any more. */
+    letGo: (id: string) => {
+      const { owner = '' } = engine.inMemory.get(id)?.facts ?? {};
+      engine.superseded(id, owner, { owner: null, status: 'PENDING' });
     },
     /** As another process would that takes this one for dead, which it finds out. */
     putBack: async (id: string) => {
