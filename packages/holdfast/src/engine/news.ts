@@ -8,8 +8,8 @@ import { outside } from './carrier.js';
  * What happened, for whoever can act on it at once:
  * - `queue:<name>`: work or room on a queue.
  * - `queues`: settings of queues, or which version is the latest. `delays`: a DELAYED workflow has another time.
- * - `schedules`: a schedule was changed. `cancelled`: a workflow was. `ended`: one of a queue has, and perhaps someone
- *   elsewhere waits for it.
+ * - `schedules`: a schedule was changed. `cancelled`, `deleted`: a workflow was. `ended`: one of a queue has, and perhaps
+ *   someone elsewhere waits for it.
  * - `takeover`: work was taken from an executor, which may be alive.
  * - `message:`, `event:`, `stream:` with a key (`watchKey`): something of that kind has come up.
  */
@@ -19,6 +19,7 @@ export type Topic =
   | 'delays'
   | 'schedules'
   | 'cancelled'
+  | 'deleted'
   | 'ended'
   | 'takeover'
   | `${'message' | 'event' | 'stream'}:${string}`;

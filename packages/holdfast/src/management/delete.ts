@@ -30,7 +30,11 @@ export async function deleteWorkflows(
   const params = { workflowIds: ids, children };
   for (;;) {
     const deleted = await engine.storage.deletions.remove(params);
-    if (deleted > 0) return deleted;
+    if (deleted > 0) {
+      // Who ran one that was cancelled a moment ago may not have heard of that yet, and now finds no trace of it.
+      engine.news.tellOthers('deleted');
+      return deleted;
+    }
     const [obstacle] = await engine.storage.deletions.obstacles(params);
     if (obstacle) throw inTheWay(obstacle);
     // What was in the way is not any more, or nothing is there.

@@ -4,18 +4,18 @@ import type { OwnedWorkflow } from '../storage/storage.js';
 
 const pageSize = 1000;
 
+export interface HoldingEngine extends Pick<Engine, 'storage' | 'superseded'> {
+  readonly inMemory: ReadonlyMap<string, Execution>;
+  /** Those that rest. */
+  resters(): readonly OwnedWorkflow[];
+}
+
 /**
- * Parts with what others took over while this process was not heard: it was stopped, or the database out of reach. The
+ * Parts with what others took over, or deleted, while this process was not heard: it was stopped, or the database out of reach. The
  * fence keeps its writes out in any case, but a step that comes next would begin first, perhaps long after the new owner
  * has done it. So this comes before any step begins again.
  */
-export async function partWithLost(
-  engine: Pick<Engine, 'storage' | 'superseded'> & {
-    readonly inMemory: ReadonlyMap<string, Execution>;
-    /** Those that rest. */
-    resters(): readonly OwnedWorkflow[];
-  },
-): Promise<void> {
+export async function partWithLost(engine: HoldingEngine): Promise<void> {
   const { workflows } = engine.storage;
   const running = [...engine.inMemory.values()].filter((each) => each.running).map(({ facts }) => facts);
   const held = [...running, ...engine.resters()];

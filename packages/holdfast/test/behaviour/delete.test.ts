@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { connect, event, run, sleep, stream, topic, transaction, workflow } from '../../src/index.js';
+import { connect, context, event, run, sleep, stream, topic, transaction, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { plainest } from '../support/datasources.js';
 import { failure, gate, tamper } from '../support/faults.js';
@@ -112,6 +112,35 @@ describeBackends('delete', (backend) => {
     expect(await t.clock.runUntil(fork.result())).toBe('child');
     expect(await t.app.workflows.delete('p', { children: true })).toBe(2);
     expect((await t.app.workflows.list()).map(({ workflowId }) => workflowId)).toEqual(['f']);
+  });
+
+  it('of what was cancelled a moment before is heard of where it ran: nothing goes on there, nobody waits for ever', async () => {
+    const signals: AbortSignal[] = [];
+    const sleeping = workflow('sleeping', async () => {
+      signals.push(context().signal);
+      await sleep('1d');
+    });
+    const working = workflow('working', async () => {
+      signals.push(context().signal);
+      await run('work', () => new Promise(() => {}));
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [sleeping, working] });
+    const ids = ['s', 'w'];
+    const handles = [await sleeping.with({ id: 's' }).start(), await working.with({ id: 'w' }).start()];
+    while (signals.length < 2 || (await t.app.workflows.steps('s')).length === 0) await t.clock.advance(0);
+    let found: unknown[] | undefined;
+    void Promise.all(handles.map((handle) => failure(handle.result()))).then((all) => {
+      found = all;
+    });
+    const client = await connect({ database, logger: silent });
+    // As if it had been slow to look, which it does every half second.
+    await tamper(database, "update workflow_status set status = 'CANCELLED', completed_at = 1");
+    expect(await client.workflows.delete(ids)).toBe(2);
+    await client.close();
+    for (let seconds = 0; seconds < 70 && !found; seconds++) await t.clock.advance('1s');
+    expect(found).toMatchObject([{ code: 'WORKFLOW_NOT_FOUND' }, { code: 'WORKFLOW_NOT_FOUND' }]);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
   });
 
   it('can be asked for by a client, and refuses bad input', async () => {
