@@ -107,7 +107,9 @@ export class TransactionRun<Tx> {
         if (written) return outcome;
         const earlier = await this.settled(outcome.startedAt, backoff);
         if (earlier) return earlier;
+        await this.checkOwned();
       } catch (error) {
+        if (error instanceof Over) return outcome;
         await backoff.pause(error);
       }
     }

@@ -234,6 +234,47 @@ describeBackends('delete', (backend) => {
 
     // On SQLite the two cannot be in their transactions at once.
     it.runIf(backend.name === 'postgres')(
+      'is left alone by the process of the old one, whose transaction fails in vain',
+      async () => {
+        const data = await openUserData(backend, plainest[backend.name]);
+        let transactions = 0;
+        let calls = 0;
+        const datasource: typeof data.datasource = {
+          ...data.datasource,
+          transact: (mode, work) => {
+            transactions++;
+            return data.datasource.transact(mode, work);
+          },
+        };
+        const late = gate();
+        const fail = transaction(datasource, 'fail', async () => {
+          calls++;
+          await late.promise;
+          throw new Error('in vain');
+        });
+        const wf = workflow('wf', async () => fail());
+        const database = await backend.newDatabase();
+        const t = await backend.testApp({ database, workflows: [wf], clock: 'real' });
+        const handle = await wf.with({ id: 'x' }).start();
+        while (calls === 0) await new Promise((resolve) => setImmediate(resolve));
+        await tamper(database, "delete from workflow_status where workflow_uuid = 'x'");
+        const later = Date.now() + 3_600_000;
+        await tamper(
+          data.url,
+          'insert into transaction_completion (workflow_id, function_num, output, created_at, started_at, incarnation) ' +
+            `values ('x', 0, null, ${later}, ${later}, 'later')`,
+        );
+        late.open();
+        transactions = 0;
+        expect(await failure(handle.result({ timeout: '5s' }))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+        expect(transactions).toBeLessThan(20);
+        expect(await records(data.url)).toMatchObject([{ incarnation: 'later' }]);
+        await t.app.shutdown();
+      },
+    );
+
+    // On SQLite the two cannot be in their transactions at once.
+    it.runIf(backend.name === 'postgres')(
       'keeps its record when the process of the old one comes to its commit after all',
       async () => {
         const data = await openUserData(backend, plainest[backend.name]);
