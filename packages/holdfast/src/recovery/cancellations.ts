@@ -56,7 +56,8 @@ function heldWatch(engine: Engine & HoldingEngine & { readonly size: number }) {
       const isChanged = change !== lastChange && sinceMs >= heldEveryMs.atMost;
       if (!watch.isDue && !isChanged && sinceMs < heldEveryMs.atLeast) return;
       [watch.isDue, lookedAt, lastChange] = [false, clock.now(), change];
-      if (engine.size > 0) await partWithLost(engine);
+      // What is CANCELLED others see to: this process may have done it, and be about to learn that it did.
+      if (engine.size > 0) await partWithLost(engine, 'deleted');
     },
   };
   return watch;

@@ -15,7 +15,7 @@ export interface HoldingEngine extends Pick<Engine, 'storage' | 'superseded'> {
  * fence keeps its writes out in any case, but a step that comes next would begin first, perhaps long after the new owner
  * has done it. So this comes before any step begins again.
  */
-export async function partWithLost(engine: HoldingEngine): Promise<void> {
+export async function partWithLost(engine: HoldingEngine, what: 'all' | 'deleted' = 'all'): Promise<void> {
   const { workflows } = engine.storage;
   const running = [...engine.inMemory.values()].filter((each) => each.running).map(({ facts }) => facts);
   const held = [...running, ...engine.resters()];
@@ -29,7 +29,10 @@ export async function partWithLost(engine: HoldingEngine): Promise<void> {
     for (const { workflowId, owner } of doubtful) {
       const { status, owner: now = null } = known.get(workflowId) ?? {};
       // Under its own token it has just ended, which it is about to learn.
-      if (now !== owner || status === 'CANCELLED') engine.superseded(workflowId, owner, { owner: now, status });
+      // Its ID may be another workflow's by now.
+      const isGone = !known.has(workflowId) || (now !== null && now !== owner);
+      const isLost = what === 'deleted' ? isGone : now !== owner || status === 'CANCELLED';
+      if (isLost) engine.superseded(workflowId, owner, { owner: now, status });
     }
   }
 }
