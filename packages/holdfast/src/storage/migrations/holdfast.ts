@@ -246,7 +246,8 @@ export const holdfastMigrations: readonly Migration[] = [
         where: 'child_workflow_id is not null',
       },
     ],
-    oldestCode: 12,
+    // Code before it would draw other numbers for a fork than its original did.
+    oldestCode: 13,
   },
 ];
 
