@@ -23,7 +23,7 @@ const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 /** Every statement in every phase, ten minutes of it. Else for each kind of write one of them, in one phase. */
 const everything = process.env.HOLDFAST_QUEUE_SWEEP === 'all';
 /** How many of them are killed once more while they recover. */
-const again = 4;
+const again = 2;
 const lanes = 2;
 const minutes = 60_000;
 const names = ['starts', 'family', 'rests'];

@@ -12,7 +12,7 @@ import { isCompleted, openRows, type RowReader } from './rows.js';
 
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
 /** A launch costs several times more on Postgres. HOLDFAST_FAULT_PROGRAMS=5000 makes a long night of it. */
-const programCounts = { sqlite: 90, postgres: 30 };
+const programCounts = { sqlite: 70, postgres: 24 };
 /** Each with a store of its own, because a launch takes up what another has crashed with. SQLite waits for nobody. */
 const lanes = { sqlite: 1, postgres: 3 };
 

@@ -16,7 +16,7 @@ const lanes = 2;
 const minutes = 60_000;
 /** Every phase of every statement, in ten times the time. Else so many points, evenly spread, from another one each time. */
 const everything = process.env.HOLDFAST_FAULT_EVERYTHING !== undefined;
-const sampled = 18;
+const sampled = 14;
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? Date.now() % 1_000_000);
 
 describeBackends('crash clock of messages, events, streams, transactions and classes', (backend) => {
