@@ -3,6 +3,7 @@ import { context, run, workflow } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
+import { deafToTakeovers } from '../support/deaf.js';
 import { gate, tamper } from '../support/faults.js';
 import { report } from './child-process.js';
 
@@ -14,6 +15,9 @@ const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 type Winner = 'seen' | 'fenced' | 'over';
 
 describeBackends('a step commit that races a takeover', (backend) => {
+  // By news the old owner may be parked between its commit and the delivery: then it does not get past its step either.
+  deafToTakeovers();
+
   it('either reaches the new owner with the history, or is fenced; never both, never neither', async () => {
     const race = await takeoverRace(backend);
     const random = new SeededRandom(`takeover ${seed}`);
