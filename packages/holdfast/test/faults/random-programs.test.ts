@@ -5,10 +5,11 @@ import { type CrashPoint, type TestApp, testApp, VirtualClock } from '../../src/
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { report } from './child-process.js';
-import { type Trace, World } from './interpreter.js';
+import { World } from './interpreter.js';
 import { allows } from './model.js';
 import { type Outcome, type Plan, type PlannedCrash, plans } from './programs.js';
 import { isCompleted, openRows, type RowReader } from './rows.js';
+import { divergencesOf } from './traces.js';
 
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
 /** A launch costs several times more on Postgres. HOLDFAST_FAULT_PROGRAMS=5000 makes a long night of it. */
@@ -104,7 +105,7 @@ class Trial {
     await this.noteCommitted();
     await this.unfinish();
     await this.execute(this.id);
-    return [...this.world.violations, ...this.wrongOutcomes(), ...this.divergences()];
+    return [...this.world.violations, ...this.wrongOutcomes(), ...divergencesOf(this.world.traces, this.id)];
   }
 
   /** Launches, starts the program (or finds it there) and drives the clock until it has ended or crashed. */
@@ -175,18 +176,6 @@ class Trial {
   }
 
   /** Of any two executions of one workflow, one saw exactly what the other saw first. */
-  private divergences(): string[] {
-    const [finished, replayed] = this.world.traces.get(this.id)?.slice(-2) ?? [];
-    const cutShort =
-      finished?.length === replayed?.length ? [] : ['the replay of the finished history saw another end'];
-    const differing = [...this.world.traces].flatMap(([workflowId, traces]) => {
-      const longest = traces.reduce((a, b) => (b.length > a.length ? b : a));
-      return traces
-        .filter((trace) => firstDifference(trace, longest) !== undefined)
-        .map((trace) => `${workflowId} saw ${firstDifference(trace, longest)}`);
-    });
-    return [...cutShort, ...differing];
-  }
 }
 
 /** A program takes milliseconds of real time; one that comes to nothing must not hide how the others fare. */
@@ -196,9 +185,4 @@ async function withWatchdog<T>(promise: Promise<T>): Promise<T | Outcome> {
     timer = setTimeout(() => resolve({ error: 'no outcome: it hangs' }), 10_000);
   });
   return Promise.race([promise, hung]).finally(() => clearTimeout(timer));
-}
-
-function firstDifference(trace: Trace, longest: Trace): string | undefined {
-  const at = trace.findIndex((event, i) => event !== longest[i]);
-  return at < 0 ? undefined : `"${trace[at]}" and "${longest[at]}" at event ${at}`;
 }
