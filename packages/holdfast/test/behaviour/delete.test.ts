@@ -258,12 +258,7 @@ describeBackends('delete', (backend) => {
         const handle = await wf.with({ id: 'x' }).start();
         while (calls === 0) await new Promise((resolve) => setImmediate(resolve));
         await tamper(database, "delete from workflow_status where workflow_uuid = 'x'");
-        const later = Date.now() + 3_600_000;
-        await tamper(
-          data.url,
-          'insert into transaction_completion (workflow_id, function_num, output, created_at, started_at, incarnation) ' +
-            `values ('x', 0, null, ${later}, ${later}, 'later')`,
-        );
+        await plantLaterRecord(data.url);
         late.open();
         transactions = 0;
         expect(await failure(handle.result({ timeout: '5s' }))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
@@ -292,12 +287,7 @@ describeBackends('delete', (backend) => {
         while (calls === 0) await new Promise((resolve) => setImmediate(resolve));
         // Behind its back: its process does not hear of it.
         await tamper(database, "delete from workflow_status where workflow_uuid = 'x'");
-        const later = Date.now() + 3_600_000;
-        await tamper(
-          data.url,
-          'insert into transaction_completion (workflow_id, function_num, output, created_at, started_at, incarnation) ' +
-            `values ('x', 0, null, ${later}, ${later}, 'later')`,
-        );
+        await plantLaterRecord(data.url);
         late.open();
         await t.app.shutdown({ drain: '5s' });
         expect(await counter(data.url, 'a')).toBe(0);
@@ -306,3 +296,13 @@ describeBackends('delete', (backend) => {
     );
   });
 });
+
+/** The record of a workflow that had the ID after this one. */
+async function plantLaterRecord(url: string): Promise<void> {
+  const later = Date.now() + 3_600_000;
+  await tamper(
+    url,
+    'insert into transaction_completion (workflow_id, function_num, output, created_at, started_at, incarnation) ' +
+      `values ('x', 0, null, ${later}, ${later}, 'later')`,
+  );
+}

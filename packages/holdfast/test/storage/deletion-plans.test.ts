@@ -8,6 +8,7 @@ import { SqlForks } from '../../src/storage/sql/forks.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
+import { type PlanNode, readBy, writerSettings } from './plan-nodes.js';
 
 /** How the database goes about deletions when 100,000 workflows have ended, each with a step: by index probes. */
 const past = 100_000;
@@ -81,45 +82,20 @@ async function capture(dialect: Dialect, name: string): Promise<[Statement, read
   return found.find(([statement]) => statement.name === name) as [Statement, readonly unknown[]];
 }
 
-interface Node {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly 'Index Name'?: string;
-  readonly 'Actual Rows': number;
-  readonly 'Actual Loops': number;
-  readonly 'Rows Removed by Filter'?: number;
-  readonly Plans?: readonly Node[];
-}
-
-/** As the connections for pinned statements are set. */
-const settings = ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan'].map((each) => `set enable_${each} = off`);
-
 async function checkPostgres(database: string, name: string): Promise<void> {
   const [statement, values] = await capture(postgresDialect('dbos'), name);
   const client = new pg.Client(database);
   await client.connect();
   onTestFinished(() => client.end());
-  if (statement.pinned) await client.query(settings.join('; '));
+  if (statement.pinned) await client.query(writerSettings);
   await client.query('begin');
   for (const text of [statement.first, statement.text]) {
     if (text === undefined) continue;
     const { rows } = await client.query(`explain (analyze, format json) ${text}`, [...values]);
-    const scans = flatten(rows[0]['QUERY PLAN'][0].Plan as Node).filter(
-      (node) => node['Relation Name'] && node['Node Type'].includes('Scan'),
-    );
-    const read = scans.reduce((sum, node) => sum + rowsRead(node), 0);
-    const plan = scans.map((node) => `${node['Node Type']} ${node['Index Name'] ?? ''}: ${rowsRead(node)}`);
-    expect(read, plan.join('\n')).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
+    const read = readBy(rows[0]['QUERY PLAN'][0].Plan as PlanNode);
+    expect(read.rows, read.how).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
   }
   await client.query('rollback');
-}
-
-function flatten(node: Node): Node[] {
-  return [node, ...(node.Plans ?? []).flatMap(flatten)];
-}
-
-function rowsRead(node: Node): number {
-  return Math.round((node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']);
 }
 
 async function checkSqlite(database: string, name: string): Promise<void> {

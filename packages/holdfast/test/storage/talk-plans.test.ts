@@ -12,6 +12,7 @@ import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type { Storage } from '../../src/storage/storage.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { newWorkflow, writer } from './contract-support.js';
+import { type PlanNode, readBy, writerSettings } from './plan-nodes.js';
 import { effectful, message, sent, set, written } from './talk-support.js';
 
 /**
@@ -120,41 +121,17 @@ async function capture(dialect: Dialect, name: string): Promise<[Statement, read
   return found.find(([statement]) => statement.name === name) as [Statement, readonly unknown[]];
 }
 
-interface Node {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly 'Index Name'?: string;
-  readonly 'Actual Rows': number;
-  readonly 'Actual Loops': number;
-  readonly 'Rows Removed by Filter'?: number;
-  readonly Plans?: readonly Node[];
-}
-
-/** As the connections for batches are set, whatever the planner knows. */
-const writerSettings = ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan'].map((each) => `set enable_${each} = off`);
-
 async function checkPostgresPlan(database: string, name: string): Promise<void> {
   const [statement, values] = await capture(postgresDialect('dbos'), name);
   const client = new pg.Client(database);
   await client.connect();
   onTestFinished(() => client.end());
-  if ('columns' in statement || statement.pinned) await client.query(writerSettings.join('; '));
+  if ('columns' in statement || statement.pinned) await client.query(writerSettings);
   await client.query('begin');
   const { rows } = await client.query(`explain (analyze, format json) ${statement.text}`, [...values]);
   await client.query('rollback');
-  const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan as Node).filter((node) => node['Relation Name']);
-  const scans = nodes.filter((node) => node['Node Type'].includes('Scan'));
-  const read = scans.reduce((sum, node) => sum + rowsRead(node), 0);
-  const plan = scans.map((node) => `${node['Node Type']} ${node['Index Name'] ?? ''}: ${rowsRead(node)}`);
-  expect(read, plan.join('\n')).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
-}
-
-function flatten(node: Node): Node[] {
-  return [node, ...(node.Plans ?? []).flatMap(flatten)];
-}
-
-function rowsRead(node: Node): number {
-  return Math.round((node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']);
+  const read = readBy(rows[0]['QUERY PLAN'][0].Plan as PlanNode);
+  expect(read.rows, read.how).toBeLessThanOrEqual(calls[name]?.[0] ?? 0);
 }
 
 async function checkSqlitePlan(database: string, name: string): Promise<void> {

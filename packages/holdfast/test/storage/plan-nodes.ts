@@ -1,0 +1,32 @@
+/** A part of what `explain (analyze, format json)` tells of a statement. */
+export interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Index Name'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** As the connections for batches and pinned statements are set, whatever the planner knows. */
+export const writerSettings = ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan']
+  .map((each) => `set enable_${each} = off`)
+  .join('; ');
+
+/** How many rows of tables were read, and by what. */
+export function readBy(root: PlanNode): { readonly rows: number; readonly how: string } {
+  const scans = flatten(root).filter((node) => node['Relation Name'] && node['Node Type'].includes('Scan'));
+  return {
+    rows: scans.reduce((sum, node) => sum + rowsRead(node), 0),
+    how: scans.map((node) => `${node['Node Type']} ${node['Index Name'] ?? ''}: ${rowsRead(node)}`).join('\n'),
+  };
+}
+
+function flatten(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)];
+}
+
+function rowsRead(node: PlanNode): number {
+  return Math.round((node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']);
+}
