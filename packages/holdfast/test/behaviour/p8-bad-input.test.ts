@@ -193,8 +193,8 @@ describeBackends('P8 bad input', (backend) => {
 
   it('refuses a call before launch and says to launch', async () => {
     const early = workflow('early', async () => 1);
-    for (const call of [early(), early.start(), early.with({ id: 'x' })()]) {
-      const error = await failure(call);
+    for (const call of [early, early.start, early.with({ id: 'x' })]) {
+      const error = await failure(call());
       expect(error).toMatchObject({ code: 'NOT_LAUNCHED' });
       expect(error.message).toMatch(/launch\(\{ name, workflows: \[\.\.\.\] \}\)/);
     }
