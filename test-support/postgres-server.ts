@@ -70,9 +70,10 @@ async function crash(server: EmbeddedPostgres): Promise<void> {
  * the end of the process is taken off. It keeps its signals: Ctrl-C still stops the server.
  */
 async function loadEmbeddedPostgres(): Promise<typeof EmbeddedPostgres> {
+  const url = await findEmbeddedPostgres();
   const endings = ['beforeExit', 'exit'] as const;
   const before = new Set(endings.flatMap((event) => process.rawListeners(event)));
-  const { default: Server } = await import(/* @vite-ignore */ await findEmbeddedPostgres());
+  const { default: Server } = await import(/* @vite-ignore */ url);
   for (const event of endings) {
     const added = process.rawListeners(event).filter((listener) => !before.has(listener));
     for (const listener of added) process.off(event, listener as () => void);
