@@ -76,8 +76,9 @@ export class Deliveries {
 
   stop(): void {
     this.stopped = true;
-    this.replayed.clear();
-    this.live.clear();
+    // Not the one that all share.
+    if (this.replayed !== noDeliveries) this.replayed.clear();
+    if (this.live !== noDeliveries) this.live.clear();
   }
 
   /** Called by {@link Turns} once per macrotask. */

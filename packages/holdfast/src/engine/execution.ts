@@ -50,7 +50,7 @@ export class Execution {
   private generator: SeededRandom | undefined;
   private controller: AbortController | undefined;
   private cancellation: HoldfastError | undefined;
-  private readonly waits = new Set<Wait>();
+  private waits: Set<Wait> = noWaits;
 
   constructor(
     readonly engine: Engine,
@@ -101,6 +101,7 @@ export class Execution {
 
   /** A wait (sleep, backoff, child result) that a cancellation ends at once. Returns the function that removes it. */
   onCancel(wait: Wait): () => void {
+    if (this.waits === noWaits) this.waits = new Set();
     this.waits.add(wait);
     return () => void this.waits.delete(wait);
   }
@@ -140,7 +141,7 @@ export class Execution {
     if (!this.running) return;
     this.cancellation = cancelledError(this.workflowId, reason);
     const waits: Pick<Wait, 'cancelled'>[] = [...this.waits, ...this.deliveries.undelivered()];
-    this.waits.clear();
+    this.waits = noWaits;
     this.end('cancelled');
     for (const wait of waits) wait.cancelled(this.cancellation);
   }
@@ -190,8 +191,9 @@ export class Execution {
   }
 
   private dropWaits(): void {
+    if (this.waits.size === 0) return;
     for (const wait of this.waits) wait.dropped();
-    this.waits.clear();
+    this.waits = noWaits;
   }
 
   private end(state: ExecutionState): void {
@@ -203,6 +205,9 @@ export class Execution {
     outside(() => this.controller?.abort(this.cancellation));
   }
 }
+
+// Of one that does not wait: shared and never written to, because most executions never do.
+const noWaits = new Set<Wait>();
 
 export interface Wait {
   /** When it ends by itself, if that is known. */

@@ -149,7 +149,8 @@ export class Executions implements Engine {
     earlier?.park();
     const rest = this.resting.take(workflowId);
     const isBack = rest?.owner === owner;
-    for (const each of [earlier, isBack ? undefined : rest]) if (each) this.load.leave(each);
+    if (earlier) this.load.leave(earlier);
+    if (rest && !isBack) this.load.leave(rest);
     if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
       this.running.delete(workflowId);
       if (rest && isBack) this.load.leave(rest);
@@ -166,11 +167,13 @@ export class Executions implements Engine {
     } else this.load.enter(execution);
     if (this.running.size > mostWaitingInMemory) this.onCrowded?.();
     if (deadlineAt !== null) execution.deadlineTimer = this.clock.at(deadlineAt, () => void this.expire(workflowId));
-    runWorkflow(execution).catch((error) => {
-      this.logger.error(`Workflow "${workflowId}" could not be run: ${describeError(error)}`);
-      this.drop(execution);
-    });
+    void runWorkflow(execution, this.couldNotRun);
   }
+
+  private readonly couldNotRun = (execution: Execution, error: unknown): void => {
+    this.logger.error(`Workflow "${execution.workflowId}" could not be run: ${describeError(error)}`);
+    this.drop(execution);
+  };
 
   /** Lets go of an execution that only waits: its memory is free, its workflow goes on being this process's. */
   rest(execution: Execution): boolean {
@@ -377,7 +380,8 @@ export class Executions implements Engine {
 
   private over({ workflowId, tellAtEnd }: Pick<Execution, 'workflowId' | 'tellAtEnd'>): void {
     this.watches.ended(workflowId);
-    for (const topic of tellAtEnd ?? []) this.news.tellOthers(topic);
+    if (tellAtEnd) for (const topic of tellAtEnd) this.news.tellOthers(topic);
+    if (this.endWaiters.size === 0) return;
     for (const resolve of this.endWaiters) resolve();
     this.endWaiters.clear();
   }

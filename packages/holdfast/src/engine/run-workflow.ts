@@ -11,26 +11,36 @@ import { schemaError } from './new-row.js';
 import type { Result } from './once.js';
 import { reportUnawaited } from './unawaited.js';
 
-/** The life of one execution: read the input, run the function, commit the outcome. */
-export async function runWorkflow(execution: Execution): Promise<void> {
-  // Awaited in any case, so that none of its code runs before its start has returned.
-  const args = await readArguments(execution);
-  let result: Result = args;
-  // Not in a function of its own: every workflow that waits would hold another suspended call.
-  if (args.ok) {
-    try {
-      result = { ok: true, value: await call(execution, args.value as unknown[]) };
-    } catch (error) {
-      result = { ok: false, error };
+/**
+ * The life of one execution: read the input, run the function, commit the outcome. What goes wrong with that itself is
+ * told to `notRun`.
+ */
+export async function runWorkflow(
+  execution: Execution,
+  notRun: (execution: Execution, error: unknown) => void,
+): Promise<void> {
+  // All in one function: every workflow that waits would hold another suspended call, and each await costs.
+  try {
+    // Awaited in any case, so that none of its code runs before its start has returned.
+    const args = await readArguments(execution);
+    let result: Result = args;
+    if (args.ok) {
+      try {
+        result = { ok: true, value: await call(execution, args.value as unknown[]) };
+      } catch (error) {
+        result = { ok: false, error };
+      }
     }
+    if (!execution.running) return;
+    if (args.ok && execution.history?.reaches(execution.stepCount)) return await stallUnasked(execution);
+    reportUnawaited(execution, result.ok);
+    // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
+    // off while a schema takes its time, a replay would not repeat.
+    execution.close();
+    await settle(execution, execution.facts.definition.output ? await checkOutput(execution, result) : result);
+  } catch (error) {
+    notRun(execution, error);
   }
-  if (!execution.running) return;
-  if (args.ok && execution.history?.reaches(execution.stepCount)) return stallUnasked(execution);
-  reportUnawaited(execution, result.ok);
-  // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
-  // off while a schema takes its time, a replay would not repeat.
-  execution.close();
-  await settle(execution, execution.facts.definition.output ? await checkOutput(execution, result) : result);
 }
 
 function readArguments(execution: Execution): Result | Promise<Result> {
@@ -92,7 +102,9 @@ function stallUnasked(execution: Execution): Promise<void> {
 async function settle(execution: Execution, result: Result): Promise<void> {
   const { engine, facts } = execution;
   const { workflowId, owner, serialization } = facts;
-  let outcome = await encodeOutcome(execution, result);
+  const encoded = encodeOutcome(execution, result);
+  // Not awaited in any case: each await costs as much as the rest of this function.
+  let outcome = encoded instanceof Promise ? await encoded : encoded;
   let written: Written;
   try {
     written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });

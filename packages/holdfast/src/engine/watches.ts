@@ -79,7 +79,9 @@ export class Watches {
 
   /** A workflow has ended, and with it its streams, and what hope there was for its events. */
   ended(workflowId: string): void {
-    for (const watch of [this.events, this.streams]) watch.wake(endKey(workflowId));
+    const key = endKey(workflowId);
+    this.events.wake(key);
+    this.streams.wake(key);
   }
 
   /** Called once, when something is first waited for. */

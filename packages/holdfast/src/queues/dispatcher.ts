@@ -6,7 +6,7 @@ import type { Retried } from '../engine/outage-log.js';
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
-import type { QueueOverview } from '../storage/queues.js';
+import type { QueueOverview, WaitingWork } from '../storage/queues.js';
 import { isLimited, spansFleet } from './plan.js';
 import { QueueWorker } from './queue-worker.js';
 
@@ -107,12 +107,16 @@ export class Dispatcher {
     this.freedQueues.clear();
   }
 
-  private look({ queues, internalWaiting, nextDueAt }: QueueOverview): void {
+  private look({ queues, internal, nextDueAt }: QueueOverview): void {
     if (this.stopped) return;
     this.engine.directory.update(queues.map(({ queue }) => queue));
-    for (const { queue, waiting } of queues) if (waiting) this.workerOf(queue.name)?.wakeThoroughly();
-    if (internalWaiting) this.workerOf(internalQueue)?.wakeThoroughly();
+    for (const { queue, ...work } of queues) this.lookAt(queue.name, work);
+    this.lookAt(internalQueue, internal);
     this.promoteAt(nextDueAt);
+  }
+
+  private lookAt(queueName: string, { waiting, retried }: WaitingWork): void {
+    if (waiting) this.workerOf(queueName)?.wakeThoroughly({ suspects: retried });
   }
 
   /** The worker of a queue, if this process works on it. */

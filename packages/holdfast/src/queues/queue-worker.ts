@@ -48,6 +48,7 @@ export class QueueWorker {
   /** The partition that was served last: the next one is the first to be served now. */
   private cursor = '';
   private thorough = false;
+  private maySuspect = false;
   private pageSize = pageSize.first;
   /**
    * What is certain without looking, as long as the turn is still this one: at most so many run elsewhere, because
@@ -75,9 +76,10 @@ export class QueueWorker {
     this.loop.wake();
   }
 
-  /** Also looks for what is usually passed over, and for what nobody here can take. */
-  wakeThoroughly(): void {
+  /** Also looks for what nobody here can take, and, if there may be some, for what is suspect and usually passed over. */
+  wakeThoroughly({ suspects = true } = {}): void {
     this.thorough = true;
+    this.maySuspect ||= suspects;
     this.wake();
   }
 
@@ -104,8 +106,8 @@ export class QueueWorker {
   }
 
   private async runOnce(): Promise<void> {
-    const thorough = this.thorough;
-    this.thorough = false;
+    const { thorough, maySuspect } = this;
+    [this.thorough, this.maySuspect] = [false, false];
     this.retryTimer?.cancel();
     // Also for a claim whose answer was lost: what it took is looked for with the next one.
     const retry = (): void => this.wakeThoroughly();
@@ -115,29 +117,29 @@ export class QueueWorker {
       if (!standing.confirmed) standing.onceConfirmed(this.onConfirmed);
       // Before anything is planned: what a lost claim has taken counts too, and nobody else would run it.
       await claims.readBack();
-      await this.takeTurn(thorough);
+      await this.takeTurn(thorough, maySuspect);
     } catch (error) {
       if (!this.stopped) this.retryTimer = clock.at(clock.now() + retryMs, retry, 'background');
       throw error;
     }
   }
 
-  private async takeTurn(thorough: boolean): Promise<void> {
+  private async takeTurn(thorough: boolean, maySuspect: boolean): Promise<void> {
     // First, or a backlog of healthy ones would keep them waiting for ever.
-    const suspects = thorough && !this.engine.load.hasSuspect(this.name) ? await this.take('suspect') : 0;
+    const suspects = maySuspect && !this.engine.load.hasSuspect(this.name) ? await this.take('suspect') : 0;
     const taken = await this.take('healthy');
     if (!thorough) return;
     if (taken + suspects === 0 && !this.full) await this.explainWait();
   }
 
   private async explainWait(): Promise<void> {
-    const now = this.engine.clock.now();
-    if (now - this.explainedAt < explainMs) return;
+    const { directory, storage, clock } = this.engine;
+    const queue = directory.known(this.name);
+    const now = clock.now();
+    if (queue?.paused || now - this.explainedAt < explainMs) return;
     this.explainedAt = now;
-    const { directory, storage } = this.engine;
     // Without a key it belongs to no partition, and nobody would ever look for it.
-    const partitioned = directory.known(this.name)?.settings.partition;
-    if (partitioned && (await storage.queues.giveKeys([this.name]))) this.wake();
+    if (queue?.settings.partition && (await storage.queues.giveKeys([this.name]))) this.wake();
     else await warnOfUnclaimable(this.engine, this.name);
   }
 

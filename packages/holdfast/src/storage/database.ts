@@ -236,6 +236,9 @@ export const enqueueBlock = 2 ** 20;
  */
 export const isAtRest = (alias: string): string => `(${alias}.resting_owner = ${alias}.owner_xid)`;
 
+/** Of a row: that it waits on a queue and has been tried before. In the words of the index for that. */
+export const isRetried = "status || '' = 'ENQUEUED' and recovery_attempts > 0";
+
 /** What a statement is called where it is kept prepared. */
 export function preparedName({ name, variant }: Statement): string {
   return variant === undefined ? name : `${name}.${variant}`;

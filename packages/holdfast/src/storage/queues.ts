@@ -29,9 +29,15 @@ export interface QueueCounts {
 }
 
 /** Everything that a dispatcher looks at from time to time, in one statement. */
+/** Whether work waits on a queue, and whether some of it has been tried before. */
+export interface WaitingWork {
+  readonly waiting: boolean;
+  readonly retried: boolean;
+}
+
 export interface QueueOverview {
-  readonly queues: readonly { readonly queue: QueueRecord; readonly waiting: boolean }[];
-  readonly internalWaiting: boolean;
+  readonly queues: readonly ({ readonly queue: QueueRecord } & WaitingWork)[];
+  readonly internal: WaitingWork;
   /** When the next DELAYED workflow becomes due. */
   readonly nextDueAt: number | null;
 }

@@ -212,7 +212,7 @@ describeStorage('a queue as stored', (store) => {
     const { queues, workflows } = store.storage;
     await register(store.storage, 'empty');
     await register(store.storage, 'busy');
-    expect(await queues.overview()).toMatchObject({ internalWaiting: false, nextDueAt: null });
+    expect(await queues.overview()).toMatchObject({ internal: { waiting: false, retried: false }, nextDueAt: null });
     await start(store, 'running');
     await workflows.enqueueMany([
       enqueued('a', { queueName: 'busy' }),
@@ -227,7 +227,21 @@ describeStorage('a queue as stored', (store) => {
       ['q', false],
     ]);
     expect(seen.queues.find(({ queue }) => queue.name === 'q')?.queue).toEqual(await queueNamed(store.storage));
-    expect(seen).toMatchObject({ internalWaiting: true, nextDueAt: 8000 });
+    expect(seen).toMatchObject({ internal: { waiting: true, retried: false }, nextDueAt: 8000 });
+  });
+
+  it('says in the overview where something waits that has been tried before', async () => {
+    const { queues, workflows } = store.storage;
+    for (const name of ['one', 'two']) await register(store.storage, name);
+    await workflows.enqueueMany([enqueued('a', { queueName: 'one' }), enqueued('b', { queueName: 'two' })]);
+    await store.sql(`update ${store.table('workflow_status')} set recovery_attempts = 1 where workflow_uuid = 'b'`);
+    const retried = async () =>
+      (await queues.overview()).queues.map(({ queue, ...each }) => [queue.name, each.retried]);
+    expect((await retried()).sort()).toEqual([
+      ['one', false],
+      ['q', false],
+      ['two', true],
+    ]);
   });
 
   it('tells what waits that a process cannot take, and for whom', async () => {

@@ -61,6 +61,7 @@ const ownAdditions = [
   "index CREATE INDEX idx_holdfast_pending_executor ON dbos.workflow_status USING btree (application_version, executor_id) WHERE (status = 'PENDING'::text)",
   "index CREATE INDEX idx_holdfast_queue_version ON dbos.workflow_status USING btree (queue_name, application_version, priority, enqueue_seq NULLS FIRST, created_at) WHERE (status = 'ENQUEUED'::text)",
   "index CREATE INDEX idx_holdfast_resting ON dbos.workflow_status USING btree (queue_name) WHERE (((status || ''::text) = 'PENDING'::text) AND (resting_owner = owner_xid))",
+  "index CREATE INDEX idx_holdfast_retried ON dbos.workflow_status USING btree (queue_name, application_version, recovery_attempts) WHERE (((status || ''::text) = 'ENQUEUED'::text) AND (recovery_attempts > 0))",
   "index CREATE INDEX idx_holdfast_slots ON dbos.workflow_status USING btree (queue_name, queue_partition_key) WHERE (((status || ''::text) = 'PENDING'::text) AND (queue_name IS NOT NULL) AND ((resting_owner = owner_xid) IS NOT TRUE))",
   'index CREATE INDEX idx_holdfast_unread ON dbos.notifications USING btree (destination_uuid, topic, send_seq NULLS FIRST, created_at_epoch_ms) WHERE (consumed = false)',
   'index CREATE UNIQUE INDEX executors_pkey ON dbos.executors USING btree (incarnation)',

@@ -46,6 +46,10 @@ const behindParted = {
   rateLimited: false,
 };
 
+/** Two queues on which ten are suspect among 20,000 that have been tried before, or among 100,000 that have not. */
+const retried = { ...whole, queueName: 'retried', rateLimited: false, suspects: true };
+const partedSuspects = { ...parted, rateLimited: false, suspects: true };
+
 /** Each statement of the queues, and how many rows of the workflows it may look at, at most. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
   'workflows.enqueue': [10, (on) => on.workflows.enqueueMany([enqueued('new', { queueName: 'plain' })])],
@@ -86,6 +90,16 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     400,
     (on) => on.queues.partitions({ ...look, queueName: 'behindParted', after: '' }),
   ],
+  'workflows.dequeue-suspects-free': [60, (on) => on.workflows.dequeue({ ...retried, turn: null, exclusive: false })],
+  'workflows.dequeue-suspects-free where there is none': [
+    10,
+    (on) => on.workflows.dequeue({ ...retried, queueName: 'plain', turn: null, exclusive: false }),
+  ],
+  'workflows.dequeue-suspects-partitions-exclusive': [
+    60,
+    (on) => on.workflows.dequeue({ ...partedSuspects, turn: 0, exclusive: true }),
+  ],
+  'queues.partitions-of-suspects': [400, (on) => on.queues.partitions({ ...look, suspects: true, after: '' })],
   'workflows.setAtRest': [5, (on) => on.workflows.setAtRest([{ workflowId: 'z1', owner: 'o1' }])],
   'workflows.release': [
     5,
@@ -134,6 +148,15 @@ const kinds: [number, Record<string, string>][] = [
         queue_name: "case i % 2 when 0 then 'plain' else 'parted' end",
         queue_partition_key: `case i % 2 when 1 then 'p' || i % ${partitions} end`,
       },
+    },
+  ],
+  [20_000, { id: "'tried' || i", queue_name: "'retried'", recovery_attempts: '1' }],
+  [10, { id: "'suspect' || i", queue_name: "'retried'", recovery_attempts: '60' }],
+  [
+    10,
+    {
+      ...{ id: "'suspectp' || i", queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` },
+      recovery_attempts: '60',
     },
   ],
   [20_000, { id: "'ov' || i", queue_name: "'behind'", application_version: "'v0'" }],

@@ -1,4 +1,4 @@
-import { enqueueBlock } from '../database.js';
+import { enqueueBlock, isRetried } from '../database.js';
 import type { Ddl, Index, Migration } from './migration.js';
 
 const indexes: readonly Index[] = [
@@ -247,6 +247,19 @@ export const holdfastMigrations: readonly Migration[] = [
       },
     ],
     // Code before it would draw other numbers for a fork than its original did.
+    oldestCode: 13,
+  },
+  {
+    version: 14,
+    name: 'an index for what waits and has been tried before',
+    indexes: [
+      {
+        name: 'idx_holdfast_retried',
+        table: 'workflow_status',
+        on: 'queue_name, application_version, recovery_attempts',
+        where: isRetried,
+      },
+    ],
     oldestCode: 13,
   },
 ];

@@ -1,7 +1,15 @@
 /** One column of a batch as the text of an array. The driver could write it too, at several times the cost. */
 export function columnLiteral<T extends object>(rows: readonly T[], column: keyof T): string {
   let text = '';
-  for (const row of rows) text += element(row[column]);
+  let before: unknown;
+  let last = element(before);
+  for (const row of rows) {
+    const value = row[column];
+    // Rows of a batch have much in common: their owner, their status, most often their instant.
+    if (value !== before) last = element(value);
+    before = value;
+    text += last;
+  }
   return `{${text.slice(1)}}`;
 }
 
@@ -12,11 +20,11 @@ export function arrayLiteral(values: readonly unknown[]): string {
 
 function element(value: unknown): string {
   if (value === null || value === undefined) return ',NULL';
-  return typeof value === 'string' ? `,"${special.test(value) ? escaped(value) : value}"` : `,${value}`;
+  return typeof value === 'string' ? `,"${escaped(value)}"` : `,${value}`;
 }
 
-const special = /["\\]/;
-
+/** Twice as fast as a regular expression: nearly every text has quotes, since it is JSON, and few have anything else. */
 function escaped(text: string): string {
-  return text.replace(/["\\]/g, '\\$&');
+  const safe = text.includes('\\') ? text.replaceAll('\\', '\\\\') : text;
+  return safe.includes('"') ? safe.replaceAll('"', '\\"') : safe;
 }

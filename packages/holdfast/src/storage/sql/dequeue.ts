@@ -1,4 +1,4 @@
-import type { BatchStatement, Columns, Database, Dialect, Guard } from '../database.js';
+import { type BatchStatement, type Columns, type Database, type Dialect, type Guard, isRetried } from '../database.js';
 import type { Dequeued, DequeueParams, Portion } from '../storage.js';
 import { isKnownAs, knownWorkflows, runnableJson } from './known.js';
 import { claimedColumns, toClaimed } from './rows.js';
@@ -24,9 +24,9 @@ export class Dequeue {
   }
 
   async claim(params: DequeueParams): Promise<Dequeued> {
-    const { exclusive, turn, byPartition } = params;
+    const { exclusive, turn, byPartition, suspects } = params;
     const hold = turn === null ? 'free' : exclusive ? 'exclusive' : 'shared';
-    const statement = this.statements[byPartition ? 'byPartition' : 'whole'][hold];
+    const statement = this.statements[suspects ? 'suspect' : 'healthy'][byPartition ? 'byPartition' : 'whole'][hold];
     const rows = await this.database.batch(statement, sharedParams(params), params.portions);
     const claimed = rows.filter((row) => typeof row.workflow_uuid === 'string').map((row) => toClaimed(row, params));
     const held = hold !== 'exclusive' || rows.some((row) => row.held);
@@ -35,23 +35,36 @@ export class Dequeue {
 }
 
 function sharedParams(params: DequeueParams): unknown[] {
-  const { owner, writer, version, now, runnable, queueName, rateLimited, suspects, turn } = params;
+  const { owner, writer, version, now, runnable, queueName, rateLimited, turn } = params;
   const { executorId, appName } = writer;
   const names = runnableJson(runnable);
-  return [owner, executorId, appName, version, now, names, queueName, rateLimited, suspects, turn];
+  return [owner, executorId, appName, version, now, names, queueName, rateLimited, turn];
 }
 
+/** Where a statement has the application and the version of who takes. */
 interface Taker {
   readonly app: string;
   readonly version: string;
-  readonly suspects: string;
+}
+
+/** What is taken together: what has used up half of its attempts, or the rest. */
+export type Health = 'healthy' | 'suspect';
+
+/**
+ * The rows that wait, of one kind. For suspects there is an index of what has been tried before, by the number of attempts:
+ * all that waits would be read otherwise, however much it is, to find that none of it is suspect. In these words no other
+ * index on ENQUEUED rows fits.
+ */
+export function waiting(health: Health): string {
+  if (health === 'healthy') return "status = 'ENQUEUED'";
+  return `${isRetried} and recovery_attempts >= (select min(k.most) / 2 from known k)`;
 }
 
 /**
  * Of which version an ENQUEUED row is that a process may take: of its own, or of none if its own is the latest. Each is
  * a stretch of the index, so that what waits for other versions is not read, however much it is.
  */
-export function stretches(d: Dialect, { app, version }: Pick<Taker, 'app' | 'version'>): readonly [string, string] {
+export function stretches(d: Dialect, { app, version }: Taker): readonly [string, string] {
   const latest = latestVersion(d, app);
   return [`application_version = ${version}`, `application_version is null and ${version} = ${latest}`];
 }
@@ -60,11 +73,12 @@ export function stretches(d: Dialect, { app, version }: Pick<Taker, 'app' | 'ver
  * What else must be true of it: that it is of the application, and of a workflow that the process knows. What is known is a
  * scalar subquery, not a join or EXISTS: those the planner would turn around, reading all of a queue for each of them.
  */
-export function fitting({ app, suspects }: Pick<Taker, 'app' | 'suspects'>): string {
+export function fitting({ app }: Pick<Taker, 'app'>, health: Health | 'either'): string {
+  const isSuspect = { healthy: '= false', suspect: '= true', either: 'is not null' };
   return [
     `(application_name is null or application_name = ${app})`,
     'and (select coalesce(recovery_attempts, 0) > 0 and recovery_attempts * 2 >= k.most',
-    `from known k where ${isKnownAs('k', '')}) = cast(${suspects} as boolean)`,
+    `from known k where ${isKnownAs('k', '')}) ${isSuspect[health]}`,
   ].join(' ');
 }
 
@@ -83,42 +97,43 @@ const isReturn = '(resting_owner is not null and started_at_epoch_ms is not null
 
 const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
 
-/** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 suspects, $10 turn. */
+/** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 turn. */
 function dequeueStatements(d: Dialect) {
-  const forms = (byPartition: boolean) => ({
-    free: dequeueStatement(d, 'free', byPartition),
-    shared: dequeueStatement(d, 'shared', byPartition),
-    exclusive: dequeueStatement(d, 'exclusive', byPartition),
+  const forms = (health: Health, byPartition: boolean) => ({
+    free: dequeueStatement(d, health, 'free', byPartition),
+    shared: dequeueStatement(d, health, 'shared', byPartition),
+    exclusive: dequeueStatement(d, health, 'exclusive', byPartition),
   });
-  return { whole: forms(false), byPartition: forms(true) };
+  const of = (health: Health) => ({ whole: forms(health, false), byPartition: forms(health, true) });
+  return { healthy: of('healthy'), suspect: of('suspect') };
 }
 
 type Hold = 'free' | 'shared' | 'exclusive';
 
 function guardOf(d: Dialect, hold: Hold): Guard {
-  const current = 'name = $7 and turn = cast($10 as bigint) and not paused';
+  const current = 'name = $7 and turn = cast($9 as bigint) and not paused';
   const queues = d.table('queues');
   const wrap = (before: string, change: string): string => `${before} ${change}`;
-  if (hold === 'free') return { before: 'guard as (select 1 as held where cast($10 as bigint) is null)', wrap };
+  if (hold === 'free') return { before: 'guard as (select 1 as held where cast($9 as bigint) is null)', wrap };
   if (hold === 'exclusive') return d.exclusively(`update ${queues} set turn = turn + 1 where ${current}`);
   return { before: `guard as materialized (select 1 as held from ${queues} where ${current} ${d.forShare})`, wrap };
 }
 
-function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchStatement<Portion> {
+function dequeueStatement(d: Dialect, health: Health, hold: Hold, byPartition: boolean): BatchStatement<Portion> {
   const workflows = d.table('workflow_status');
   const guard = guardOf(d, hold);
   // A whole queue has no use for the parameter, but a database wants to know the type of each.
   const scope = (partition: string) =>
     byPartition ? `queue_partition_key = ${partition}` : `cast(${partition} as text) is null`;
-  const taker = { app: '$3', version: '$4', suspects: '$9' };
-  const candidates = d.perRow(portionColumns, 11, (column) => ({
+  const taker = { app: '$3', version: '$4' };
+  const candidates = d.perRow(portionColumns, 10, (column) => ({
     columns: `workflow_uuid as id, started_at_epoch_ms as started, ${isReturn} as returns, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
     stretches: stretches(d, taker).map(
       (stretch) =>
-        `from ${workflows} where status = 'ENQUEUED' and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
+        `from ${workflows} where ${waiting(health)} and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
     ),
     // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
-    condition: `${fitting(taker)} and (select count(*) from guard) > 0`,
+    condition: `${fitting(taker, health)} and (select count(*) from guard) > 0`,
     order: queueOrder(d),
     orderOfStretch: stretchOrder(d),
   }));
@@ -126,7 +141,7 @@ function dequeueStatement(d: Dialect, hold: Hold, byPartition: boolean): BatchSt
   // Under a rate limit, not before the claim could go ahead: it may have waited for its turn since it was sent.
   const start = `case when cast($8 as boolean) then ${d.notBeforeNow('cast($5 as bigint)')} else cast($5 as bigint) end`;
   return {
-    name: `workflows.dequeue-${byPartition ? 'partitions-' : ''}${hold}`,
+    name: `workflows.dequeue-${health === 'suspect' ? 'suspects-' : ''}${byPartition ? 'partitions-' : ''}${hold}`,
     columns: portionColumns,
     ...(guard.guard && { guard: guard.guard }),
     text: guard.wrap(

@@ -9,7 +9,8 @@ import type { Dialect } from '../database.js';
 export function inLockOrder<T>(d: Dialect, rows: readonly T[], workflowId: (row: T) => string): readonly T[] {
   if (!d.locksRows || rows.length < 2) return rows;
   return [...rows].sort((a, b) => {
-    const [first, second] = [workflowId(a), workflowId(b)];
+    const first = workflowId(a);
+    const second = workflowId(b);
     return first < second ? -1 : first > second ? 1 : 0;
   });
 }

@@ -1,6 +1,6 @@
 import { internalQueue } from '../../model/queues.js';
-import type { Dialect } from '../database.js';
-import { fitting, queueOrder, stretches, stretchOrder } from './dequeue.js';
+import { type Dialect, isRetried } from '../database.js';
+import { fitting, type Health, queueOrder, stretches, stretchOrder, waiting } from './dequeue.js';
 import { knownWorkflows } from './known.js';
 import { queueColumns } from './queue-rows.js';
 
@@ -17,15 +17,18 @@ export function countStatements(d: Dialect) {
   // One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere.
   const hasWaiting = (queue: string): string =>
     `(select count(*) from (select 1 from ${workflows} where status = 'ENQUEUED' and queue_name = ${queue} limit 1) as t) > 0`;
+  const hasRetried = (queue: string): string =>
+    `(select count(*) from (select 1 from ${workflows} where ${isRetried} and queue_name = ${queue} limit 1) as t) > 0`;
   return {
     overview: {
       name: 'queues.overview',
       pinned: true as const,
       text: [
-        `select ${queueColumns}, ${hasWaiting('q.name')} as waiting, cast(null as bigint) as next_due_at`,
+        `select ${queueColumns}, ${hasWaiting('q.name')} as waiting, ${hasRetried('q.name')} as retried,`,
+        'cast(null as bigint) as next_due_at',
         `from ${d.table('queues')} q union all`,
         `select '${internalQueue}', ${'null, '.repeat(queueColumns.split(',').length - 1)}`,
-        `${hasWaiting(`'${internalQueue}'`)},`,
+        `${hasWaiting(`'${internalQueue}'`)}, ${hasRetried(`'${internalQueue}'`)},`,
         `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
       ].join(' '),
     },
@@ -59,14 +62,13 @@ export function countStatements(d: Dialect) {
         `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = $1 ` +
         `and s.executor_id is distinct from cast($4 as text)) as elsewhere from ${d.table('queues')} q where name = $1`,
     },
-    partitions: partitionsStatement(d),
+    partitions: { healthy: partitionsStatement(d, 'healthy'), suspect: partitionsStatement(d, 'suspect') },
     unclaimable: unclaimableStatement(d),
   };
 }
 
 function unclaimableStatement(d: Dialect) {
   const taker = { app: '$2', version: '$3' };
-  const fits = ['false', 'true'].map((suspects) => `(${fitting({ ...taker, suspects })})`).join(' or ');
   const versions = stretches(d, taker).map((each) => `(${each})`);
   return {
     name: 'queues.unclaimable',
@@ -74,7 +76,7 @@ function unclaimableStatement(d: Dialect) {
     text: [
       `with ${knownWorkflows(d, '$4')}, first_ones as (select name, class_name, config_name, application_version,`,
       `workflow_uuid from ${d.table('workflow_status')} where status = 'ENQUEUED' and queue_name = $1`,
-      `and not coalesce((${versions.join(' or ')}) and (${fits}), false) limit 1000)`,
+      `and not coalesce((${versions.join(' or ')}) and (${fitting(taker, 'either')}), false) limit 1000)`,
       'select name, class_name, config_name, application_version, min(workflow_uuid) as workflow_uuid from first_ones',
       'group by name, class_name, config_name, application_version',
       'order by name, class_name, config_name, application_version limit 20',
@@ -103,13 +105,12 @@ function standingColumns(d: Dialect, queue: string, partition: string): string {
  * The keys are found one after the other, each by a probe of the index: what this costs grows with the partitions that
  * are looked at, not with what waits in them.
  *
- * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after, $8 how many, $9 waiting up to,
- * $10 suspects.
+ * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after, $8 how many, $9 waiting up to.
  */
-function partitionsStatement(d: Dialect) {
-  const taker = { app: '$4', version: '$5', suspects: '$10' };
+function partitionsStatement(d: Dialect, health: Health) {
+  const taker = { app: '$4', version: '$5' };
   const found = stretches(d, taker).map(
-    (each) => `from ${d.table('workflow_status')} where status = 'ENQUEUED' and queue_name = $1 and ${each}`,
+    (each) => `from ${d.table('workflow_status')} where ${waiting(health)} and queue_name = $1 and ${each}`,
   );
   const together = (parts: readonly string[]): string =>
     parts.map((part) => `select * from (${part}) part`).join(' union all ');
@@ -125,11 +126,11 @@ function partitionsStatement(d: Dialect) {
   // In the order of the index for partitions: without it the planner may read the whole queue for each of them.
   const takeable = found.map(
     (stretch) =>
-      `select 1 as one ${stretch} and queue_partition_key = k and ${fitting(taker)} ` +
+      `select 1 as one ${stretch} and queue_partition_key = k and ${fitting(taker, health)} ` +
       `order by ${stretchOrder(d)} limit cast($9 as int)`,
   );
   return {
-    name: 'queues.partitions',
+    name: health === 'suspect' ? 'queues.partitions-of-suspects' : 'queues.partitions',
     pinned: true as const,
     text: [
       `with recursive ${knownWorkflows(d, '$6')}, keys(k) as (select ${firstAfter('$7')} union all`,

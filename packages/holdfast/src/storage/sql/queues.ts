@@ -1,7 +1,15 @@
 import { internalQueue, noPartition } from '../../model/queues.js';
 import type { Database, Dialect, Row } from '../database.js';
 import { afterChange } from '../database-failed.js';
-import type { PartitionStanding, QueueOverview, QueueRecord, Queues, RateWindow, Standing } from '../queues.js';
+import type {
+  PartitionStanding,
+  QueueOverview,
+  QueueRecord,
+  Queues,
+  RateWindow,
+  Standing,
+  WaitingWork,
+} from '../queues.js';
 import { runnableJson } from './known.js';
 import { countStatements, unfinishedOn } from './queue-counts.js';
 import { instant, queueColumns, settingColumns, settingTypes, toQueue, toRow } from './queue-rows.js';
@@ -22,10 +30,8 @@ export class SqlQueues implements Queues {
     const rows = await this.database.query(this.counts.overview, []);
     const internal = rows.find((row) => row.name === internalQueue);
     return {
-      queues: rows
-        .filter((row) => row !== internal)
-        .map((row) => ({ queue: toQueue(row), waiting: Boolean(row.waiting) })),
-      internalWaiting: Boolean(internal?.waiting),
+      queues: rows.filter((row) => row !== internal).map((row) => ({ queue: toQueue(row), ...toWaiting(row) })),
+      internal: toWaiting(internal),
       nextDueAt: instant(internal?.next_due_at),
     };
   }
@@ -95,18 +101,9 @@ export class SqlQueues implements Queues {
   async partitions(params: Parameters<Queues['partitions']>[0]): Promise<PartitionStanding[]> {
     const { queueName, writer, version, runnable, after, limit, waitingUpTo, rate, suspects } = params;
     const names = runnableJson(runnable);
-    const values = [
-      queueName,
-      ...rateParams(rate),
-      writer.appName,
-      version,
-      names,
-      after,
-      limit,
-      waitingUpTo,
-      suspects,
-    ];
-    const rows = await this.database.query(this.counts.partitions, values);
+    const values = [queueName, ...rateParams(rate), writer.appName, version, names, after, limit, waitingUpTo];
+    const statement = this.counts.partitions[suspects ? 'suspect' : 'healthy'];
+    const rows = await this.database.query(statement, values);
     return rows.map((row) => ({
       ...toStanding(row),
       partition: row.partition as string,
@@ -233,4 +230,8 @@ function registerStatement(d: Dialect) {
       `and not (${unchanged.join(' and ')})`,
     ].join(' '),
   };
+}
+
+function toWaiting(row: Row | undefined): WaitingWork {
+  return { waiting: Boolean(row?.waiting), retried: Boolean(row?.retried) };
 }

@@ -87,7 +87,9 @@ export function toWorkflow(row: Row): WorkflowRecord {
     statusReason: row.status_reason as string | null,
     forkedFrom: row.forked_from as string | null,
     wasForkedFrom: Boolean(row.was_forked_from),
-    ...lineage(row),
+    seed: row.seed as string | null,
+    beganAt: instant(row.began_at),
+    incarnation: row.incarnation as string | null,
     neverRan: false,
   };
 }
@@ -115,11 +117,14 @@ export const claimedColumns = [
   'incarnation',
 ].join(', ');
 
+/** Each column by its name: put together from parts, it would take twice as long. */
 export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'owner' | 'queueName'>): ClaimedRecord {
   return {
     workflowId: row.workflow_uuid as string,
     status: row.status as WorkflowStatus,
-    ...toKey(row),
+    name: (row.name as string | null) ?? '',
+    className: (row.class_name as string | null) || null,
+    configName: (row.config_name as string | null) || null,
     owner,
     inputs: row.inputs as string | null,
     serialization: row.serialization as string | null,
@@ -133,16 +138,10 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
     roles: row.authenticated_roles as string | null,
     assumedRole: row.assumed_role as string | null,
     attributes: jsonText(row.attributes),
-    ...lineage(row),
-    neverRan: Boolean(row.never_ran),
-  };
-}
-
-function lineage(row: Row): Pick<WorkflowRecord, 'seed' | 'beganAt' | 'incarnation'> {
-  return {
     seed: row.seed as string | null,
     beganAt: instant(row.began_at),
     incarnation: row.incarnation as string | null,
+    neverRan: Boolean(row.never_ran),
   };
 }
 
