@@ -57,12 +57,33 @@ export async function checkIntact<Tx>(datasource: Datasource<Tx>, tx: Tx): Promi
   await datasource.query(tx, 'select 1 as intact', []);
 }
 
-/** A statement that nobody awaited failed after the function had returned. */
-export function rolledBackSilently(name?: string): HoldfastError {
+/**
+ * How to find out later whether this transaction is still open. A function that sends COMMIT or ROLLBACK as a statement
+ * ends it, and its library does not notice. On SQLite another one that was begun since does not pass for it.
+ */
+export async function openness<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<() => Promise<boolean>> {
+  const query = (text: string): Promise<Row[]> => datasource.query(tx, text, []);
+  if (datasource.dialect === 'postgres') {
+    // A statement by itself is a transaction, which begins with it.
+    return async () =>
+      Boolean((await query('select transaction_timestamp() < statement_timestamp() as open'))[0]?.open);
+  }
+  await query('savepoint holdfast_transaction');
+  return () =>
+    query('release holdfast_transaction').then(
+      () => true,
+      () => false,
+    );
+}
+
+/** Of a transaction in which a statement has failed nothing remains, although its function has returned. */
+export function rolledBackSilently(name?: string, cause?: unknown): HoldfastError {
   const what = name === undefined ? 'A transaction' : `Transaction "${name}"`;
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    `${what} was rolled back by the database although it was to be committed: a statement that its function did not await has failed. Await every statement.`,
+    `${what} was rolled back by the database although it was to be committed: a statement has failed that its function did not ` +
+      'await, or whose failure it caught. Await every statement; to go on after a failure, use a savepoint.',
+    { cause },
   );
 }
 

@@ -44,6 +44,11 @@ export function isReadOnlyServer(error: unknown): boolean {
   return causes(error).some(standsWrong);
 }
 
+/** A statement has failed before, and Postgres takes no more of them in this transaction. */
+export function isAborted(error: unknown): boolean {
+  return causes(error).some((each) => sqlState(each) === '25P02');
+}
+
 const unreachable = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

@@ -4,10 +4,16 @@ import type { Execution } from '../engine/execution.js';
 import type { Outcome, Result } from '../engine/once.js';
 import { encodeValue, untilConfirmed } from '../engine/run-step.js';
 import { HoldfastError } from '../model/errors.js';
-import { type Datasource, rolledBackSilently, type TransactionMode, withoutWrites } from '../storage/datasource.js';
+import {
+  type Datasource,
+  openness,
+  rolledBackSilently,
+  type TransactionMode,
+  withoutWrites,
+} from '../storage/datasource.js';
 import type { Completion, Completions } from '../storage/sql/completions.js';
 import { stepKey } from '../storage/storage.js';
-import { isConflict, isOutage, isReadOnlyServer, isUnanswered, isUnreachable } from './failures.js';
+import { isAborted, isConflict, isOutage, isReadOnlyServer, isUnanswered, isUnreachable } from './failures.js';
 import { borrowed, type Home, homeOf, judgeAgain } from './homes.js';
 
 export interface TransactionCall<Tx> {
@@ -33,6 +39,8 @@ type Phase = 'opening' | 'running' | 'recording' | 'committing';
  */
 export class TransactionRun<Tx> {
   private phase: Phase = 'opening';
+  /** The function has ended the transaction by a statement. */
+  private isEnded = false;
   /** The function was not called, because nobody knows whether the workflow is still this process's. */
   private isUnheard = false;
   /** Stays what it was: of an attempt whose commit was not answered the next one must learn in the same place. */
@@ -55,7 +63,7 @@ export class TransactionRun<Tx> {
     for (;;) {
       if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
       this.phase = 'opening';
-      this.isUnheard = false;
+      [this.isUnheard, this.isEnded] = [false, false];
       try {
         return await this.confirmed(await this.commit(scope, startedAt), startedAt, backoff);
       } catch (error) {
@@ -124,7 +132,7 @@ export class TransactionRun<Tx> {
   private async commit(scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
     const work = await this.workOf(scope, startedAt);
-    const outcome = await datasource.transact(mode, async (tx) => {
+    const committed = datasource.transact(mode, async (tx) => {
       const working = work(tx).then((done) => {
         this.phase = 'committing';
         return done;
@@ -132,6 +140,11 @@ export class TransactionRun<Tx> {
       // A library whose transaction was ended by the function does not wait for the rest.
       working.catch(() => {});
       return working;
+    });
+    const outcome = await committed.catch((error: unknown) => {
+      // Libraries that find nothing to roll back say that instead.
+      if (this.isEnded) throw endedByItself(name);
+      throw this.phase === 'recording' && isAborted(error) ? rolledBackSilently(name, error) : error;
     });
     if (!outcome || this.phase !== 'committing') throw endedByItself(name);
     return outcome;
@@ -153,7 +166,10 @@ export class TransactionRun<Tx> {
     return async (tx) => {
       const recorded = await this.recorded(tx, startedAt);
       if (recorded) return recorded;
+      const isOpen = await openness(datasource, tx);
       const outcome = await body(tx);
+      this.isEnded = !(await isOpen());
+      if (this.isEnded) throw endedByItself(this.call.name);
       await this.putOnRecord(tx, outcome);
       return home.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome);
     };
@@ -290,7 +306,8 @@ type Superseding = Parameters<Execution['engine']['superseded']>[2]['status'];
 function endedByItself(name: string): HoldfastError {
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    `Transaction "${name}" was committed or rolled back by its own function. Leave that to Holdfast: return to commit, throw to roll back.`,
+    `Transaction "${name}" was committed or rolled back by its own function. Leave that to Holdfast: return to commit, throw to ` +
+      'roll back. If it was a commit, what it has written stays, without a record that it has.',
   );
 }
 

@@ -10,9 +10,11 @@ import {
   checkIntact,
   type Datasource,
   type Isolation,
+  rolledBackSilently,
   type TransactionMode,
   withoutWrites,
 } from '../storage/datasource.js';
+import { isAborted } from './failures.js';
 import { TransactionRun } from './run-transaction.js';
 
 /** Options of `transaction(datasource, name, fn, options)`. */
@@ -109,7 +111,9 @@ async function plainly<Tx>(
     plain.run(what, async () => {
       if (mode.readOnly) return withoutWrites(datasource, tx, async () => body(tx));
       const value = await body(tx);
-      await checkIntact(datasource, tx);
+      await checkIntact(datasource, tx).catch((error: unknown) => {
+        throw isAborted(error) ? rolledBackSilently(undefined, error) : error;
+      });
       return value;
     }),
   );
