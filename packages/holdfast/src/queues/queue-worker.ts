@@ -125,9 +125,16 @@ export class QueueWorker {
   }
 
   private async takeTurn(thorough: boolean, maySuspect: boolean): Promise<void> {
-    // First, or a backlog of healthy ones would keep them waiting for ever.
-    const suspects = maySuspect && !this.engine.load.hasSuspect(this.name) ? await this.take('suspect') : 0;
+    // First, or a backlog of healthy ones would keep them waiting for ever. But if they cannot be taken, the others can.
+    let failure: { readonly error: unknown } | undefined;
+    const failed = (error: unknown): number => {
+      failure = { error };
+      return 0;
+    };
+    const looks = maySuspect && !this.engine.load.hasSuspect(this.name);
+    const suspects = looks ? await this.take('suspect').catch(failed) : 0;
     const taken = await this.take('healthy');
+    if (failure) throw failure.error;
     if (!thorough) return;
     if (taken + suspects === 0 && !this.full) await this.explainWait();
   }
@@ -136,7 +143,7 @@ export class QueueWorker {
     const { directory, storage, clock } = this.engine;
     const queue = directory.known(this.name);
     const now = clock.now();
-    if (queue?.paused || now - this.explainedAt < explainMs) return;
+    if (now - this.explainedAt < explainMs) return;
     this.explainedAt = now;
     // Without a key it belongs to no partition, and nobody would ever look for it.
     if (queue?.settings.partition && (await storage.queues.giveKeys([this.name]))) this.wake();

@@ -236,8 +236,20 @@ export const enqueueBlock = 2 ** 20;
  */
 export const isAtRest = (alias: string): string => `(${alias}.resting_owner = ${alias}.owner_xid)`;
 
-/** Of a row: that it waits on a queue and has been tried before. In the words of the index for that. */
-export const isRetried = "status || '' = 'ENQUEUED' and recovery_attempts > 0";
+/**
+ * That a row waits on a queue, in the words of the index for the whole queue and of the one for a partition. On Postgres each
+ * fits one index only: of several the planner may take, on a table that it knows nothing of, one that leads to all that waits.
+ */
+export const waitingRows = {
+  postgres: { onQueue: "status || '' = 'ENQUEUED'", inPartition: "'' || status = 'ENQUEUED'" },
+  sqlite: { onQueue: "status = 'ENQUEUED'", inPartition: "status = 'ENQUEUED'" },
+} as const;
+
+/** That it waits and has been tried before. Likewise, on both. */
+export const retriedRows = {
+  onQueue: "coalesce(status, '') = 'ENQUEUED' and recovery_attempts > 0",
+  inPartition: "coalesce(status, '-') = 'ENQUEUED' and recovery_attempts > 0",
+} as const;
 
 /** What a statement is called where it is kept prepared. */
 export function preparedName({ name, variant }: Statement): string {

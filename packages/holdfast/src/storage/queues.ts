@@ -28,13 +28,13 @@ export interface QueueCounts {
   readonly delayed: number;
 }
 
-/** Everything that a dispatcher looks at from time to time, in one statement. */
 /** Whether work waits on a queue, and whether some of it has been tried before. */
 export interface WaitingWork {
   readonly waiting: boolean;
   readonly retried: boolean;
 }
 
+/** Everything that a dispatcher looks at from time to time, in one statement. */
 export interface QueueOverview {
   readonly queues: readonly ({ readonly queue: QueueRecord } & WaitingWork)[];
   readonly internal: WaitingWork;

@@ -1,5 +1,6 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { queue, workflow } from '../../src/index.js';
+import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 
@@ -24,6 +25,24 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     await t.app.queues.resume('q');
     await t.clock.runUntil(t.app.workflows.handle('victim').result());
     expect(order.indexOf('victim')).toBeLessThan(5);
+  });
+
+  it('does not keep others waiting when it cannot be taken', async () => {
+    const { t, wf, order, spend } = await launch({});
+    await wf.with({ queue: 'q', id: 'victim' }).start('victim');
+    await spend('victim');
+    const { dequeue } = SqlWorkflows.prototype;
+    const failing = vi.spyOn(SqlWorkflows.prototype, 'dequeue').mockImplementation(function (
+      this: SqlWorkflows,
+      claim,
+    ) {
+      return claim.suspects ? Promise.reject(new Error('too many to count')) : dequeue.call(this, claim);
+    });
+    onTestFinished(() => failing.mockRestore());
+    const other = await wf.with({ queue: 'q' }).start('other');
+    await t.app.queues.resume('q');
+    await t.clock.runUntil(other.result());
+    expect(order).toEqual(['other']);
   });
 
   it('is followed by the next such one as soon as it has ended, without a poll', async () => {

@@ -120,9 +120,9 @@ describe('migrating SQLite', () => {
       "status = 'PENDING' and application_version = 'v' and executor_id = 'e'": 'idx_holdfast_pending_executor',
       "status = 'CANCELLED' and completed_at >= 5": 'idx_holdfast_cancelled',
       "status = 'ENQUEUED' and queue_name = 'q' and application_version = 'v' order by priority, enqueue_seq, created_at":
-        'idx_holdfast_queue_version',
+        'idx_holdfast_waiting',
       "status = 'ENQUEUED' and queue_name = 'q' and application_version is null and queue_partition_key = 'p' order by priority, enqueue_seq, created_at":
-        'idx_holdfast_partition_version',
+        'idx_holdfast_waiting_partition',
       "status = 'PENDING' and (resting_owner = owner_xid) is not true and queue_name = 'q' and queue_partition_key = 'p'":
         'idx_holdfast_slots',
       "status = 'PENDING' and (resting_owner = owner_xid) and queue_name = 'q'": 'idx_holdfast_resting',

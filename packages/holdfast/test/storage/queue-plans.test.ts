@@ -46,9 +46,10 @@ const behindParted = {
   rateLimited: false,
 };
 
-/** Two queues on which ten are suspect among 20,000 that have been tried before, or among 100,000 that have not. */
+/** Two queues on which 20,000 are suspect, and one on which ten are, behind 20,000 that have been tried before. */
 const retried = { ...whole, queueName: 'retried', rateLimited: false, suspects: true };
-const partedSuspects = { ...parted, rateLimited: false, suspects: true };
+const partedSuspects = { ...parted, queueName: 'partedRetried', rateLimited: false, suspects: true };
+const lookForSuspects = { ...look, queueName: 'partedRetried', suspects: true, after: '' };
 
 /** Each statement of the queues, and how many rows of the workflows it may look at, at most. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
@@ -91,15 +92,23 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     (on) => on.queues.partitions({ ...look, queueName: 'behindParted', after: '' }),
   ],
   'workflows.dequeue-suspects-free': [60, (on) => on.workflows.dequeue({ ...retried, turn: null, exclusive: false })],
+  'workflows.dequeue-suspects-free behind what has been tried': [
+    20_100,
+    (on) => on.workflows.dequeue({ ...retried, queueName: 'tried', turn: null, exclusive: false }),
+  ],
   'workflows.dequeue-suspects-free where there is none': [
     10,
     (on) => on.workflows.dequeue({ ...retried, queueName: 'plain', turn: null, exclusive: false }),
   ],
   'workflows.dequeue-suspects-partitions-exclusive': [
-    60,
+    80,
     (on) => on.workflows.dequeue({ ...partedSuspects, turn: 0, exclusive: true }),
   ],
-  'queues.partitions-of-suspects': [400, (on) => on.queues.partitions({ ...look, suspects: true, after: '' })],
+  'queues.partitions-of-suspects': [1000, (on) => on.queues.partitions(lookForSuspects)],
+  'queues.partitions-of-suspects where there is none': [
+    100,
+    (on) => on.queues.partitions({ ...lookForSuspects, queueName: 'parted' }),
+  ],
   'workflows.setAtRest': [5, (on) => on.workflows.setAtRest([{ workflowId: 'z1', owner: 'o1' }])],
   'workflows.release': [
     5,
@@ -150,12 +159,13 @@ const kinds: [number, Record<string, string>][] = [
       },
     },
   ],
-  [20_000, { id: "'tried' || i", queue_name: "'retried'", recovery_attempts: '1' }],
-  [10, { id: "'suspect' || i", queue_name: "'retried'", recovery_attempts: '60' }],
+  [20_000, { id: "'suspect' || i", queue_name: "'retried'", recovery_attempts: '60' }],
+  [20_000, { id: "'tried' || i", queue_name: "'tried'", recovery_attempts: '1' }],
+  [10, { id: "'suspectt' || i", queue_name: "'tried'", recovery_attempts: '60', enqueue_seq: '20000 + i' }],
   [
-    10,
+    20_000,
     {
-      ...{ id: "'suspectp' || i", queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` },
+      ...{ id: "'suspectp' || i", queue_name: "'partedRetried'", queue_partition_key: `'p' || i % ${partitions}` },
       recovery_attempts: '60',
     },
   ],
@@ -208,6 +218,10 @@ function suite(backend: Backend): void {
     await storage.queues.register({
       ...common,
       queues: [{ name: 'parted', settings: settings({}, { concurrency: 10 }) }],
+    });
+    await storage.queues.register({
+      ...common,
+      queues: [{ name: 'partedRetried', settings: settings({}, { concurrency: 10 }) }],
     });
     await storage.queues.register({ ...common, queues: [{ name: 'behind', settings: settings() }] });
     await storage.queues.register({

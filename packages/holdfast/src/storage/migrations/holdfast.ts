@@ -1,4 +1,4 @@
-import { enqueueBlock, isRetried } from '../database.js';
+import { enqueueBlock, retriedRows, waitingRows } from '../database.js';
 import type { Ddl, Index, Migration } from './migration.js';
 
 const indexes: readonly Index[] = [
@@ -131,6 +131,30 @@ const versionIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatM
 });
 
 /**
+ * In the order in which a queue is worked off, and a partition of it: all that waits, and what of it has been tried before. In
+ * words of their own, see `waitingRows`.
+ */
+const waitingIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
+  const order = `priority, enqueue_seq ${only === 'postgres' ? 'nulls first' : ''}, created_at`;
+  const common = { table: 'workflow_status', only };
+  const named = { waiting: waitingRows[only], retried: retriedRows };
+  return Object.entries(named).flatMap(([name, { onQueue, inPartition }]) => [
+    {
+      ...common,
+      name: `idx_holdfast_${name}`,
+      on: `queue_name, application_version, ${order}`,
+      where: onQueue,
+    },
+    {
+      ...common,
+      name: `idx_holdfast_${name}_partition`,
+      on: `queue_name, application_version, queue_partition_key, ${order}`,
+      where: `${inPartition} and queue_partition_key is not null`,
+    },
+  ]);
+});
+
+/**
  * What runs of a queue and what rests, apart: however much rests, a claim counts only what runs. On Postgres in words that
  * no other index on PENDING rows fits (`Dialect.holdsSlot`).
  */
@@ -251,16 +275,11 @@ export const holdfastMigrations: readonly Migration[] = [
   },
   {
     version: 14,
-    name: 'an index for what waits and has been tried before',
-    indexes: [
-      {
-        name: 'idx_holdfast_retried',
-        table: 'workflow_status',
-        on: 'queue_name, application_version, recovery_attempts',
-        where: isRetried,
-      },
-    ],
-    oldestCode: 13,
+    name: 'indexes for what waits that no other passes for',
+    indexes: waitingIndexes,
+    dropsIndexes: ['idx_holdfast_queue_version', 'idx_holdfast_partition_version'],
+    // Code before it would find what waits, but by reading all of it.
+    oldestCode: 14,
   },
 ];
 

@@ -1,4 +1,12 @@
-import { type BatchStatement, type Columns, type Database, type Dialect, type Guard, isRetried } from '../database.js';
+import {
+  type BatchStatement,
+  type Columns,
+  type Database,
+  type Dialect,
+  type Guard,
+  retriedRows,
+  waitingRows,
+} from '../database.js';
 import type { Dequeued, DequeueParams, Portion } from '../storage.js';
 import { isKnownAs, knownWorkflows, runnableJson } from './known.js';
 import { claimedColumns, toClaimed } from './rows.js';
@@ -51,13 +59,12 @@ interface Taker {
 export type Health = 'healthy' | 'suspect';
 
 /**
- * The rows that wait, of one kind. For suspects there is an index of what has been tried before, by the number of attempts:
- * all that waits would be read otherwise, however much it is, to find that none of it is suspect. In these words no other
- * index on ENQUEUED rows fits.
+ * The rows that wait, of one kind, in the words of the index for them. Suspects have indexes of their own, over what has been
+ * tried before: all that waits would be read otherwise, however much it is, to find that none of it is suspect.
  */
-export function waiting(health: Health): string {
-  if (health === 'healthy') return "status = 'ENQUEUED'";
-  return `${isRetried} and recovery_attempts >= (select min(k.most) / 2 from known k)`;
+export function waiting(d: Dialect, health: Health, byPartition: boolean): string {
+  const rows = health === 'healthy' ? waitingRows[d.name] : retriedRows;
+  return rows[byPartition ? 'inPartition' : 'onQueue'];
 }
 
 /**
@@ -130,7 +137,7 @@ function dequeueStatement(d: Dialect, health: Health, hold: Hold, byPartition: b
     columns: `workflow_uuid as id, started_at_epoch_ms as started, ${isReturn} as returns, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
     stretches: stretches(d, taker).map(
       (stretch) =>
-        `from ${workflows} where ${waiting(health)} and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
+        `from ${workflows} where ${waiting(d, health, byPartition)} and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
     ),
     // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
     condition: `${fitting(taker, health)} and (select count(*) from guard) > 0`,

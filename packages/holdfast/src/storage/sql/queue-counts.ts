@@ -1,5 +1,5 @@
 import { internalQueue } from '../../model/queues.js';
-import { type Dialect, isRetried } from '../database.js';
+import { type Dialect, retriedRows, waitingRows } from '../database.js';
 import { fitting, type Health, queueOrder, stretches, stretchOrder, waiting } from './dequeue.js';
 import { knownWorkflows } from './known.js';
 import { queueColumns } from './queue-rows.js';
@@ -14,11 +14,12 @@ export function unfinishedOn(d: Dialect, isOnIt = 'queue_name = $1'): string[] {
 
 export function countStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
+  const isWaiting = waitingRows[d.name].onQueue;
   // One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere.
   const hasWaiting = (queue: string): string =>
-    `(select count(*) from (select 1 from ${workflows} where status = 'ENQUEUED' and queue_name = ${queue} limit 1) as t) > 0`;
+    `(select count(*) from (select 1 from ${workflows} where ${isWaiting} and queue_name = ${queue} limit 1) as t) > 0`;
   const hasRetried = (queue: string): string =>
-    `(select count(*) from (select 1 from ${workflows} where ${isRetried} and queue_name = ${queue} limit 1) as t) > 0`;
+    `(select count(*) from (select 1 from ${workflows} where ${retriedRows.onQueue} and queue_name = ${queue} limit 1) as t) > 0`;
   return {
     overview: {
       name: 'queues.overview',
@@ -40,7 +41,7 @@ export function countStatements(d: Dialect) {
         `with delays as materialized (select queue_name, count(*) as n from ${workflows} where status = 'DELAYED'`,
         'and (cast($1 as text) is null or queue_name = $1) group by queue_name)',
         `select ${queueColumns},`,
-        `(select count(*) from ${workflows} where status = 'ENQUEUED' and queue_name = q.name) as waiting,`,
+        `(select count(*) from ${workflows} where ${isWaiting} and queue_name = q.name) as waiting,`,
         `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = q.name) as running,`,
         `(select count(*) from ${workflows} s where ${d.rests('s')} and s.queue_name = q.name) as resting,`,
         'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
@@ -75,7 +76,7 @@ function unclaimableStatement(d: Dialect) {
     pinned: true as const,
     text: [
       `with ${knownWorkflows(d, '$4')}, first_ones as (select name, class_name, config_name, application_version,`,
-      `workflow_uuid from ${d.table('workflow_status')} where status = 'ENQUEUED' and queue_name = $1`,
+      `workflow_uuid from ${d.table('workflow_status')} where ${waitingRows[d.name].onQueue} and queue_name = $1`,
       `and not coalesce((${versions.join(' or ')}) and (${fitting(taker, 'either')}), false) limit 1000)`,
       'select name, class_name, config_name, application_version, min(workflow_uuid) as workflow_uuid from first_ones',
       'group by name, class_name, config_name, application_version',
@@ -110,7 +111,7 @@ function standingColumns(d: Dialect, queue: string, partition: string): string {
 function partitionsStatement(d: Dialect, health: Health) {
   const taker = { app: '$4', version: '$5' };
   const found = stretches(d, taker).map(
-    (each) => `from ${d.table('workflow_status')} where ${waiting(health)} and queue_name = $1 and ${each}`,
+    (each) => `from ${d.table('workflow_status')} where ${waiting(d, health, true)} and queue_name = $1 and ${each}`,
   );
   const together = (parts: readonly string[]): string =>
     parts.map((part) => `select * from (${part}) part`).join(' union all ');

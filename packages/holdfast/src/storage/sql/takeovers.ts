@@ -1,6 +1,6 @@
 import { internalQueue } from '../../model/queues.js';
 import { activeStatuses } from '../../model/status.js';
-import type { Database, Dialect, Row } from '../database.js';
+import { type Database, type Dialect, type Row, waitingRows } from '../database.js';
 import type { CancelledWorkflow } from '../storage.js';
 import type { Fate, Free, IncompleteFilter, IncompleteRecord, TakenOver, Takeover, Takeovers } from '../takeovers.js';
 import { classOf, configOf, isKnownAs } from './known.js';
@@ -131,7 +131,7 @@ const ownedBy = (incarnation: string): string =>
   `substr(owner_xid, 1, length(${incarnation}) + 1) = ${incarnation} || '.'`;
 
 /** In the words of the index on ENQUEUED work by queue. */
-const handedOver = `status = 'ENQUEUED' and queue_name = '${internalQueue}'`;
+const handedOver = (d: Dialect): string => `${waitingRows[d.name].onQueue} and queue_name = '${internalQueue}'`;
 const isAnother = 'application_version <> $2';
 
 /** When it first ran: a takeover keeps that, while each dequeue is a start of its own. */
@@ -192,7 +192,7 @@ function takeoverStatements(d: Dialect) {
       // Two selects, for two indexes.
       text:
         'select application_version, count(*) as count from (' +
-        ["status = 'PENDING'", handedOver]
+        ["status = 'PENDING'", handedOver(d)]
           .map((held) => `select application_version from ${workflows} where ${held} and ${isAnother} and ${ofThisApp}`)
           .join(' union all ') +
         ') as others group by application_version order by application_version',
@@ -317,7 +317,7 @@ function incompleteQuery(d: Dialect, filter: IncompleteFilter): { text: string; 
   const sources = filter.handedOver?.only ? [] : ["status = 'PENDING'"];
   if (filter.handedOver) {
     const isKept = d.anyOf('application_version', param(d.list(filter.handedOver.butFor)));
-    sources.push(`${handedOver} and application_version is not null and not (${isKept})`);
+    sources.push(`${handedOver(d)} and application_version is not null and not (${isKept})`);
   }
   const selects = sources.map(
     (source) =>

@@ -1,0 +1,27 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { run, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+
+/** Some libraries put a Promise of their own in the place of the global one; async functions go on returning the real one. */
+describeBackends('a program that has replaced the global Promise', (backend) => {
+  it.each([
+    ['ERROR', 'no money'],
+    ['SUCCESS', undefined],
+  ])('records %s as it is', async (status, message) => {
+    const wf = workflow('wf', async () => {
+      await run('step', async () => 1);
+      if (message !== undefined) throw new Error(message);
+      return 'done';
+    });
+    await backend.testApp({ workflows: [wf] });
+    const real = globalThis.Promise;
+    onTestFinished(() => {
+      globalThis.Promise = real;
+    });
+    globalThis.Promise = class Foreign<T> extends real<T> {} as PromiseConstructor;
+    const handle = await wf.with({ id: 'x' }).start();
+    await handle.result().catch(() => {});
+    globalThis.Promise = real;
+    expect(await handle.status()).toMatchObject({ status, ...(message !== undefined && { error: { message } }) });
+  });
+});
