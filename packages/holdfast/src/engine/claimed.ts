@@ -42,7 +42,7 @@ export class Claims {
   /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
   isBringing(workflow: OwnedWorkflow): boolean {
     const { owner } = workflow;
-    return this.underWay.has(owner) || this.uncertain.has(owner) || this.unread.has(keyOf(workflow));
+    return this.underWay.has(owner) || this.uncertain.has(owner) || this.unread.has(claimKey(workflow));
   }
 
   /**
@@ -105,7 +105,7 @@ export class Claims {
     if (this.stopped) return;
     const { clock, logger } = this.engine;
     logger.error(`Workflow "${workflow.workflowId}" cannot be read, and is tried again: ${describeError(error)}`);
-    const key = keyOf(workflow);
+    const key = claimKey(workflow);
     this.unread.set(key, workflow);
     const retry = async (): Promise<void> => {
       let isOver = true;
@@ -140,7 +140,7 @@ export class Claims {
 }
 
 /** A claim gives all that it takes the same token. */
-function keyOf({ workflowId, owner }: OwnedWorkflow): string {
+export function claimKey({ workflowId, owner }: OwnedWorkflow): string {
   return `${owner} ${workflowId}`;
 }
 

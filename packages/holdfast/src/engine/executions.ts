@@ -7,7 +7,7 @@ import { internalQueue } from '../model/queues.js';
 import type { CancelledWorkflow, Ending, OwnedWorkflow, Storage, Writer } from '../storage/storage.js';
 import { Backoff } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
-import { Claims } from './claimed.js';
+import { Claims, claimKey } from './claimed.js';
 import { Turns } from './deliveries.js';
 import { QueueDirectory } from './directory.js';
 import { timeoutReason } from './endings.js';
@@ -143,7 +143,7 @@ export class Executions implements Engine {
       this.unstarted.push({ workflowId, owner });
       return;
     }
-    if (this.cancelledUnstarted.delete(unstartedKey(workflowId, owner))) return;
+    if (this.cancelledUnstarted.delete(claimKey({ workflowId, owner }))) return;
     // A claim by this very process supersedes its own earlier execution like any other owner's.
     const earlier = this.running.get(workflowId);
     earlier?.park();
@@ -238,7 +238,7 @@ export class Executions implements Engine {
     for (const each of cancelled) {
       // Its start is committed, but the answer to that is still on its way here.
       if (this.owners.issued(each.owner) && !this.isHere(each.workflowId)) {
-        this.cancelledUnstarted.add(unstartedKey(each.workflowId, each.owner));
+        this.cancelledUnstarted.add(claimKey({ workflowId: each.workflowId, owner: each.owner }));
       }
       this.wasCancelled(each);
       if (each.queueName !== null) this.news.tell(`queue:${each.queueName}`);
@@ -350,7 +350,7 @@ export class Executions implements Engine {
   /** One whose deadline has passed when it is about to run. */
   private async expireUnstarted({ workflowId, owner }: OwnedWorkflow): Promise<void> {
     await this.expire(workflowId);
-    this.cancelledUnstarted.delete(unstartedKey(workflowId, owner));
+    this.cancelledUnstarted.delete(claimKey({ workflowId, owner }));
     // Someone else may have cancelled it before, and told nobody here.
     this.watches.ended(workflowId);
     this.outcomes.watchElsewhere(workflowId);
@@ -389,11 +389,6 @@ export class Executions implements Engine {
   private nextEnd(): Promise<void> {
     return new Promise((resolve) => this.endWaiters.add(resolve));
   }
-}
-
-/** A claim gives all that it takes the same token. */
-function unstartedKey(workflowId: string, owner: string): string {
-  return `${owner} ${workflowId}`;
 }
 
 function waitsBeyond(execution: Execution, until: number): boolean {

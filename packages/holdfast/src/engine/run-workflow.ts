@@ -105,7 +105,7 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   const encoded = encodeOutcome(execution, result);
   // Not awaited in any case: each await costs as much as the rest of this function. And not told by its class: programs that
   // replace the global Promise have promises of two.
-  let outcome = 'status' in encoded ? encoded : await encoded;
+  let outcome: StoredOutcome = 'status' in encoded ? encoded : await encoded;
   let written: Written;
   try {
     written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });
