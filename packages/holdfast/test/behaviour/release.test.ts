@@ -271,12 +271,14 @@ describeBackends('a workflow that only waits', (backend) => {
     const t = await backend.testApp({ workflows: [wf, sleeper, parent], releaseAtOnce: true });
     const handles = [await wf.start(), await parent.start()];
     const results = handles.map((handle) => handle.result());
-    await t.clock.advance('10m');
-    for (let i = 0; i < 20 && held.some((each) => each.deref()); i++) {
+    // On a busy machine one may not have come to its wait when the time for letting go of it has passed: then it comes again.
+    const isHeld = (): boolean => held.length < 3 || held.some((each) => each.deref());
+    for (let i = 0; i < 100 && isHeld(); i++) {
+      await t.clock.advance('20s');
       await new Promise((resolve) => setTimeout(resolve, 10));
       collectGarbage();
     }
-    expect(held.map((each) => each.deref())).toEqual([undefined, undefined, undefined]);
+    expect(held.map((each) => each.deref() === undefined)).toEqual([true, true, true]);
     expect(await t.clock.runUntil(Promise.all(results))).toEqual([1000, 1000]);
   });
 
