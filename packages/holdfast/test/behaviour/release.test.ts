@@ -253,6 +253,10 @@ describeBackends('a workflow that only waits', (backend) => {
     const wf = workflow('wf', async () => {
       const big = { values: new Array(1000).fill(0) };
       held.push(new WeakRef(big));
+      // Connections that are opened on its behalf last longer than it does.
+      await run('ask at once', async () => {
+        await Promise.all(Array.from({ length: 5 }, () => t.app.workflows.list({ limit: 1 })));
+      });
       await order.receive({ timeout: '1h' });
       return big.values.length;
     });

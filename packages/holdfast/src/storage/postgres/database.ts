@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type pg from 'pg';
 import { HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
@@ -107,6 +108,11 @@ class PostgresDatabase implements Database {
   private readonly turned = new WeakSet<pg.ClientBase>();
   private broken = 0;
   private prepares = true;
+  /**
+   * What connections belong to: the opening of this database, and not whatever asks for one that is yet to be opened. A
+   * socket holds on to the context that it was made in for as long as it lasts, and with it to the workflow of that context.
+   */
+  private readonly opened = new AsyncResource('HoldfastPostgres');
 
   constructor(
     driver: typeof pg,
@@ -237,7 +243,7 @@ class PostgresDatabase implements Database {
    */
   private async connected(pool: pg.Pool): Promise<pg.PoolClient> {
     for (;;) {
-      const client = await pool.connect();
+      const client = await this.opened.runInAsyncScope(() => pool.connect());
       if ((this.openedAt.get(client) ?? 0) > this.movedAt) return client;
       client.release(true);
     }
