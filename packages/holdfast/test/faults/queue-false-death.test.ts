@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import Sqlite from 'better-sqlite3';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type Client, connect, queue } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
@@ -9,7 +8,7 @@ import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { report, requireBuild } from './child-process.js';
 import { outcomesStay } from './invariants.js';
 import { Ledger } from './ledger.js';
-import { Worker } from './queue-fleet.js';
+import { isNobodyWritingTo, Worker } from './queue-fleet.js';
 import { type Gauge, installGauge } from './queue-gauge.js';
 import { observe, openRows, type RowReader } from './rows.js';
 
@@ -75,7 +74,7 @@ class Rig {
     await this.untilRunning(victim);
     await workers.get(victim)?.pause();
     // A process that is stopped in the middle of a transaction on SQLite holds everybody up, as long as it lasts.
-    while (!this.isNobodyWriting()) {
+    while (!this.files.every(isNobodyWritingTo)) {
       workers.get(victim)?.goOn();
       await workers.get(victim)?.pause();
     }
@@ -85,20 +84,6 @@ class Rig {
     for (const id of taken) observe(this.ledger, await this.rows.read(id));
     workers.get(victim)?.goOn();
     return taken.length;
-  }
-
-  private isNobodyWriting(): boolean {
-    return this.files.every((path) => {
-      const db = new Sqlite(path, { timeout: 50 });
-      try {
-        db.exec('begin immediate; rollback');
-        return true;
-      } catch {
-        return false;
-      } finally {
-        db.close();
-      }
-    });
   }
 
   async untilDone(total: number): Promise<void> {

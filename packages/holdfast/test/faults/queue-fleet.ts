@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import Sqlite from 'better-sqlite3';
 import type { SeededRandom } from '../../src/model/ids.js';
 import { fixturePath } from './child-process.js';
 import type { Ledger } from './ledger.js';
@@ -37,7 +38,8 @@ export class Fleet {
 
   /**
    * Stops the worker at a moment at which it has work, unless all is done first. One that stands still cannot end its
-   * work between the look and the kill: without that a quick fleet may lose its processes, and never any work.
+   * work between the look and the kill: without that a quick fleet may lose its processes, and never any work. Nor may
+   * it stand still in the middle of writing to the ledger, or its death could not be put on record before it comes.
    */
   private async standsStillAtWork(worker: Worker, done: () => boolean): Promise<boolean> {
     while (!done()) {
@@ -45,7 +47,7 @@ export class Fleet {
       const [busy] = await this.gauge.sql(
         `select 1 from workflow_status where status = 'PENDING' and executor_id like '%:${worker.pid}:%' limit 1`,
       );
-      if (busy) return true;
+      if (busy && isNobodyWritingTo(this.ledger.path)) return true;
       worker.goOn();
       await delay(1);
     }
@@ -145,5 +147,18 @@ export class Worker {
     });
     this.child.send({ command: 'recover', from: executorId });
     return Promise.race([recovered, this.ended.then(() => Promise.reject(new Error(this.complaints)))]);
+  }
+}
+
+/** Whether the SQLite file is free to be written to: one who is stopped in the middle of a write holds everybody up. */
+export function isNobodyWritingTo(path: string): boolean {
+  const db = new Sqlite(path, { timeout: 50 });
+  try {
+    db.exec('begin immediate; rollback');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    db.close();
   }
 }
