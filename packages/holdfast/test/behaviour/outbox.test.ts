@@ -167,12 +167,12 @@ function refusing(backend: Backend): void {
     const idle = new pg.Client(database);
     await idle.connect();
     onTestFinished(() => idle.end());
-    const calls = () => [
-      client.startIn(idle, 'ship', { id: 'a' }, 'a'),
-      approval.sendIn(idle, 'x', 'a', { app: client }),
+    const calls = [
+      () => client.startIn(idle, 'ship', { id: 'a' }, 'a'),
+      () => approval.sendIn(idle, 'x', 'a', { app: client }),
     ];
-    for (const call of calls()) {
-      expect(await failure(call)).toMatchObject({
+    for (const call of calls) {
+      expect(await failure(call())).toMatchObject({
         code: 'INVALID_OPTION',
         message: /no transaction has begun.*'begin'/,
       });

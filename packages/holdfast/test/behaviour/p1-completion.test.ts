@@ -1,4 +1,4 @@
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { run, sleep, workflow } from '../../src/index.js';
 import { Signals } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
@@ -111,7 +111,7 @@ describeBackends('P1 completion', (backend) => {
     await t.crash();
     await tamper(database, 'alter table operation_outputs rename to hidden_outputs');
     const restarting = t.restart();
-    await vi.waitFor(() => expect(logger.lines).not.toEqual([]));
+    await expect.poll(() => logger.lines).not.toEqual([]);
     await tamper(database, 'alter table hidden_outputs rename to operation_outputs');
     const again = await restarting;
     expect(await again.clock.runUntil(again.app.workflows.handle(id).result())).toBe(1);

@@ -76,6 +76,7 @@ describeBackends('P6 time', (backend) => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [wf], database, clock: 'real' });
     const handle = await wf.start();
+    await expect.poll(() => t.app.workflows.steps(handle.id)).toHaveLength(1);
     await expect(handle.result({ timeout: 50 })).rejects.toMatchObject({ code: 'RESULT_TIMEOUT' });
     const [row] = await t.app.workflows.steps(handle.id);
     const { createdAt } = await handle.status();

@@ -318,16 +318,16 @@ describeBackends('the policy of recovery', (backend) => {
       await expect(backend.testApp({ workflows: [], [name]: value })).rejects.toThrow(hint);
     }
     const { app } = await backend.testApp({ workflows: [] });
-    const calls: [Promise<unknown>, RegExp][] = [
-      [app.recovery.recover({} as never), /executorIds/],
-      [app.recovery.recover('e0' as never), /as an object/],
-      [app.recovery.recover({ workflowIds: 'x' as never }), /list of IDs/],
-      [app.recovery.recover(['']), /executor ID/i],
-      [app.recovery.sweep({ dry: true } as never), /dryRun/],
-      [app.recovery.incomplete({ limit: 0 }), /whole number/],
+    const calls: [() => Promise<unknown>, RegExp][] = [
+      [() => app.recovery.recover({} as never), /executorIds/],
+      [() => app.recovery.recover('e0' as never), /as an object/],
+      [() => app.recovery.recover({ workflowIds: 'x' as never }), /list of IDs/],
+      [() => app.recovery.recover(['']), /executor ID/i],
+      [() => app.recovery.sweep({ dry: true } as never), /dryRun/],
+      [() => app.recovery.incomplete({ limit: 0 }), /whole number/],
     ];
     for (const [call, message] of calls) {
-      const error = await failure(call);
+      const error = await failure(call());
       expect(error.message).toMatch(message);
       expect(['INVALID_OPTION', 'INVALID_NAME']).toContain(error.code);
     }

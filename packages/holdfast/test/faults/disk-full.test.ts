@@ -41,7 +41,7 @@ describeBackends(
         const room = { fill: () => limit('now'), makeRoom: () => limit(2 ** 30), said: /database or disk is full/ };
         await runOutOfRoom(new Writing(), database, room);
       },
-      minutes,
+      3 * minutes,
     );
   },
   ['sqlite'],
@@ -57,7 +57,7 @@ describe('a disk that is really full', () => {
       const room = { fill, makeRoom, said: /database or disk is full|disk I\/O error/ };
       await runOutOfRoom(new Writing(), `sqlite:${join(disk.folder, 'app.sqlite')}`, room);
     },
-    minutes,
+    3 * minutes,
   );
 
   it(
@@ -79,7 +79,7 @@ describe('a disk that is really full', () => {
       const { fill, makeRoom } = disk;
       await runOutOfRoom(new Writing(), database, { fill, makeRoom, said: /No space left on device/ });
     },
-    minutes,
+    3 * minutes,
   );
 });
 

@@ -56,7 +56,7 @@ describe('a failover to a standby that has all that was acknowledged', () => {
       });
       expectFewLines(logger, began);
     },
-    minutes,
+    3 * minutes,
   );
 
   it(
@@ -81,7 +81,7 @@ describe('a failover to a standby that has all that was acknowledged', () => {
       expect(await sessionsOf(oldUrl)).toBe(0);
       expectFewLines(logger, began);
     },
-    minutes,
+    3 * minutes,
   );
 });
 
@@ -154,7 +154,7 @@ describe('a failover to a standby that lacks the last commits', () => {
       expect(lost).toBeGreaterThan(0);
       expect(logger.matching(/came back without its last commits/).length).toBeGreaterThan(0);
     },
-    minutes,
+    3 * minutes,
   );
 });
 

@@ -33,7 +33,7 @@ describeBackends(
         }
         expect([...codes].filter((code) => code !== 'DATABASE_FAILED')).toEqual(['DATABASE_UNREACHABLE']);
       },
-      60_000,
+      180_000,
     );
   },
   ['postgres'],

@@ -99,12 +99,14 @@ describeBackends(
       const tookMs = performance.now() - killedAt;
       report(`kill -9 on another host was seen after ${Math.round(tookMs)} ms`);
       expect(observer.liveness.deaths()).toMatchObject([{ why: expect.stringMatching(/session/) }]);
-      expect(tookMs).toBeLessThan(2_000);
+      // By its session, not by the 30 seconds without a heartbeat.
+      expect(tookMs).toBeLessThan(10_000);
     });
 
     it('is not doubted when a session that listens is ended, however often', async () => {
       const url = await backend.newDatabase();
-      const time = skippingTime();
+      // Slow, or the grace would be over before a machine under load has let the session in again.
+      const time = skippingTime(10);
       const clock = new DatabaseClock();
       const observer = await members.join(url, { clock, ...time.options });
       const peer = await members.join(url, { clock, executorId: 'peer', process: elsewhere });
@@ -182,13 +184,13 @@ async function ownServer(): Promise<{ readonly url: string; stop(): Promise<void
 }
 
 /** A monotonic clock that can be put forward, so that nobody has to wait until an own session is old enough. */
-function skippingTime() {
+function skippingTime(slower = 1) {
   let skipped = 0;
   return {
     skip: (ms: number) => {
       skipped += ms;
     },
-    options: { monotonic: () => performance.now() + skipped },
+    options: { monotonic: () => performance.now() / slower + skipped },
   };
 }
 

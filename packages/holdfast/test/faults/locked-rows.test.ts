@@ -165,7 +165,7 @@ function suite(backend: Backend): void {
       const [x, y, ...others] = await Promise.all(
         plan.map(([name, at]) => writer.with({ id: `${name}-${round}` }).start(at)),
       );
-      await vi.waitFor(() => expect(begun).toBe(plan.length));
+      await expect.poll(() => begun).toBe(plan.length);
       const rows = `workflow_uuid in ('x-${round}', 'y-${round}')`;
       const unlock = await lock(database, `select 1 from dbos.workflow_status where ${rows} for update`);
       for (const place of places.slice(0, 12)) await openAlone(place);
@@ -186,7 +186,7 @@ function suite(backend: Backend): void {
     const work = workflow('work', () => sleep('1h'));
     const { app, database } = await launched(backend, [work]);
     for (const id of ['a', 'b', 'c']) await work.with({ id }).start();
-    await vi.waitFor(async () => expect(await tamper(database, 'select 1 from operation_outputs')).toHaveLength(3));
+    await expect.poll(() => tamper(database, 'select 1 from operation_outputs')).toHaveLength(3);
     await lock(database, `select 1 from dbos.workflow_status where workflow_uuid = 'b' for update`);
     await app.shutdown();
     const statuses = await Promise.all(['a', 'b', 'c'].map((id) => status(database, id)));

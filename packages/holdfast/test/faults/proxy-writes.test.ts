@@ -15,7 +15,7 @@ const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const share = process.env.HOLDFAST_PROXY_WRITES === 'all' ? 1 : 0.4;
 const kinds: readonly FaultKind[] = ['cut-before', 'cut-after', 'black-hole', 'swallow', 'reset'];
 const answerTimeoutMs = 300;
-const longestTryingMs = 5_000;
+const longestTryingMs = 30_000;
 
 const random = new SeededRandom(`proxy writes ${seed}`);
 const writes = [...ownWrites, ...steeringWrites];

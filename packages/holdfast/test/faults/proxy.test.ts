@@ -109,13 +109,13 @@ describe('the fault proxy', () => {
   it('holds a statement back, and what comes behind it stays behind it', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy);
-    const fault = proxy.arm({ kind: 'delay', at: 'things.insert', ms: 150 });
+    const fault = proxy.arm({ kind: 'delay', at: 'things.insert', ms: 1_000 });
     const began = performance.now();
     const all = Promise.all([client.query(insert), client.query('select 2')]);
     expect(await rows()).toBe(0);
     await all;
     await fault.landed;
-    expect(performance.now() - began).toBeGreaterThanOrEqual(140);
+    expect(performance.now() - began).toBeGreaterThanOrEqual(990);
     expect(await rows()).toBe(1);
   });
 
@@ -153,7 +153,7 @@ describe('the fault proxy', () => {
 
   it('severs, refuses and partitions all connections until it is told to stop', async () => {
     const { proxy, insert, rows } = await rig();
-    const first = await through(proxy, { query_timeout: 100 });
+    const first = await through(proxy);
     await first.query(insert);
     expect(proxy.sever()).toBe(1);
     await failure(first.query(insert));

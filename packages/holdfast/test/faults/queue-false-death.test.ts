@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type Client, connect, queue } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
@@ -76,6 +77,7 @@ class Rig {
     // A process that is stopped in the middle of a transaction on SQLite holds everybody up, as long as it lasts.
     while (!this.files.every(isNobodyWritingTo)) {
       workers.get(victim)?.goOn();
+      await delay(1);
       await workers.get(victim)?.pause();
     }
     const taken = (await workers.get(heir)?.recover(victim)) ?? [];

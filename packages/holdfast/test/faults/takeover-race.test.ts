@@ -22,16 +22,19 @@ describeBackends('a step commit that races a takeover', (backend) => {
     const race = await takeoverRace(backend);
     const random = new SeededRandom(`takeover ${seed}`);
     const tally: Record<Winner, number> = { seen: 0, fenced: 0, over: 0 };
-    for (let n = 0; n < rounds; n++) {
+    const isOneSided = (): boolean => Math.min(tally.seen, tally.fenced) <= rounds / 20;
+    // More of them until each side has won often enough: who is quicker is up to the machine.
+    let n = 0;
+    for (; n < rounds || (n < 10 * rounds && isOneSided()); n++) {
       const turns = Math.floor(random.number() * 5);
       tally[await race(`race-${n}`, n % 2 === 0 ? 'commit' : 'takeover', turns)]++;
     }
     report(
-      `takeover race (${backend.name}): ${rounds} rounds; the new owner saw the step ${tally.seen} times, the old ` +
+      `takeover race (${backend.name}): ${n} rounds; the new owner saw the step ${tally.seen} times, the old ` +
         `one was fenced ${tally.fenced} times, or had ended ${tally.over} times; HOLDFAST_FAULT_SEED=${seed}`,
     );
     // A race that always ends alike was none.
-    expect(Math.min(tally.seen, tally.fenced)).toBeGreaterThan(rounds / 20);
+    expect(isOneSided()).toBe(false);
   });
 });
 

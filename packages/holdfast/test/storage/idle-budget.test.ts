@@ -45,7 +45,8 @@ describeBackends('an idle app with 50 queues', (backend) => {
       const made = wire ? [...wire.statements] : t.statements.slice(before[i]);
       report(`idle app ${i + 1} of 2 (${backend.name}): ${made.length} statements in ${seconds} s: ${tally(made)}`);
       expect(made.length).toBeGreaterThan(0);
-      expect(made.length).toBeLessThan(seconds * perSecond);
+      // What comes round every five seconds may fall into these six twice.
+      expect(made.length).toBeLessThan((seconds + 5) * perSecond);
     }
   });
 });
