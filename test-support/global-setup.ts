@@ -21,7 +21,7 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 const gigabyte = 2 ** 30;
 /** More than the SQLite files of a run, and the databases of its Postgres, have together at any time. */
-const needed = { sqlite: 2 * gigabyte, both: 8 * gigabyte };
+const needed = { sqlite: 2 * gigabyte, both: 4 * gigabyte };
 
 /** One Postgres server for the whole run. fsync is off: tests kill our processes, never this server's machine. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {

@@ -31,6 +31,8 @@ export async function startPostgres(flags: readonly string[] = [], parent = tmpd
     port,
     persistent: false,
     createPostgresUser: process.getuid?.() === 0,
+    // To check a password takes the server as long as all else about a connection, and a run opens tens of thousands.
+    initdbFlags: ['--auth=trust'],
     postgresFlags: [...flags],
     onLog: (message) => log.push(String(message)),
     onError: (message) => log.push(String(message)),

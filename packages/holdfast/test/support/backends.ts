@@ -80,16 +80,20 @@ function sqliteStores(): Stores {
 
 function postgresStores(): Stores {
   let admin: pg.Client;
+  let strategy = '';
   const created: string[] = [];
   return {
     open: async () => {
       admin = new pg.Client(inject('postgresUrl'));
       await admin.connect();
+      const { rows } = await admin.query("select current_setting('server_version_num')::int as version");
+      // In half the time. Before 15 there was no other way, nor a word for it.
+      if (rows[0].version >= 150_000) strategy = 'strategy file_copy';
     },
     create: async (content) => {
       const name = `t${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
       const template = content === 'migrated' ? inject('postgresTemplate') : 'template1';
-      await admin.query(`create database ${name} template ${template}`);
+      await admin.query(`create database ${name} template ${template} ${strategy}`);
       created.push(name);
       const url = new URL(inject('postgresUrl'));
       url.pathname = `/${name}`;
