@@ -11,7 +11,7 @@ const peer = 'dbos';
 const queuePeers = ['dbos', 'graphile-worker', 'pg-boss'];
 
 /** What messages are compared with. */
-const messagePeers = ['dbos', 'dbos-tuned'];
+const messagePeers = ['dbos', 'dbos-tuned', 'raw'];
 
 /** What Linux calls the type of a file system that lives in memory. */
 const tmpfs = 0x01021994;

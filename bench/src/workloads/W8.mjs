@@ -14,12 +14,12 @@ export default {
     {
       label: what,
       rows: [
-        { key: 'sendP50', label: `${what}, send to receive: p50 ms`, aims },
-        { key: 'sendP99', label: `${what}, send to receive: p99 ms` },
-        { key: 'setP50', label: `${what}, set to get: p50 ms`, aims },
-        { key: 'setP99', label: `${what}, set to get: p99 ms` },
-        { key: 'bothP50', label: `${what}, there and back: p50 ms`, aims },
-        { key: 'bothP99', label: `${what}, there and back: p99 ms` },
+        { key: 'bothP50', label: `${what}, round trip: p50 ms`, aims },
+        { key: 'bothP99', label: `${what}, round trip: p99 ms` },
+        { key: 'sendP50', label: `${what}, its first half, send to receive: p50 ms` },
+        { key: 'sendP99', label: `${what}, its first half, send to receive: p99 ms` },
+        { key: 'setP50', label: `${what}, its second half, set to get: p50 ms` },
+        { key: 'setP99', label: `${what}, its second half, set to get: p99 ms` },
       ],
       measure: (system, { quick }) => measureExchanges(system, quick ? 30 : 400),
     },

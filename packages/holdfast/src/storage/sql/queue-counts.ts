@@ -16,10 +16,10 @@ export function countStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   const isWaiting = waitingRows[d.name].onQueue;
   // One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere.
-  const hasWaiting = (queue: string): string =>
-    `(select count(*) from (select 1 from ${workflows} where ${isWaiting} and queue_name = ${queue} limit 1) as t) > 0`;
-  const hasRetried = (queue: string): string =>
-    `(select count(*) from (select 1 from ${workflows} where ${retriedRows.onQueue} and queue_name = ${queue} limit 1) as t) > 0`;
+  const has = (rows: string, queue: string): string =>
+    `(select count(*) from (select 1 from ${workflows} where ${rows} and queue_name = ${queue} limit 1) as t) > 0`;
+  const hasWaiting = (queue: string): string => has(isWaiting, queue);
+  const hasRetried = (queue: string): string => has(retriedRows.onQueue, queue);
   return {
     overview: {
       name: 'queues.overview',
