@@ -43,9 +43,14 @@ export function customCodec(serializer: Serializer, taken: readonly string[]): C
       (text) => text as string,
       // What the serializer accepts cannot be asked piece by piece (it may be slow): keep plain data only.
       () =>
-        write(
-          salvage(error, () => false),
-          'The error',
+        settle(
+          () =>
+            write(
+              salvage(error, () => false),
+              'The error',
+            ),
+          (text) => text as string,
+          unwritten,
         ),
     );
   }
@@ -61,8 +66,26 @@ export function customCodec(serializer: Serializer, taken: readonly string[]): C
         return args as readonly unknown[];
       }),
     encodeError: writeError,
-    decodeError: (text) => read(text, thrownFrom),
+    decodeError: (text) => readUnwritten(text) ?? read(text, thrownFrom),
   };
+}
+
+const unwrittenPrefix = 'holdfast:unwritten:';
+
+/**
+ * In the place of an error that the serializer will not write at all (one that encrypts, say, by a service that is out of
+ * reach): a workflow that failed must not stay PENDING for that. Of the error itself nothing, which may be a secret.
+ */
+function unwritten(cause: unknown): string {
+  return `${unwrittenPrefix}${JSON.stringify(cause instanceof Error ? cause.message : String(cause))}`;
+}
+
+function readUnwritten(text: string): HoldfastError | undefined {
+  if (!text.startsWith(unwrittenPrefix)) return undefined;
+  return new HoldfastError(
+    'UNSERIALIZABLE',
+    `It failed, and why is not on record. ${JSON.parse(text.slice(unwrittenPrefix.length))}`,
+  );
 }
 
 /** `next` gets the result of `run`, and `failed` what either threw: at once, or later if `run` returned a promise. */

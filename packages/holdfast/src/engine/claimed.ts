@@ -34,9 +34,9 @@ export class Claims {
 
   constructor(private readonly engine: Engine) {}
 
-  /** Whether of each claim it is known what it took. */
+  /** Whether of each claim it is known what it took, and all of that runs. */
   get areCertain(): boolean {
-    return this.uncertain.size === 0;
+    return this.uncertain.size === 0 && this.unread.size === 0;
   }
 
   /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
@@ -96,22 +96,22 @@ export class Claims {
     const records = claimed.filter((record) => record.status === 'PENDING');
     for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
     const failed = ({ workflowId, owner }: ClaimedRecord, error: unknown): void =>
-      this.tryLater({ workflowId, owner: owner ?? '' }, error);
+      this.tryLater({ workflowId, owner: owner ?? '' }, 'cannot be read', error);
     await runInSlices(engine, { records, returns }, { isAwaited: () => true, failed });
   }
 
   /** Nobody else would: it is PENDING, and its owner lives. */
-  private tryLater(workflow: OwnedWorkflow, error: unknown): void {
+  tryLater(workflow: OwnedWorkflow, what: string, error: unknown): void {
     if (this.stopped) return;
     const { clock, logger } = this.engine;
-    logger.error(`Workflow "${workflow.workflowId}" cannot be read, and is tried again: ${describeError(error)}`);
+    logger.error(`Workflow "${workflow.workflowId}" ${what}, and is tried again: ${describeError(error)}`);
     const key = claimKey(workflow);
     this.unread.set(key, workflow);
     const retry = async (): Promise<void> => {
       let isOver = true;
       const failed = (each: OwnedWorkflow, again: unknown): void => {
         isOver = false;
-        this.tryLater(each, again);
+        this.tryLater(each, 'cannot be read', again);
       };
       await bringBack(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
       if (isOver) this.unread.delete(key);
@@ -133,7 +133,7 @@ export class Claims {
       await this.readBack().catch((error) =>
         logger.debug(`A claim whose answer was lost could not be looked for: ${describeError(error)}`),
       );
-      if (!this.areCertain) this.lookLater();
+      if (this.uncertain.size > 0) this.lookLater();
     };
     this.timer = clock.at(clock.now() + lookAgainMs, () => void look(), 'background');
   }

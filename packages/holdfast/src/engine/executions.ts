@@ -60,7 +60,7 @@ export class Executions implements Engine {
   readonly enqueues: Enqueues;
   readonly directory: QueueDirectory;
   readonly news: News;
-  readonly load = new Load();
+  readonly load: Load;
   readonly standing = new Standing();
   readonly claims = new Claims(this);
   readonly outcomes: Outcomes;
@@ -87,6 +87,7 @@ export class Executions implements Engine {
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
     this.listen = options.listen;
+    this.load = new Load(clock);
     this.warnings = new Warnings(logger);
     this.checkpoints = new Checkpoints(storage, writer, logger, this.standing);
     this.enqueues = new Enqueues(storage, logger);
@@ -171,8 +172,8 @@ export class Executions implements Engine {
   }
 
   private readonly couldNotRun = (execution: Execution, error: unknown): void => {
-    this.logger.error(`Workflow "${execution.workflowId}" could not be run: ${describeError(error)}`);
     this.drop(execution);
+    this.claims.tryLater(execution.facts, 'could not be run', error);
   };
 
   /** Lets go of an execution that only waits: its memory is free, its workflow goes on being this process's. */
@@ -222,7 +223,8 @@ export class Executions implements Engine {
       const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
       await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
     } catch (failure) {
-      this.logger.error(`Workflow "${workflowId}" could not be set aside: ${describeError(failure)}`);
+      this.drop(execution);
+      return this.claims.tryLater(execution.facts, 'could not be set aside', failure);
     }
     this.drop(execution);
     this.outcomes.watchElsewhere(workflowId);

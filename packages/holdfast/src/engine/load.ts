@@ -1,7 +1,11 @@
+import type { Clock } from '../model/clock.js';
 import { noPartition } from '../model/queues.js';
 
 /** With more executions than this that have something to do, a process takes on no more of what has no limit of its own. */
 export const mostBusy = 1_000;
+
+/** A suspect that has done something for so long has not ended its process by it, and others may wait for that one. */
+const suspectedMs = 30_000;
 
 /** What is counted: an execution (execution.ts). */
 interface Counted {
@@ -13,8 +17,12 @@ interface Counted {
 /** What this process runs of each queue, and of each partition: what limits per process are measured by. */
 export class Load {
   private readonly queues = new Map<string, QueueLoad>();
+  /** Since when a suspect runs here. */
+  private readonly suspectSince = new WeakMap<Counted, number>();
   /** Called when an execution of a queue has ended here. */
   onFreed: ((queueName: string, wasSuspect: boolean) => void) | undefined;
+
+  constructor(private readonly clock: Pick<Clock, 'now'>) {}
 
   enter(execution: Counted): void {
     const { queueName, partition } = execution.facts;
@@ -22,6 +30,7 @@ export class Load {
     const load = this.queues.get(queueName) ?? { executions: new Set(), partitions: new Map() };
     this.queues.set(queueName, load);
     load.executions.add(execution);
+    if (execution.isSuspect) this.suspectSince.set(execution, this.clock.now());
     if (partition !== null) load.partitions.set(partition, (load.partitions.get(partition) ?? 0) + 1);
   }
 
@@ -41,7 +50,9 @@ export class Load {
   /** The same work in another form: nothing becomes free. */
   replace(former: Counted, latter: Counted): void {
     const executions = this.queues.get(former.facts.queueName ?? '')?.executions;
-    if (executions?.delete(former)) executions.add(latter);
+    if (!executions?.delete(former)) return;
+    executions.add(latter);
+    if (latter.isSuspect) this.suspectSince.set(latter, this.suspectSince.get(former) ?? this.clock.now());
   }
 
   of(queueName: string): number {
@@ -57,10 +68,12 @@ export class Load {
     return load.executions.size - keyed;
   }
 
-  /** Whether something runs here that has used up half of its attempts, and does not just wait. */
+  /** Whether something runs here that has used up half of its attempts, not for long yet, and does not just wait. */
   hasSuspect(queueName: string): boolean {
+    const longAgo = this.clock.now() - suspectedMs;
     for (const execution of this.queues.get(queueName)?.executions ?? []) {
-      if (execution.isSuspect && execution.idleUntil() === undefined) return true;
+      if (!execution.isSuspect || execution.idleUntil() !== undefined) continue;
+      if ((this.suspectSince.get(execution) ?? longAgo) > longAgo) return true;
     }
     return false;
   }

@@ -4,6 +4,7 @@ import { Loop } from '../engine/loop.js';
 import { describeError } from '../model/errors.js';
 import type { RetentionSettings } from '../model/retention.js';
 import type { ExpiredPage } from '../storage/deletions.js';
+import type { Storage } from '../storage/storage.js';
 
 /** Rows that one statement looks at, and workflows that one statement deletes at most, with those below them. */
 const pageSize = 500;
@@ -14,7 +15,8 @@ const slowMs = 200;
 
 /**
  * What ended later than this long ago stays in any case. Its ID is what tells a late one that it was run: a process that
- * comes to fire the same tick, or one that repeats a start to which it got no answer.
+ * comes to fire the same tick, or one that repeats a start to which it got no answer. Nor does anything go whose start
+ * still counts against the rate limit of a queue.
  */
 const youngestMs = 60_000;
 
@@ -54,7 +56,13 @@ async function cutoff({ storage, clock, writer }: Engine, settings: RetentionSet
   const byAge = afterMs === null ? undefined : clock.now() - afterMs;
   const byNumber = keep === null ? undefined : await storage.deletions.cutoff({ appName: writer.appName, keep });
   if (byAge === undefined && byNumber === undefined) return undefined;
-  return Math.min(clock.now() - youngestMs, Math.max(byAge ?? byNumber ?? 0, byNumber ?? 0));
+  const youngest = Math.max(youngestMs, await longestRatePeriod(storage));
+  return Math.min(clock.now() - youngest, Math.max(byAge ?? byNumber ?? 0, byNumber ?? 0));
+}
+
+async function longestRatePeriod(storage: Storage): Promise<number> {
+  const limits = (await storage.queues.list()).flatMap(({ settings }) => [settings.limits, settings.partition]);
+  return Math.max(0, ...limits.map((each) => each?.rateLimit?.perMs ?? 0));
 }
 
 interface Swept {

@@ -133,6 +133,8 @@ export class QueueWorker {
     };
     const looks = maySuspect && !this.engine.load.hasSuspect(this.name);
     const suspects = looks ? await this.take('suspect').catch(failed) : 0;
+    // No room was left for them. The next that comes free is theirs, or the others would take it each time.
+    if (looks && suspects === 0 && this.full) this.maySuspect = true;
     const taken = await this.take('healthy');
     if (failure) throw failure.error;
     if (!thorough) return;

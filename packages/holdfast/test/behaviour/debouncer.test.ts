@@ -21,6 +21,24 @@ describeBackends('a debouncer', (backend) => {
     return { wf, ran, follow };
   }
 
+  it.each(['cancel', 'timeout'])('is not cancelled with its first caller (%s) once another has called', async (how) => {
+    const { wf, ran, follow } = recorder();
+    const save = debouncer(wf);
+    const first = workflow('first', async () => {
+      await save.debounce('k', '10s', 'from a workflow');
+      await sleep('1h');
+    });
+    const t = await backend.testApp({ workflows: [wf, first] });
+    follow(t);
+    await first.with({ id: 'first', ...(how === 'timeout' && { timeout: '5s' }) }).start();
+    while ((await t.app.workflows.list({ name: 'wf' })).length === 0) await t.clock.advance(0);
+    const shared = await save.debounce('k', '10s', 'from outside');
+    if (how === 'cancel') await t.app.workflows.cancel('first');
+    expect(await t.clock.runUntil(shared.result())).toBe('from outside');
+    expect(ran.map(([input]) => input)).toEqual(['from outside']);
+    expect((await t.app.workflows.get('first'))?.status).toBe('CANCELLED');
+  });
+
   it('runs once, with the last input, when no call has come for the delay', async () => {
     const { wf, ran, follow } = recorder();
     const t = await backend.testApp({ workflows: [wf] });

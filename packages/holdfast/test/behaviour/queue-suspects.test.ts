@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { queue, workflow } from '../../src/index.js';
+import { queue, run, sleep, workflow } from '../../src/index.js';
 import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { describeBackends } from '../support/backends.js';
-import { tamper } from '../support/faults.js';
+import { gate, tamper } from '../support/faults.js';
 
 /** Work that has used up half of its attempts is taken by itself; that must not mean never. */
 describeBackends('a workflow that has used up half of its attempts', (backend) => {
@@ -26,6 +26,47 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     await t.clock.runUntil(t.app.workflows.handle('victim').result());
     expect(order.indexOf('victim')).toBeLessThan(5);
   });
+
+  const limits = [
+    { concurrency: 1 },
+    { workerConcurrency: 1 },
+    { rateLimit: { max: 1, per: '300ms' } },
+    { partition: { concurrency: 1 } },
+  ];
+  it.each(limits)('gets the next slot of a queue that others keep full (%j)', async (limit) => {
+    const order: string[] = [];
+    const work = async (name: string): Promise<void> => {
+      await sleep(100);
+      order.push(name);
+    };
+    const wf = workflow('wf', work, { maxRecoveryAttempts: 2 });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf], queues: [queue('q', limit)] });
+    const on = { queue: 'q', ...('partition' in limit && { partition: 'p' }) };
+    await wf.with({ ...on, priority: 5 }).startAll(Array.from({ length: 100 }, (_, i) => [`other ${i}`]));
+    // Not to be taken before it has lost its attempt.
+    await wf.with({ ...on, id: 'victim', delay: '1s' }).start('victim');
+    await tamper(database, "update workflow_status set recovery_attempts = 1 where workflow_uuid = 'victim'");
+    while (!order.includes('victim') && order.length < 90) await t.clock.advance(50);
+    expect(order).toContain('victim');
+  });
+
+  it.each([['a queue', 'q'], ['the internal queue']])(
+    'does not wait for another one for ever, on %s',
+    async (_, on?: string) => {
+      const paid = gate<string>();
+      const options = { maxRecoveryAttempts: 2 };
+      const waits = workflow('waits', async () => run('wait for the payment', () => paid.promise), options);
+      const pays = workflow('pays', async () => run('pay', () => paid.open('paid')), options);
+      const database = await backend.newDatabase();
+      const t = await backend.testApp({ database, workflows: [waits, pays], queues: [queue('q')] });
+      const how = { delay: '1s', ...(on !== undefined && { queue: on }) };
+      const waiting = await waits.with(how).start();
+      await pays.with({ ...how, delay: '2s' }).start();
+      await tamper(database, 'update workflow_status set recovery_attempts = 1');
+      expect(await t.clock.runUntil(waiting.result())).toBe('paid');
+    },
+  );
 
   it('does not keep others waiting when it cannot be taken', async () => {
     const { t, wf, order, spend } = await launch({});

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { launch, type RetentionOptions, run, schedule, sleep, workflow } from '../../src/index.js';
+import { launch, queue, type RetentionOptions, run, schedule, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
 
@@ -187,5 +187,26 @@ describeBackends('retention', (backend) => {
     expect(await failure(launch({ name: 'test', retention: 'all' as never }))).toMatchObject({
       code: 'INVALID_OPTION',
     });
+  });
+
+  it('deletes the runs of a schedule that were triggered, like any others', async () => {
+    const tick = workflow('tick', async () => 0);
+    const t = await app({ after: '1d' }, { workflows: [tick], schedules: [schedule('yearly', '0 0 1 1 *', tick)] });
+    for (let i = 0; i < 16; i++) await t.clock.runUntil((await t.app.schedules.trigger('yearly')).result());
+    await t.clock.advance('2d');
+    expect(await look(t, (ids) => ids.length === 0)).toEqual([]);
+  });
+
+  it('keeps what the rate limit of a queue still counts', async () => {
+    const queues = [queue('q', { rateLimit: { max: 2, per: '3h' } })];
+    const t = await app({ after: '5m', every: '1m' }, { queues });
+    const handles = await wf.with({ queue: 'q' }).startAll(Array.from({ length: 4 }, () => []));
+    const first = handles.slice(0, 2).map(({ id }) => id);
+    await t.clock.runUntil(Promise.all(handles.slice(0, 2).map((handle) => handle.result())));
+    for (let i = 0; i < 16; i++) {
+      await t.clock.advance('10m');
+      expect(await t.app.workflows.list({ status: 'SUCCESS' })).toHaveLength(2);
+    }
+    expect(await look(t, (ids) => !ids.some((id) => first.includes(id)))).toHaveLength(2);
   });
 });

@@ -145,12 +145,15 @@ function deletionStatements(d: Dialect) {
 
 /**
  * Whether a run of `page` is all that says that its tick was run: who fired it died before noting that. Whoever next
- * follows the schedule would catch up with the tick if the ID, which ends with its instant, were free.
+ * follows the schedule would catch up with the tick if the ID, which ends with its instant, were free. One that was
+ * triggered has an ID of another form, and is no tick.
  */
 function isMemory(d: Dialect): string {
+  const instant = 'substr(page.id, length(page.id) - 23)';
   return (
     `exists (select 1 from ${d.table('workflow_schedules')} s where s.schedule_name = page.schedule_name ` +
-    "and s.active_since is not null and coalesce(s.last_fired_at, '') < substr(page.id, length(page.id) - 23))"
+    `and page.id = 'sched-' || s.schedule_name || '-' || ${instant} ` +
+    `and s.active_since is not null and coalesce(s.last_fired_at, '') < ${instant})`
   );
 }
 

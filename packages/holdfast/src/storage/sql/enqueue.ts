@@ -229,6 +229,8 @@ function debounce(d: Dialect, before: string): Statement {
       'on conflict (queue_name, deduplication_id) where deduplication_id is not null do update set',
       // Not only on the input: an earlier caller may be of a version, or an app, that nobody runs any more.
       `${lastCallDecides.map((column) => `${column} = excluded.${column}`).join(', ')},`,
+      // From the second caller on it is not the first one's alone, and is not to be cancelled with that.
+      'detached = (w.detached or w.parent_workflow_id is distinct from excluded.parent_workflow_id),',
       `debounce_deadline_epoch_ms = ${deadline},`,
       `delay_until_epoch_ms = ${sooner('excluded.delay_until_epoch_ms', `(${deadline})`)}`,
       `where w.status = 'DELAYED' and w.is_debounced`,
