@@ -11,7 +11,7 @@ import { duplicateError, type Enqueued } from './enqueues.js';
 import type { Execution } from './execution.js';
 import { checkArguments, checkSame, commonRow, type Startable } from './new-row.js';
 import type { Topic } from './news.js';
-import { checkStartOptions, queueNameOf, type StartOptions } from './start-options.js';
+import { checkStartOptionNames, checkStartOptionValues, queueNameOf, type StartOptions } from './start-options.js';
 
 /** Most workflows that one call of `startAll` enqueues: they become one statement. */
 const largestBatch = 100_000;
@@ -59,10 +59,14 @@ export function batchItems<Args extends readonly unknown[]>(
   if (inputs.length > largestBatch) {
     throw invalidOption(what, 'inputs', inputs.length, `at most ${largestBatch} in one call`);
   }
+  checkStartOptionNames(name, options);
   return inputs.map((args, i) => {
     const own = each?.(args, i) ?? {};
-    checkStartOptions(name, { ...options, ...own });
-    return { args, options: { ...options, ...own } };
+    // Before they are spread: nothing of a promise would be left to refuse.
+    checkStartOptionNames(name, own);
+    const both = { ...options, ...own };
+    checkStartOptionValues(name, both);
+    return { args, options: both };
   });
 }
 
@@ -193,10 +197,13 @@ function misfit(
   if (settings.partition === null && partition !== undefined) {
     return misplacedOption(what, 'partition', `must be left out: queue "${name}" has no partitions`);
   }
-  if (!settings.priority && priority !== undefined) {
-    return misplacedOption(what, 'priority', `must be left out: queue "${name}" is set to { priority: false }`);
-  }
-  return undefined;
+  return priority === undefined ? undefined : priorityMisfit(what, queue);
+}
+
+/** Why a workflow of the queue cannot have a priority. */
+export function priorityMisfit(what: string, { name, settings }: QueueRecord): HoldfastError | undefined {
+  if (settings.priority) return undefined;
+  return misplacedOption(what, 'priority', `must be left out: queue "${name}" is set to { priority: false }`);
 }
 
 /** What became of an enqueueing, for its caller: the workflow's ID, or a typed error. */

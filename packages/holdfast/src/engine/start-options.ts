@@ -49,8 +49,18 @@ const startOptionNames = [
 ];
 
 export function checkStartOptions(workflowName: string, options: StartOptions): void {
-  const what = `The start of workflow "${workflowName}"`;
-  checkKnownOptions(what, options, startOptionNames);
+  checkStartOptionNames(workflowName, options);
+  checkStartOptionValues(workflowName, options);
+}
+
+/** The part of {@link checkStartOptions} that holds for some of the options as for all of them. */
+export function checkStartOptionNames(workflowName: string, options: StartOptions): void {
+  checkKnownOptions(startOf(workflowName), options, startOptionNames);
+}
+
+/** The part of {@link checkStartOptions} that takes all of the options. */
+export function checkStartOptionValues(workflowName: string, options: StartOptions): void {
+  const what = startOf(workflowName);
   if (options.id !== undefined) checkName('A workflow ID', options.id);
   if (options.user !== undefined) checkName('A user', options.user);
   if (options.version !== undefined) checkName('A version', options.version);
@@ -59,6 +69,10 @@ export function checkStartOptions(workflowName: string, options: StartOptions): 
     throw invalidOption(what, 'roles', roles, 'a list of texts');
   }
   checkQueueing(what, options);
+}
+
+function startOf(workflowName: string): string {
+  return `The start of workflow "${workflowName}"`;
 }
 
 /** The part of {@link checkStartOptions} that is about queues. */

@@ -1,37 +1,17 @@
 import { sleepName } from '../engine/deliveries.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
+import { priorityMisfit } from '../engine/enqueue.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { readable, toInfo, type WorkflowInfo } from '../engine/info.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkPriority, internalQueue } from '../model/queues.js';
-import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { StepRecord } from '../storage/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
 import { type DeleteOptions, deleteWorkflows } from './delete.js';
 import { type ForkOptions, forkWorkflow } from './fork.js';
-
-/** Which workflows `list` returns: those that match everything given. */
-export interface ListOptions {
-  readonly ids?: readonly string[];
-  readonly status?: WorkflowStatus | readonly WorkflowStatus[];
-  readonly name?: string;
-  readonly executorId?: string;
-  readonly version?: string;
-  readonly parentWorkflowId?: string;
-  /** Name of the queue that they are, or were, on. */
-  readonly queue?: string;
-  /** Name of the schedule that started them. */
-  readonly schedule?: string;
-  /** ID of the workflow that they are forks of. */
-  readonly forkedFrom?: string;
-  readonly newestFirst?: boolean;
-  /** At most this many (default and maximum 1000). */
-  readonly limit?: number;
-  readonly offset?: number;
-}
+import { type ListOptions, listWorkflows } from './list.js';
 
 /** A recorded step as `steps` shows it. */
 export interface StepInfo {
@@ -72,25 +52,12 @@ export interface WorkflowOperations {
   delete(workflowIds: string | readonly string[], options?: DeleteOptions): Promise<number>;
   /** A DELAYED workflow takes its place in its queue this long from now. False: it is not DELAYED any more. */
   setDelay(workflowId: string, delay: Duration): Promise<boolean>;
-  /** Where a waiting workflow stands in its queue: lower ones come first. False: it does not wait any more. */
+  /**
+   * Where a waiting workflow stands in its queue: lower ones come first. False: it does not wait any more. An error, as for
+   * a start, where the queue is set to `{ priority: false }`.
+   */
   setPriority(workflowId: string, priority: number): Promise<boolean>;
 }
-
-const listOptionNames = [
-  'ids',
-  'status',
-  'name',
-  'executorId',
-  'version',
-  'parentWorkflowId',
-  'queue',
-  'schedule',
-  'forkedFrom',
-  'newestFirst',
-  'limit',
-  'offset',
-];
-const longestPage = 1000;
 
 export function workflowOperations(engine: Engine): WorkflowOperations {
   const { storage, codecs } = engine;
@@ -99,17 +66,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       const [record] = await storage.workflows.get([checkName('A workflow ID', workflowId)]);
       return record && toInfo(codecs, record);
     },
-    list: async (options = {}) => {
-      checkKnownOptions('list()', options, listOptionNames);
-      const { status, limit = longestPage, offset = 0, ...rest } = options;
-      const records = await storage.workflows.list({
-        ...rest,
-        ...(status !== undefined && { status: checkStatuses(status) }),
-        limit: Math.min(longestPage, checkCount('list()', 'limit', limit, 1)),
-        offset: checkCount('list()', 'offset', offset),
-      });
-      return Promise.all(records.map((record) => toInfo(codecs, record)));
-    },
+    list: (options = {}) => listWorkflows(engine, options),
     steps: async (workflowId) => {
       const steps = await storage.steps.history([checkName('A workflow ID', workflowId)]);
       const inOrder = steps.sort((a, b) => a.stepNumber - b.stepNumber);
@@ -146,10 +103,22 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
     setPriority: async (workflowId, priority) => {
       checkName('A workflow ID', workflowId);
       checkPriority('setPriority()', priority);
+      await checkTakesPriority(engine, workflowId);
       const queueName = await storage.workflows.setPriority({ workflowId, priority, now: engine.clock.now() });
       return changed(engine, workflowId, queueName);
     },
   };
+}
+
+/** Where a start with a priority is refused, one is not given afterwards either. */
+async function checkTakesPriority(engine: Engine, workflowId: string): Promise<void> {
+  const [record] = await engine.storage.workflows.get([workflowId]);
+  const waits = record?.status === 'ENQUEUED' || record?.status === 'DELAYED';
+  if (!waits || record.queueName === null) return;
+  await engine.directory.refresh();
+  const queue = engine.directory.known(record.queueName);
+  const error = queue && priorityMisfit('setPriority()', queue);
+  if (error) throw error;
 }
 
 async function changed(engine: Engine, workflowId: string, queueName: string | undefined): Promise<boolean> {
@@ -174,13 +143,4 @@ async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {
 
 function isUnderWay(step: StepRecord): boolean {
   return step.name === sleepName && step.completionSeq === null;
-}
-
-function checkStatuses(status: WorkflowStatus | readonly WorkflowStatus[]): readonly WorkflowStatus[] {
-  const given = typeof status === 'string' ? [status] : status;
-  for (const each of given) {
-    if (workflowStatuses.includes(each)) continue;
-    throw invalidOption('list()', 'status', each, `one of ${workflowStatuses.join(', ')}`);
-  }
-  return given;
 }

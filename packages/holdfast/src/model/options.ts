@@ -3,11 +3,11 @@ import { didYouMean } from './suggest.js';
 
 /** Refuses options that do not exist, naming the one that was probably meant. */
 export function checkKnownOptions(what: string, options: object, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    const given = options === null ? 'null' : Array.isArray(options) ? 'a list' : typeof options;
+  const odd = oddity(options);
+  if (odd !== undefined) {
     throw new HoldfastError(
       'INVALID_OPTION',
-      `${what} takes its options as an object with: ${known.join(', ')}; it was given ${given}.`,
+      `${what} takes its options as an object with: ${known.join(', ')}; it was given ${odd}.`,
       { details: { known } },
     );
   }
@@ -19,6 +19,16 @@ export function checkKnownOptions(what: string, options: object, known: readonly
       { details: { option: key, known } },
     );
   }
+}
+
+/** What was given instead of options. A promise, a Map or a Set has no keys: it would pass for no options at all. */
+function oddity(options: object): string | undefined {
+  if (options === null) return 'null';
+  if (typeof options !== 'object') return typeof options;
+  if (Array.isArray(options)) return 'a list';
+  if (typeof (options as { then?: unknown }).then === 'function') return 'a promise: await it first';
+  if (options instanceof Map || options instanceof Set) return `a ${options instanceof Map ? 'Map' : 'Set'}`;
+  return undefined;
 }
 
 export function invalidOption(what: string, option: string, value: unknown, expected: string): HoldfastError {

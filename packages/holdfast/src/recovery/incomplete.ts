@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import { checkName } from '../model/ids.js';
-import { checkCount, checkKnownOptions } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { describeKey } from '../model/workflow-key.js';
 import type { ExecutorRecord } from '../storage/executors.js';
 import type { IncompleteRecord } from '../storage/takeovers.js';
@@ -59,6 +59,9 @@ export async function listIncomplete(
   const what = 'incomplete()';
   checkKnownOptions(what, options, ['workflowIds', 'executorId', 'name', 'limit', 'offset']);
   const { workflowIds, executorId, name, limit = longestPage, offset = 0 } = options;
+  if (workflowIds !== undefined && !Array.isArray(workflowIds)) {
+    throw invalidOption(what, 'workflowIds', workflowIds, 'a list of IDs');
+  }
   for (const id of workflowIds ?? []) checkName('A workflow ID', id);
   const records = await engine.storage.takeovers.incomplete({
     appName: engine.writer.appName,

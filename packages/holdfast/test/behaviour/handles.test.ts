@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { context, queue, run, sleep, type WorkflowHandle, workflow } from '../../src/index.js';
+import { context, type Queue, queue, run, sleep, type WorkflowHandle, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, overTime, tamper } from '../support/faults.js';
 
@@ -138,6 +138,22 @@ describeBackends('handles and context', (backend) => {
       code: 'INVALID_OPTION',
       message: expect.stringContaining('Did you mean "status"?'),
     });
+  });
+
+  it('list workflows by the queue that they are on, given by value or by name, yours or the internal one', async () => {
+    const wf = workflow('wf', async () => 1);
+    const mine = queue('mine');
+    const t = await backend.testApp({ workflows: [wf], queues: [mine, queue('other')] });
+    await wf.with({ id: 'a', queue: mine }).start();
+    await wf.with({ id: 'b', queue: 'other' }).start();
+    await wf.with({ id: 'c', delay: '1h' }).start();
+    const on = async (each: Queue | string) =>
+      (await t.app.workflows.list({ queue: each })).map(({ workflowId }) => workflowId);
+    expect(await on(mine)).toEqual(['a']);
+    expect(await on('mine')).toEqual(['a']);
+    expect(await on(queue('other'))).toEqual(['b']);
+    expect(await on('_dbos_internal_queue')).toEqual(['c']);
+    expect(await on('none')).toEqual([]);
   });
 
   it('reject with APP_CLOSED when the app is shut down while they wait', async () => {

@@ -1,5 +1,6 @@
+import { inspect } from 'node:util';
 import { expect, it } from 'vitest';
-import { launch, run, sleep, step, workflow } from '../../src/index.js';
+import { connect, launch, queue, run, schedule, sleep, step, topic, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, thrown } from '../support/faults.js';
 
@@ -61,6 +62,64 @@ describeBackends('P8 bad input', (backend) => {
       expect(error, call.toString()).toMatchObject({ code: 'INVALID_OPTION' });
       expect(error.message).toContain(expected);
     }
+  });
+
+  it('refuses options in a promise, a Map, a Set or a list, which have none of the options that they hold', async () => {
+    const t = await backend.testApp({ workflows: [wf] });
+    const holders: [unknown, RegExp][] = [
+      [Promise.resolve({ id: 'lost' }), /await it first/],
+      // biome-ignore lint/suspicious/noThenProperty: promises of other libraries are no Promise.
+      [Object.create({ then: () => {} }), /await it first/],
+      [new Map([['id', 'lost']]), /given a Map/],
+      [new Set(['id']), /given a Set/],
+      [[['id', 'lost']], /given a list/],
+    ];
+    for (const [options, problem] of holders) {
+      const errors = [
+        thrown(() => wf.with(anything(options))),
+        thrown(() => workflow('x', async () => 1, anything(options))),
+        thrown(() => queue('x', anything(options))),
+        await failure((async () => topic('x').send('y', 1, anything(options)))()),
+        await failure(t.app.workflows.list(anything(options))),
+        await failure(t.app.workflows.fork('x', anything(options))),
+      ];
+      for (const [n, error] of errors.entries()) {
+        expect(error, `case ${n}`).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringMatching(problem) });
+      }
+    }
+    expect(await t.app.workflows.list()).toEqual([]);
+  });
+
+  const nightly = schedule('nightly', '0 0 * * *', wf);
+  const texts = ['name', 'executorId', 'version', 'parentWorkflowId', 'forkedFrom', 'schedule'];
+  const badFilters: object[] = [
+    ...[...texts, 'queue'].flatMap((option) =>
+      [7, null, true, wf, {}, ['a'], 'a\0b', 'half \ud83d'].map((value) => ({ [option]: value })),
+    ),
+    { schedule: nightly },
+    ...['one', null, 7, {}, new Set(['one']), ['a\0b'], [7], [null]].map((ids) => ({ ids })),
+    ...[null, 7, '', 'FINE', {}, [null], ['SUCCESS', 'FINE']].map((status) => ({ status })),
+    ...['false', 'true', 0, null].map((newestFirst) => ({ newestFirst })),
+    ...['5', null, 0].map((limit) => ({ limit })),
+    ...['5', null, -1].map((offset) => ({ offset })),
+  ];
+
+  it('refuses filters that a list cannot go by, in an app and in a client', async () => {
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    const client = await connect({ database, logger: silent });
+    for (const { workflows, recovery } of [t.app, client]) {
+      for (const filter of badFilters) {
+        const [option] = Object.keys(filter);
+        const error = await failure(workflows.list(filter));
+        expect(error, inspect(filter)).toMatchObject({ code: 'INVALID_OPTION', details: { option } });
+      }
+      for (const workflowIds of ['abc', null, 7, {}, new Set(['abc'])]) {
+        const error = await failure(recovery.incomplete({ workflowIds: anything(workflowIds) }));
+        expect(error).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining('a list of IDs') });
+      }
+    }
+    await client.close();
   });
 
   it('refuses launch options of the wrong kind', async () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { queue, run, sleep, workflow } from '../../src/index.js';
+import { connect, queue, run, sleep, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
-import { describeBackends } from '../support/backends.js';
+import { describeBackends, silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 import { rowCounts } from '../support/queues.js';
 
@@ -136,6 +136,27 @@ describeBackends('a batch of starts', (backend) => {
       expect(error, String(each)).toMatchObject({ code: 'INVALID_OPTION' });
     }
     expect(await failure(double.startAll(inputs(100_001)))).toMatchObject({ code: 'INVALID_OPTION' });
+  });
+
+  it('is refused when its options, or those of one of them, are in a promise or a Map', async () => {
+    const t = await pausedApp();
+    const client = await connect({ database: t.database, name: 'test', logger: silent });
+    const before = await rowCounts(t.database);
+    const given = [Promise.resolve({ id: 'one' }), new Map([['id', 'one']]), new Set(['one']), ['one'], 7, 'one'];
+    for (const options of given as never[]) {
+      const calls = [
+        () => double.with({ queue: q }).startAll(inputs(2), (_, i) => (i === 1 ? options : {})),
+        () => client.startAll('double', { queue: 'q' }, inputs(2), () => options),
+        () => client.startAll('double', options, inputs(2)),
+      ];
+      for (const call of calls) {
+        expect(await failure(call()), `${call} ${options}`).toMatchObject({ code: 'INVALID_OPTION' });
+      }
+    }
+    const late = (async () => ({ id: 'one' })) as never;
+    expect((await failure(double.startAll(inputs(1), late))).message).toMatch(/it was given a promise: await it first/);
+    await client.close();
+    expect(await rowCounts(t.database)).toEqual(before);
   });
 
   it('without a queue is run by any process of the app', async () => {

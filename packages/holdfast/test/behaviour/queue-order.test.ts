@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { queue, workflow } from '../../src/index.js';
+import { connect, queue, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
-import { describeBackends } from '../support/backends.js';
+import { describeBackends, silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 import { launchFleet } from '../support/queues.js';
 
@@ -133,6 +133,35 @@ describeBackends('the order of a queue', (backend) => {
     await t.clock.advance(0);
     expect(ran).toEqual(['a', 'b']);
     expect(await t.app.workflows.list()).toHaveLength(2);
+  });
+
+  it('is not changed by setPriority where the queue is strictly first come, first served', async () => {
+    const { wf, ran } = recorder();
+    const strict = queue('strict', { priority: false, concurrency: 1 });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf], queues: [strict] });
+    const client = await connect({ database, logger: silent });
+    await t.app.queues.pause('strict');
+    await wf.with({ queue: strict, id: 'a' }).start('a');
+    await wf.with({ queue: strict, id: 'b', delay: '1m' }).start('b');
+    const message = expect.stringMatching(
+      /"priority" must be left out: queue "strict" is set to \{ priority: false \}/,
+    );
+    for (const { workflows } of [t.app, client]) {
+      for (const id of ['a', 'b']) {
+        expect(await failure(workflows.setPriority(id, 0))).toMatchObject({ code: 'INVALID_OPTION', message });
+        expect(await failure(workflows.setPriority(id, 7))).toMatchObject({ code: 'INVALID_OPTION', message });
+        expect(await workflows.get(id)).toMatchObject({ priority: 0 });
+      }
+    }
+    await t.app.queues.update('strict', { priority: true });
+    for (const { workflows } of [t.app, client]) expect(await workflows.setPriority('a', 7)).toBe(true);
+    await t.app.queues.update('strict', { priority: false });
+    await t.app.queues.resume('strict');
+    await t.clock.advance('1m');
+    expect(ran).toEqual(['a', 'b']);
+    expect(await t.app.workflows.setPriority('a', 1)).toBe(false);
+    await client.close();
   });
 });
 
