@@ -1,5 +1,6 @@
 import { createCodecs } from '../codec/codec.js';
 import { standFor } from '../engine/app-engine.js';
+import { refuseInWorkflow } from '../engine/context.js';
 import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { batchItems, enqueueTogether, enqueueWorkflow } from '../engine/enqueue.js';
 import { enqueueIn } from '../engine/enqueue-in.js';
@@ -7,6 +8,7 @@ import { Executions } from '../engine/executions.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { byName, type Startable } from '../engine/new-row.js';
 import { Registry } from '../engine/registry.js';
+import { rejecting } from '../engine/rejecting.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
@@ -49,7 +51,10 @@ export interface Client {
   readonly versions: VersionOperations;
   /** What work there is whose process may be dead. To take it over is for a process of the app. */
   readonly recovery: Pick<RecoveryOperations, 'incomplete'>;
-  /** Enqueues a workflow by its name; without a queue it runs in any process of the app. */
+  /**
+   * Enqueues a workflow by its name; without a queue it runs in any process of the app. In a workflow function it takes an
+   * `id`, as startAll does: without one a replay would start another.
+   */
   start<T = unknown>(workflow: WorkflowName, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
   /**
    * The same inside a transaction of the caller's own, of the same database: the workflow is there when, and only if, that
@@ -153,25 +158,31 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
         return listIncomplete(engine, await clientKnowledge(engine), options);
       },
     },
-    start: async (workflow, options, ...args) => {
-      engine.checkOpen();
-      const target = known(workflow);
-      checkStartOptions(target.name, options);
-      return createHandle(engine, await enqueueWorkflow(engine, target, options, args, null));
-    },
+    start: (workflow, options, ...args) =>
+      rejecting('start()', () => {
+        engine.checkOpen();
+        const target = known(workflow);
+        checkStartOptions(target.name, options);
+        checkRepeatable(`start() of "${target.name}"`, [options]);
+        return enqueueWorkflow(engine, target, options, args, null).then((id) => createHandle(engine, id));
+      }),
     startIn: async (tx, workflow, options, ...args) => {
       engine.checkOpen();
       const target = known(workflow);
       checkStartOptions(target.name, options);
       return createHandle(engine, await enqueueIn(engine, tx, target, options, args));
     },
-    startAll: async (workflow, options, inputs, each) => {
-      engine.checkOpen();
-      const target = known(workflow);
-      const items = batchItems(target.name, options, inputs, each);
-      const ids = await enqueueTogether(engine, target, items);
-      return ids.map((id) => createHandle(engine, id));
-    },
+    startAll: (workflow, options, inputs, each) =>
+      rejecting('startAll()', () => {
+        engine.checkOpen();
+        const target = known(workflow);
+        const items = batchItems(target.name, options, inputs, each);
+        checkRepeatable(
+          `startAll() of "${target.name}"`,
+          items.map((item) => item.options),
+        );
+        return enqueueTogether(engine, target, items).then((ids) => ids.map((id) => createHandle(engine, id)));
+      }),
     close: () => {
       closing ??= close();
       return closing;
@@ -179,6 +190,15 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
   };
   standFor(client, engine);
   return client;
+}
+
+/** Under an ID a start that a replay repeats is the first one; without one, each would start another workflow. */
+function checkRepeatable(call: string, starts: readonly StartOptions[]): void {
+  if (starts.every(({ id }) => id !== undefined)) return;
+  refuseInWorkflow(
+    `${call} without an "id"`,
+    'Call it in a step, or give an "id", or start the workflow itself as a child.',
+  );
 }
 
 /** A client knows no more of a workflow than its name. */

@@ -74,6 +74,15 @@ export function requireExecution(call: string): Execution {
   return scope.execution;
 }
 
+/** Refuses what a replay of the workflow function would do again: it belongs in a step, whose record a replay reads. */
+export function refuseInWorkflow(call: string, advice: string): void {
+  if (!currentExecution()) return;
+  throw new HoldfastError(
+    'UNSUPPORTED_CALL',
+    `${call} cannot be called in a workflow function, because a replay would repeat it. ${advice}`,
+  );
+}
+
 /** What `context()` shows to a workflow or step. */
 export interface WorkflowContext {
   readonly workflowId: string;

@@ -1,8 +1,7 @@
-import { HoldfastError } from '../model/errors.js';
 import { misplacedOption } from '../model/options.js';
 import { borrow, type Purpose } from '../storage/borrowed.js';
 import type { StorageWithin } from '../storage/storage.js';
-import { currentExecution } from './context.js';
+import { refuseInWorkflow } from './context.js';
 import type { Engine } from './engine.js';
 import { enqueuedRow, idOf, newsOf } from './enqueue.js';
 import { explainEnqueued } from './enqueues.js';
@@ -14,12 +13,7 @@ import type { StartOptions } from './start-options.js';
  * fails in it then, unless the database does: the caller can catch what is refused and go on.
  */
 export async function storageIn(engine: Engine, what: string, tx: unknown, purpose: Purpose): Promise<StorageWithin> {
-  if (currentExecution()) {
-    throw new HoldfastError(
-      'UNSUPPORTED_CALL',
-      `${what} cannot be called in a workflow function, which is run again. Call it in a transaction() or a step.`,
-    );
-  }
+  refuseInWorkflow(what, 'Call it in a transaction() or a step.');
   const within = engine.storage.within(borrow(what, tx));
   if (!(await within.isOpen())) {
     throw misplacedOption(

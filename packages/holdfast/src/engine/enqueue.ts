@@ -2,6 +2,7 @@ import { parseDuration } from '../model/duration.js';
 import type { HoldfastError } from '../model/errors.js';
 import { invalidOption, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
+import { sameKey } from '../model/workflow-key.js';
 import type { QueueRecord } from '../storage/queues.js';
 import type { EnqueuedWorkflow } from '../storage/storage.js';
 import { currentExecution } from './context.js';
@@ -211,8 +212,10 @@ export function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOption
   if (enqueued.is === 'existing') checkSame(engine, row, enqueued.workflow);
   if (enqueued.is === 'queueless') throw unknownQueue(row.queueName, []);
   if (enqueued.is !== 'held') return row.workflowId;
-  if (options.onDuplicate === 'return-existing') return enqueued.by;
-  throw duplicateError(row.queueName, row.dedupId ?? '', enqueued.by);
+  const { by } = enqueued;
+  // Another workflow's handle would have the result of that, and this one would never run.
+  if (options.onDuplicate === 'return-existing' && sameKey(by, row)) return by.workflowId;
+  throw duplicateError({ ...row, dedupId: row.dedupId ?? '' }, by);
 }
 
 /** Whoever works on the queue is to look at it now. */

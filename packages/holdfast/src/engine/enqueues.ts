@@ -1,19 +1,20 @@
 import { HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import { internalQueue } from '../model/queues.js';
-import type { EnqueuedWorkflow, Storage, WorkflowRecord } from '../storage/storage.js';
+import { describeKey, sameKey, type WorkflowKey } from '../model/workflow-key.js';
+import type { DedupHolder, DedupKey, EnqueuedWorkflow, Storage, WorkflowRecord } from '../storage/storage.js';
 import { Batcher } from './batcher.js';
 import type { Superseded } from './checkpoints.js';
 
 /**
- * How an enqueueing turned out: new; or the workflow that has the ID; or the ID of the one that holds the deduplication
- * ID; or there is no such queue; or others of its batch could not be enqueued; or the parent that wanted the child is no
- * longer the caller's.
+ * How an enqueueing turned out: new; or the workflow that has the ID; or the one that holds the deduplication ID; or there
+ * is no such queue; or others of its batch could not be enqueued; or the parent that wanted the child is no longer the
+ * caller's.
  */
 export type Enqueued =
   | { readonly is: 'created' }
   | { readonly is: 'existing'; readonly workflow: WorkflowRecord }
-  | { readonly is: 'held'; readonly by: string }
+  | { readonly is: 'held'; readonly by: DedupHolder }
   | { readonly is: 'queueless' }
   | { readonly is: 'left-out' }
   | { readonly is: 'superseded'; readonly by: Superseded };
@@ -128,7 +129,7 @@ export async function explainEnqueued(
       return { is: 'superseded', by: { owner: parent?.owner ?? null, status: parent?.status } };
     }
     const by = held.get(dedupKey(row));
-    if (by !== undefined) return { is: 'held', by };
+    if (by) return { is: 'held', by };
     return row.queueName === internalQueue || queues.has(row.queueName) ? undefined : { is: 'queueless' };
   });
 }
@@ -136,13 +137,13 @@ export async function explainEnqueued(
 async function holders(
   { workflows }: Pick<Storage, 'workflows'>,
   rows: readonly EnqueuedWorkflow[],
-): Promise<Map<string, string>> {
+): Promise<Map<string, DedupHolder>> {
   const keys = rows.flatMap(({ queueName, dedupId }) => (dedupId === null ? [] : [{ queueName, dedupId }]));
   if (keys.length === 0) return new Map();
-  return new Map((await workflows.holders(keys)).map((each) => [dedupKey(each), each.workflowId]));
+  return new Map((await workflows.holders(keys)).map((each) => [dedupKey(each), each]));
 }
 
-function dedupKey({ queueName, dedupId }: { readonly queueName: string; readonly dedupId: string | null }): string {
+function dedupKey({ queueName, dedupId }: Pick<EnqueuedWorkflow, 'queueName' | 'dedupId'>): string {
   return JSON.stringify([queueName, dedupId]);
 }
 
@@ -154,11 +155,17 @@ function lockKey(row: EnqueuedWorkflow): string {
   return row.parentWorkflowId ?? (row.dedupId === null ? row.queueName : dedupKey(row));
 }
 
-export function duplicateError(queueName: string, dedupId: string, workflowId: string): HoldfastError {
+export function duplicateError(wanted: DedupKey & WorkflowKey, holder: DedupHolder): HoldfastError {
+  const { queueName, dedupId } = wanted;
+  const { workflowId } = holder;
+  const [name, requested] = [describeKey(holder), describeKey(wanted)];
+  const instead = sameKey(holder, wanted)
+    ? `start with { onDuplicate: 'return-existing' } to get that one`
+    : `give "${requested}", which is another workflow, a deduplication ID of its own`;
   return new HoldfastError(
     'QUEUE_DUPLICATE',
-    `Queue "${queueName}" already has a workflow with the deduplication ID "${dedupId}": "${workflowId}". Wait until ` +
-      `it has ended, or start with { onDuplicate: 'return-existing' } to get that one.`,
-    { details: { queueName, dedupId, workflowId } },
+    `Queue "${queueName}" already has a workflow with the deduplication ID "${dedupId}": "${workflowId}", of "${name}". ` +
+      `Wait until it has ended, or ${instead}.`,
+    { details: { queueName, dedupId, workflowId, name } },
   );
 }

@@ -1,4 +1,4 @@
-import { currentScope } from '../engine/context.js';
+import { refuseInWorkflow } from '../engine/context.js';
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
@@ -26,7 +26,8 @@ export async function deleteWorkflows(
   if (!Array.isArray(ids)) throw invalidOption(what, 'workflowIds', ids, 'a workflow ID or a list of them');
   for (const id of ids) checkName('A workflow ID', id);
   engine.checkOpen();
-  checkPlace();
+  // When a replay repeats it, the ID may belong to another one already.
+  refuseInWorkflow(what, 'Call it in a step.');
   const params = { workflowIds: ids, children };
   for (;;) {
     const deleted = await engine.storage.deletions.remove(params);
@@ -40,16 +41,6 @@ export async function deleteWorkflows(
     // What was in the way is not any more, or nothing is there.
     if ((await engine.storage.workflows.endings(ids)).length === 0) return 0;
   }
-}
-
-/** In a workflow it would be made again by a replay, when the ID may belong to another one already. */
-function checkPlace(): void {
-  const scope = currentScope();
-  if (!scope || scope.step) return;
-  throw new HoldfastError(
-    'UNSUPPORTED_CALL',
-    `${what} cannot be called in a workflow, because a replay would repeat it. Call it in a step.`,
-  );
 }
 
 function inTheWay(obstacle: Obstacle): HoldfastError {

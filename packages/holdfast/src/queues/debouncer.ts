@@ -192,9 +192,10 @@ function refusal(name: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORAGE_REFUSED', message, { cause });
 }
 
-async function checkObstacle(engine: Engine, { queueName, dedupId }: DebouncedWorkflow): Promise<void> {
+async function checkObstacle(engine: Engine, row: DebouncedWorkflow): Promise<void> {
+  const { queueName, dedupId } = row;
   const [holder] = await engine.storage.workflows.holders([{ queueName, dedupId }]);
-  if (holder) throw duplicateError(queueName, dedupId, holder.workflowId);
+  if (holder) throw duplicateError(row, holder);
   if (queueName === internalQueue) return;
   await engine.directory.refresh();
   await engine.directory.require(queueName);

@@ -1,5 +1,7 @@
+import { refuseInWorkflow } from '../engine/context.js';
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import { rejecting } from '../engine/rejecting.js';
 import { HoldfastError } from '../model/errors.js';
 import { newWorkflowId } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
@@ -28,7 +30,7 @@ export interface ScheduleOperations {
   resume(name: string): Promise<ScheduleInfo>;
   /** Once this resolves, no tick is run any more; what runs goes on. */
   delete(name: string): Promise<void>;
-  /** Runs it now, paused or not. */
+  /** Runs it now, paused or not. Refused in a workflow function, where a replay would run it again; a step may. */
   trigger<T = unknown>(name: string): Promise<WorkflowHandle<T>>;
   /** Runs every tick from `from` up to, but not including, `to` that was not run; returns the runs that are new. */
   backfill(name: string, range: BackfillRange & { readonly preview?: false }): Promise<WorkflowHandle[]>;
@@ -69,7 +71,11 @@ export function scheduleOperations(engine: Engine): ScheduleOperations {
       if (!(await storage.schedules.remove(key(name)))) throw await notFound(engine, name);
       engine.news.tell('schedules');
     },
-    trigger: <T>(name: string) => trigger<T>(engine, name),
+    trigger: <T>(name: string) =>
+      rejecting('trigger()', () => {
+        refuseInWorkflow('trigger()', 'Call it in a step, or start the workflow itself as a child.');
+        return trigger<T>(engine, name);
+      }),
     backfill: (async (name: string, given: BackfillRange) => {
       engine.checkOpen();
       checkScheduleName(name);

@@ -164,6 +164,16 @@ export interface DebouncedWorkflow extends Omit<EnqueuedWorkflow, 'parentOwner'>
   readonly debounceTimeoutMs: number | null;
 }
 
+export interface DedupKey {
+  readonly queueName: string;
+  readonly dedupId: string;
+}
+
+/** The unfinished workflow that has a deduplication ID. */
+export interface DedupHolder extends WorkflowKey {
+  readonly workflowId: string;
+}
+
 export interface FinishedWorkflow {
   readonly workflowId: string;
   readonly owner: string;
@@ -265,9 +275,7 @@ export interface Workflows {
   /** Undefined: the key is held by something that is no debounced run of this workflow. */
   debounce(row: DebouncedWorkflow): Promise<{ readonly workflowId: string; readonly delayUntil: number } | undefined>;
   /** Who holds these deduplication IDs. */
-  holders(
-    keys: readonly { readonly queueName: string; readonly dedupId: string }[],
-  ): Promise<{ readonly queueName: string; readonly dedupId: string; readonly workflowId: string }[]>;
+  holders(keys: readonly DedupKey[]): Promise<(DedupKey & DedupHolder)[]>;
   /** DELAYED workflows that are due become ENQUEUED. Returns the queue of each. */
   promoteDue(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
   /** When a DELAYED workflow becomes due. Returns its queue, or undefined if it is not DELAYED. */

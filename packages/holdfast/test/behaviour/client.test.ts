@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { type Client, type ClientOptions, connect, context, queue, workflow } from '../../src/index.js';
+import { type Client, type ClientOptions, connect, context, queue, run, sleep, workflow } from '../../src/index.js';
 import type { TestApp, TestAppOptions } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, recordingLogger, tamper } from '../support/faults.js';
@@ -67,6 +67,57 @@ describeBackends('a client', (backend) => {
     const held = client.startAll('other', { queue: 'q' }, [[1], [2]], (_, i) => ({ id: `${i + 2}` }));
     expect(await failure(held)).toMatchObject({ code: 'WORKFLOW_CONFLICT' });
     expect(await rowCounts(database)).toEqual(before);
+  });
+
+  it('refuses to start without an ID in a workflow function, where every replay would start another one', async () => {
+    const wf = workflow('wf', async () => 1);
+    const parent = workflow('parent', async () => {
+      const codes: unknown[] = [];
+      for (const client of [own, foreign]) {
+        const late = client.start('wf', { queue: 'q', dedupId: 'd' });
+        const starts = [
+          () => client.start('wf', { queue: 'q' }),
+          () => client.startAll('wf', { queue: 'q' }, [[], []], (_, i) => (i === 0 ? { id: 'only one has' } : {})),
+          () => late,
+        ];
+        await sleep('1s');
+        for (const start of starts) codes.push((await failure(start())).code);
+      }
+      return codes;
+    });
+    const [t, own, database] = await withApp({ workflows: [wf, parent], queues: [queue('q')] });
+    const elsewhere = await backend.newDatabase();
+    await backend.testApp({ database: elsewhere, name: 'other', queues: [queue('q')] });
+    const foreign = await connected({ database: elsewhere, name: 'other' });
+    const before = await rowCounts(elsewhere);
+    expect(await t.clock.runUntil(parent())).toEqual(Array(6).fill('UNSUPPORTED_CALL'));
+    expect(await rowCounts(database)).toMatchObject({ workflows: 1 });
+    expect(await rowCounts(elsewhere)).toEqual(before);
+    const direct = workflow('direct', async () => own.start('wf', { queue: 'q' }));
+    t.app.register(direct);
+    expect(await failure(direct())).toMatchObject({ message: expect.stringContaining('Call it in a step, or give') });
+  });
+
+  it('starts in a workflow function under an ID, and in a step without one, as often as that is tried', async () => {
+    const wf = workflow('wf', async (n: number) => n);
+    const parent = workflow('parent', async () => {
+      const one = await client.start('wf', { id: 'one' }, 1);
+      const all = await client.startAll('wf', {}, [[2], [3]], (_, i) => ({ id: `all ${i}` }));
+      const inStep = await run('starts', async () => {
+        const handles = await client.startAll('wf', {}, [[4]]);
+        return [(await client.start('wf', {}, 5)).id, handles[0]?.id];
+      });
+      expect(await client.startAll('wf', {}, [])).toEqual([]);
+      await sleep('1h');
+      return [one.id, ...all.map(({ id }) => id), ...inStep];
+    });
+    const [t, client, database] = await withApp({ workflows: [wf, parent] });
+    const { id } = await parent.start();
+    await t.clock.advance('1m');
+    const again = await t.restart();
+    const ids = await again.clock.runUntil(again.app.workflows.handle(id).result());
+    expect(ids).toEqual(['one', 'all 0', 'all 1', expect.any(String), expect.any(String)]);
+    expect(await rowCounts(database)).toMatchObject({ workflows: 6 });
   });
 
   it('deduplicates, delays and debounces like an app', async () => {

@@ -72,7 +72,7 @@ describeBackends('the outbox', (backend) => {
     expect(await counter(database, 'orders')).toBe(1);
   });
 
-  it('takes the workflow that is there under the same ID or deduplication ID, if it is to', async () => {
+  it('takes the workflow that is there under the same ID or deduplication ID, if it is to and that is no other one', async () => {
     const { client, database } = await open(backend);
     const data = await openUserDataIn(database, plainest[backend.name]);
     const first = await client.start('ship', { queue: parcels, id: 'one', dedupId: 'same', delay: '1h' }, 'a');
@@ -82,6 +82,8 @@ describeBackends('the outbox', (backend) => {
       await client.startIn(tx, 'ship', { queue: parcels, id: 'one' }, 'c'),
     ]);
     expect([held?.id, same?.id]).toEqual([first.id, first.id]);
+    const another = data.datasource.transact({}, (tx) => client.startIn(tx, 'bill', options, 'd'));
+    expect(await failure(another)).toMatchObject({ code: 'QUEUE_DUPLICATE', message: /"one", of "ship"/ });
   });
 
   it('starts from inside a transaction of a workflow, once', async () => {

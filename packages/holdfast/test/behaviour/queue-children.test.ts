@@ -114,14 +114,16 @@ describeBackends('children on queues', (backend) => {
 
   it('give a parent the error of an enqueueing that was refused, the same after a replay', async () => {
     const child = workflow('child', async () => 1);
+    const other = workflow('other', async () => 2);
     const parent = workflow('parent', async () => {
       const held = await failure(child.with({ queue: q, dedupId: 'held' }).start());
       const unknown = await failure(child.with({ queue: 'unknown' }).start());
       const existing = await child.with({ queue: q, dedupId: 'held', onDuplicate: 'return-existing' }).start();
+      const foreign = await failure(other.with({ queue: q, dedupId: 'held', onDuplicate: 'return-existing' }).start());
       await sleep('1h');
-      return [held.code, unknown.code, existing.id];
+      return [held.code, unknown.code, existing.id, foreign.code];
     });
-    const t = await backend.testApp({ workflows: [parent, child], queues: [q] });
+    const t = await backend.testApp({ workflows: [parent, child, other], queues: [q] });
     await t.app.queues.pause('q');
     await child.with({ queue: q, dedupId: 'held', id: 'holder' }).start();
     const { id } = await parent.start();
@@ -129,7 +131,8 @@ describeBackends('children on queues', (backend) => {
     await t.app.queues.resume('q');
     const again = await t.restart();
     const result = again.app.workflows.handle(id).result();
-    expect(await again.clock.runUntil(result)).toEqual(['QUEUE_DUPLICATE', 'UNKNOWN_QUEUE', 'holder']);
+    const refused = 'QUEUE_DUPLICATE';
+    expect(await again.clock.runUntil(result)).toEqual([refused, 'UNKNOWN_QUEUE', 'holder', refused]);
   });
 
   it('do not stand in the way of their parent on the same queue, if there is room for both', async () => {

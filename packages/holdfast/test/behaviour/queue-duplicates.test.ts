@@ -1,6 +1,6 @@
-import { expect, it } from 'vitest';
-import { queue, run, sleep, workflow } from '../../src/index.js';
-import { describeBackends } from '../support/backends.js';
+import { expect, it, onTestFinished } from 'vitest';
+import { connect, queue, run, sleep, workflow } from '../../src/index.js';
+import { describeBackends, silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 import { launchFleet, rowCounts, Stage } from '../support/queues.js';
 
@@ -108,6 +108,51 @@ describeBackends('a deduplication ID', (backend) => {
     expect(await second.result()).toBe('first');
     const third = await start.start('third');
     expect(third.id).not.toBe(first.id);
+  });
+
+  it("never gives another workflow's handle: who asks for the one that has it is refused, and told whose it is", async () => {
+    const refund = workflow('refund', async () => 'refunded');
+    const charge = workflow('charge', async () => 'charged');
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [refund, charge], queues: [q] });
+    await t.app.queues.pause('q');
+    const client = await connect({ database, name: 'test', logger: silent });
+    onTestFinished(() => client.close());
+    const options = { queue: 'q', dedupId: 'order 7', onDuplicate: 'return-existing' } as const;
+    const holder = await refund.with(options).start();
+    const before = await rowCounts(database);
+    const starts = [
+      () => charge.with(options).start(),
+      () => charge.with({ queue: 'q' }).startAll([[], []], (_, i) => (i === 0 ? {} : options)),
+      () => client.start('charge', options),
+      () => client.startAll('charge', options, [[]]),
+      // A method of a class is another workflow than a function of its name.
+      () => client.start({ name: 'refund', className: 'Shop' }, options),
+      () => client.start({ name: 'refund', className: 'Shop', configName: 'de' }, options),
+    ];
+    for (const start of starts) {
+      const error = await failure(start());
+      expect(error, start.toString()).toMatchObject({ code: 'QUEUE_DUPLICATE', details: { workflowId: holder.id } });
+      expect(error.message).toContain(`"${holder.id}", of "refund"`);
+    }
+    expect(await rowCounts(database)).toEqual(before);
+    expect((await client.start('refund', options)).id).toBe(holder.id);
+  });
+
+  it('gives a method the run of its own class and instance, and refuses that of another', async () => {
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, queues: [q] });
+    await t.app.queues.pause('q');
+    const client = await connect({ database, name: 'test', logger: silent });
+    onTestFinished(() => client.close());
+    const options = { queue: 'q', dedupId: 'd', onDuplicate: 'return-existing' } as const;
+    const start = (configName: string) => client.start({ name: 'm', className: 'Shop', configName }, options);
+    const first = await start('de');
+    expect((await start('de')).id).toBe(first.id);
+    expect(await failure(start('eu'))).toMatchObject({
+      code: 'QUEUE_DUPLICATE',
+      message: expect.stringContaining(`"${first.id}", of "Shop/de.m"`),
+    });
   });
 
   it('belongs to its queue, and is no ID: another queue may have it too', async () => {

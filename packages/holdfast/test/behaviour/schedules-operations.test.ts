@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { queue, schedule, workflow } from '../../src/index.js';
+import { queue, run, schedule, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
@@ -165,6 +165,24 @@ describeBackends('app.schedules', (backend) => {
     expect(second.id).not.toBe(handle.id);
     await second.result();
     expect(await t.app.schedules.get('s')).toMatchObject({ status: 'PAUSED', lastFiredAt: undefined });
+  });
+
+  it('triggers a run from a step, and refuses to in a workflow function, where every replay would trigger another', async () => {
+    const inStep = workflow('in step', () => run('trigger', async () => (await t.app.schedules.trigger('s')).id));
+    const direct = workflow('direct', async () => {
+      const late = t.app.schedules.trigger('s');
+      await run('something', () => 1);
+      return (await late).id;
+    });
+    const options = { workflows: [report, inStep, direct], schedules: [schedule('s', '@yearly', report)] };
+    const t = await backend.testApp(options);
+    expect(await failure(direct())).toMatchObject({
+      code: 'UNSUPPORTED_CALL',
+      message: expect.stringContaining('Call it in a step, or start the workflow itself as a child'),
+    });
+    expect(await t.app.workflows.list({ name: 'report' })).toEqual([]);
+    expect(await inStep()).toMatch(/^sched-s-trigger-/);
+    expect(await t.app.workflows.list({ name: 'report' })).toHaveLength(1);
   });
 
   it('names the schedule that was probably meant when there is none of that name', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
+import { plainKey } from '../../src/model/workflow-key.js';
 import type { EnqueuedWorkflow, Storage } from '../../src/storage/storage.js';
 import { describeStorage, finished, newClaim, type Store, start, statuses, takeOver } from './contract-support.js';
 import { enqueued, inOrder, register, take, withQueue } from './queue-support.js';
@@ -176,9 +177,10 @@ describeStorage('a deduplication ID', (store) => {
   const isFree = async () => (await enqueue('next')).size === 1;
 
   it('is known by who holds it', async () => {
+    const method = { name: 'm', className: 'Shop', configName: 'de' };
     await register(store.storage, 'other');
     await enqueue('a');
-    await store.storage.workflows.enqueueMany([enqueued('b', { dedupId: 'e', queueName: 'other' })]);
+    await store.storage.workflows.enqueueMany([enqueued('b', { dedupId: 'e', queueName: 'other', ...method })]);
     const keys = [
       { queueName: 'q', dedupId: 'd' },
       { queueName: 'other', dedupId: 'e' },
@@ -187,8 +189,8 @@ describeStorage('a deduplication ID', (store) => {
     ];
     const held = await store.storage.workflows.holders(keys);
     expect(held.sort((x, y) => (x.workflowId < y.workflowId ? -1 : 1))).toEqual([
-      { queueName: 'q', dedupId: 'd', workflowId: 'a' },
-      { queueName: 'other', dedupId: 'e', workflowId: 'b' },
+      { queueName: 'q', dedupId: 'd', workflowId: 'a', ...plainKey('greet') },
+      { queueName: 'other', dedupId: 'e', workflowId: 'b', ...method },
     ]);
     expect(await store.storage.workflows.holders([])).toEqual([]);
   });

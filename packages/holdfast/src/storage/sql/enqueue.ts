@@ -1,8 +1,9 @@
 import { internalQueue } from '../../model/queues.js';
 import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
-import type { DebouncedWorkflow, EnqueuedWorkflow } from '../storage.js';
+import type { DebouncedWorkflow, DedupKey, EnqueuedWorkflow } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
 import { partitionKey } from './queues.js';
+import { toKey } from './rows.js';
 
 /**
  * Putting workflows on queues.
@@ -50,6 +51,7 @@ export class Enqueue {
       queueName: row.queue_name as string,
       dedupId: row.deduplication_id as string,
       workflowId: row.workflow_uuid as string,
+      ...toKey(row),
     }));
   }
 
@@ -71,7 +73,6 @@ export class Enqueue {
   }
 }
 
-type DedupKey = { readonly queueName: string; readonly dedupId: string };
 type Positioned = EnqueuedWorkflow & { readonly position: number };
 
 const byId = (row: Positioned): string => row.workflowId;
@@ -248,7 +249,7 @@ function waitingStatements(d: Dialect) {
       name: 'workflows.holders',
       pinned: true as const,
       text: [
-        'select w.queue_name, w.deduplication_id, w.workflow_uuid',
+        'select w.queue_name, w.deduplication_id, w.workflow_uuid, w.name, w.class_name, w.config_name',
         `from ${d.jsonRows('k', { queueName: 'text', dedupId: 'text' }, '$1')} join ${workflows} w`,
         'on w.queue_name = k."queueName" and w.deduplication_id = k."dedupId" and w.deduplication_id is not null',
       ].join(' '),

@@ -5,6 +5,7 @@ import type {
   CancelledWorkflow,
   ClaimedRecord,
   DebouncedWorkflow,
+  DedupKey,
   Dequeued,
   DequeueParams,
   Ending,
@@ -85,7 +86,7 @@ export class SqlWorkflows implements Workflows {
     return this.enqueues.debounce(row);
   }
 
-  holders(keys: readonly { readonly queueName: string; readonly dedupId: string }[]) {
+  holders(keys: readonly DedupKey[]) {
     return this.enqueues.holders(keys);
   }
 
