@@ -19,6 +19,8 @@ export interface StepScope {
    * at its end: what rejects then is what the attempt fails with.
    */
   effects: (Effect | PromiseLike<Effect | undefined>)[] | null;
+  /** Asked when the step is about to go on record with its effects: what it fails with after all, if anything. */
+  objections: (() => unknown)[] | undefined;
 }
 
 export function enter<R>(scope: Scope, fn: () => R): R {
@@ -37,6 +39,7 @@ export function stepScope(execution: Execution, stepNumber: number, attempt: num
 /** A class, because V8 gives every object literal with a getter a shape of its own: ten times the time and memory. */
 class RunningStep implements StepScope {
   effects: StepScope['effects'] = [];
+  objections: StepScope['objections'];
 
   constructor(
     private readonly execution: Execution,

@@ -22,6 +22,8 @@ export interface Outcome {
   readonly effects?: readonly Effect[];
   /** The record's error, and the result, if a recipient of its messages does not exist. */
   readonly errorIfAbsent?: string;
+  /** Asked in the moment in which it takes its place: what it fails with after all, if anything. */
+  readonly objection?: () => unknown;
   /** Called when record and effects are committed. */
   readonly onCommit?: () => void;
   /** Its place among the results, if it had to take that before it was known. */
@@ -139,6 +141,8 @@ async function perform(execution: Execution, operation: Operation, caller: Call)
     if (!outcome.result.ok) warnOfLateFailure(execution, caller, outcome.result.error);
     return refuse(execution, caller);
   }
+  const objection = outcome.objection?.();
+  if (objection !== undefined) outcome = await failedInstead(execution, outcome, objection);
   const seq = outcome.seq ?? execution.deliveries.takeSeq();
   if (outcome.writtenAt !== undefined) {
     return execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, outcome.writtenAt));
@@ -168,10 +172,15 @@ async function absentOutcome(execution: Execution, outcome: Outcome): Promise<Ou
 /** The database will not have this value. The step did run, so that it failed is what goes on record instead. */
 async function refusedOutcome(execution: Execution, outcome: Outcome, error: unknown): Promise<Outcome> {
   if (!isHoldfastError(error, 'STORAGE_REFUSED')) throw error;
+  return failedInstead(execution, outcome, error);
+}
+
+/** With nothing of what it was to bring about. */
+async function failedInstead(execution: Execution, outcome: Outcome, error: unknown): Promise<Outcome> {
   const codec = execution.engine.codecs.native;
   const text = await codec.encodeError(error);
   const result: Result = { ok: false, error: await codec.decodeError(text) };
-  const { effects: _, errorIfAbsent: __, onCommit: ___, ...rest } = outcome;
+  const { effects: _, errorIfAbsent: __, onCommit: ___, objection: ____, ...rest } = outcome;
   return { ...rest, output: null, error: text, serialization: codec.name, result };
 }
 

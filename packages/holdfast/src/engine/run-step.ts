@@ -31,9 +31,8 @@ export function performStep(execution: Execution, call: StepCall): Promise<Outco
     const value = await runAttempt(scope, call);
     const said = endAttempt(scope.step);
     const outcome = await encodeValue(execution, call.name, startedAt, value);
-    // Last of all: whether something can still be said is up to the moment in which the step goes on record.
     const effects = (await Promise.all(said)).filter((each) => each !== undefined);
-    return withEffects(execution, outcome, effects);
+    return withEffects(execution, outcome, effects, scope.step.objections);
   });
 }
 
@@ -70,9 +69,15 @@ function endAttempt(step: StepScope): NonNullable<StepScope['effects']> {
 }
 
 /** A step that failed leaves nothing behind but its error. */
-function withEffects(execution: Execution, outcome: Outcome, effects: readonly Effect[]): Outcome {
+function withEffects(
+  execution: Execution,
+  outcome: Outcome,
+  effects: readonly Effect[],
+  objections: StepScope['objections'] = [],
+): Outcome {
   if (effects.length === 0 || !outcome.result.ok) return outcome;
-  return { ...outcome, effects, onCommit: () => tellOfEffects(execution, effects) };
+  const objection = (): unknown => objections.map((object) => object()).find((error) => error !== undefined);
+  return { ...outcome, effects, objection, onCommit: () => tellOfEffects(execution, effects) };
 }
 
 /** Not part of the attempt: a value that cannot be stored would not become storable by running the step again. */

@@ -83,11 +83,11 @@ interface StreamParts {
   readonly options: StreamOptions;
 }
 
-/** A value on its way: to text, to what the step brings about, and whether it still may, when the step has ended. */
+/** A value on its way: to text, to what the step brings about, and why it may not, when the step goes on record. */
 interface Writing {
   encode(): string | Promise<string>;
   toEffect(text: string): Effect;
-  ifOpen(effect: Effect): Effect;
+  objection(): HoldfastError | undefined;
 }
 
 /** The streams that each execution has closed: known from its own calls, which a replay repeats. */
@@ -105,12 +105,9 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `A value of ${what}`);
   const toEffect = (text: string) => ({ kind: 'stream', key, value: text, serialization: codec.name }) as const;
-  const ifOpen = (effect: Effect): Effect => {
-    if (closed.get(execution)?.has(key)) throw closedMeanwhile(what, execution);
-    return effect;
-  };
   if (step) {
-    const writing = writeWithStep(what, step, { encode, toEffect, ifOpen });
+    const objection = () => (closed.get(execution)?.has(key) ? closedMeanwhile(what, execution) : undefined);
+    const writing = writeWithStep(what, step, { encode, toEffect, objection });
     return execution.calls.follow(writeName, step.stepNumber, writing);
   }
   return once(execution, writeName, () =>
@@ -122,7 +119,7 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
  * Takes its place among what the attempt brings about in this turn, also if nobody awaits it. Whoever does learns that a
  * value cannot be stored, and may go on without it.
  */
-async function writeWithStep(what: string, step: StepScope, { encode, toEffect, ifOpen }: Writing): Promise<void> {
+async function writeWithStep(what: string, step: StepScope, { encode, toEffect, objection }: Writing): Promise<void> {
   if (!step.effects) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
@@ -132,15 +129,16 @@ async function writeWithStep(what: string, step: StepScope, { encode, toEffect, 
   }
   const text = encode();
   const effect = Promise.resolve(text).then(toEffect);
-  const stored = effect.catch(() => undefined);
-  step.effects.push(atTheEnd(() => stored.then((each) => each && ifOpen(each))));
+  const stored = effect.then(
+    (each) => {
+      step.objections ??= [];
+      step.objections.push(objection);
+      return each;
+    },
+    () => undefined,
+  );
+  step.effects.push(stored);
   await effect;
-}
-
-/** Asked for when the attempt has ended, and not before. */
-function atTheEnd<T>(ask: () => Promise<T>): PromiseLike<T> {
-  // biome-ignore lint/suspicious/noThenProperty: to be awaited at the end is all that it is for.
-  return { then: (resolve, reject) => ask().then(resolve, reject) };
 }
 
 function refused(execution: Execution, error: HoldfastError): Promise<never> {

@@ -24,6 +24,33 @@ describeBackends('the end of a stream', (backend) => {
     await handle.result();
   });
 
+  it('comes after the values of every step that succeeded, however the two are timed', async () => {
+    const races = workflow('races', async (turns: number) => {
+      const ends = gate();
+      const written = run('write', async () => {
+        await lines.write(1);
+        await ends.promise;
+      }).then(
+        () => 'written',
+        (error) => error.code,
+      );
+      await run('meanwhile', () => {});
+      ends.open();
+      for (let i = 0; i < turns; i++) await null;
+      await lines.close();
+      return written;
+    });
+    await backend.testApp({ workflows: [races] });
+    const outcomes = new Map<string, number[]>();
+    for (let turns = 0; turns < 16; turns++) {
+      const id = `after ${turns} turns`;
+      const said = await races.with({ id })(turns);
+      outcomes.set(`${id}: ${said}`, await readAll(lines.read(id)));
+    }
+    for (const [said, values] of outcomes) expect(values, said).toEqual(said.endsWith('written') ? [1] : []);
+    expect([...outcomes.keys()].filter((said) => said.endsWith('STREAM_CLOSED'))).not.toEqual([]);
+  });
+
   it.each(['SUCCESS', 'ERROR', 'CANCELLED'])(
     'is the end of its workflow (%s), at once for those who wait, and the last value is not lost',
     async (status) => {
