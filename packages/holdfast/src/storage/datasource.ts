@@ -1,6 +1,7 @@
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
 import type { Row } from './database.js';
+import { stateOf } from './postgres/failures.js';
 import { checkSchema } from './postgres/identifiers.js';
 
 /**
@@ -41,6 +42,8 @@ export interface DatasourceOptions {
   readonly schema?: string;
 }
 
+const noTransaction = '25P01';
+
 /** Runs the work of a transaction that is to change nothing, where beginning it does not say so already. */
 export async function withoutWrites<Tx, R>(datasource: Datasource<Tx>, tx: Tx, work: () => Promise<R>): Promise<R> {
   if (datasource.dialect === 'postgres') return work();
@@ -64,9 +67,15 @@ export async function checkIntact<Tx>(datasource: Datasource<Tx>, tx: Tx): Promi
 export async function openness<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<() => Promise<boolean>> {
   const query = (text: string): Promise<Row[]> => datasource.query(tx, text, []);
   if (datasource.dialect === 'postgres') {
-    // A statement by itself is a transaction, which begins with it.
-    return async () =>
-      Boolean((await query('select transaction_timestamp() < statement_timestamp() as open'))[0]?.open);
+    // There are cursors only in transactions, whatever the server's clock does meanwhile.
+    return () =>
+      query('declare holdfast_open cursor for select 1').then(
+        () => true,
+        (error) => {
+          if (stateOf(error) === noTransaction) return false;
+          throw error;
+        },
+      );
   }
   await query('savepoint holdfast_transaction');
   return () =>

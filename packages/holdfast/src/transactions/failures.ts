@@ -36,6 +36,11 @@ export function isOutage(error: unknown): boolean {
   });
 }
 
+/** The server had no time for a statement of ours, behind somebody's lock, or no room: another time it may have. */
+export function isPutOff(error: unknown): boolean {
+  return causes(error).some((each) => /^(55P03|57014|53...|58...)$/.test(sqlState(each) ?? ''));
+}
+
 /**
  * The server takes no changes: after a failover, the old primary. Another connection may lead to the new one. Of a
  * transaction that was begun as read-only it says nothing about the server.

@@ -13,7 +13,15 @@ import {
 } from '../storage/datasource.js';
 import type { Completion, Completions } from '../storage/sql/completions.js';
 import { stepKey } from '../storage/storage.js';
-import { isAborted, isConflict, isOutage, isReadOnlyServer, isUnanswered, isUnreachable } from './failures.js';
+import {
+  isAborted,
+  isConflict,
+  isOutage,
+  isPutOff,
+  isReadOnlyServer,
+  isUnanswered,
+  isUnreachable,
+} from './failures.js';
 import { borrowed, type Home, homeOf, judgeAgain } from './homes.js';
 
 export interface TransactionCall<Tx> {
@@ -250,7 +258,7 @@ export class TransactionRun<Tx> {
     // Before the record was looked for nobody knows whether an earlier execution committed: then no error counts.
     if (this.phase === 'opening') return isUnreachable(error) || this.isLater;
     if (this.phase === 'running') return isOutage(error);
-    return isUnanswered(error);
+    return isUnanswered(error) || isPutOff(error);
   }
 
   /** What is on record by now, if anything. Asked until there is an answer: without one nobody knows. */

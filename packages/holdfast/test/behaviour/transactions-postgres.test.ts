@@ -1,9 +1,10 @@
 import { sql as drizzleSql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import pg from 'pg';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { context, run, transaction, workflow } from '../../src/index.js';
 import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
+import { pgDatasource } from '../../src/storage/datasources/pg.js';
 import { openWire } from '../storage/wire.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { countersTable, libraries, type Opened, plainest } from '../support/datasources.js';
@@ -21,6 +22,30 @@ const completionTable =
 function suite(backend: Backend): void {
   deafToTakeovers();
   const library = plainest.postgres;
+
+  it.each(['lock_timeout', 'statement_timeout'])(
+    'is repeated when our own statement in it runs into the %s of its pool, behind a lock',
+    async (setting) => {
+      const database = await backend.newDatabase();
+      const pool = new pg.Pool({ connectionString: database, options: `-c ${setting}=200` });
+      const holder = new pg.Client(database);
+      await holder.connect();
+      onTestFinished(async () => void (await Promise.all([pool.end(), holder.end()])));
+      await holder.query('create table public.payments (id text)');
+      let calls = 0;
+      const pay = transaction(pgDatasource(pool), 'pay', async (tx) => {
+        if (++calls === 1) await holder.query('begin; select 1 from dbos.workflow_status for update');
+        else await holder.query('commit');
+        await tx.query("insert into public.payments values ('a')");
+        return 'paid';
+      });
+      const wf = workflow('wf', async () => pay());
+      await backend.testApp({ database, workflows: [wf] });
+      expect(await wf()).toBe('paid');
+      expect(calls).toBe(2);
+      expect((await holder.query('select id from public.payments')).rows).toEqual([{ id: 'a' }]);
+    },
+  );
 
   it('is rolled back in the database of the app when the workflow was taken over meanwhile', async () => {
     const database = await backend.newDatabase();

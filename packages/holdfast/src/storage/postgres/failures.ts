@@ -45,3 +45,8 @@ export function sqlState(error: unknown): string | undefined {
   // Every SQLSTATE has a digit; the errno EPIPE has none.
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
+
+/** The same of an error that a library has put around it. */
+export function stateOf(error: unknown): string | undefined {
+  return sqlState(error) ?? (error instanceof Error && error.cause !== undefined ? stateOf(error.cause) : undefined);
+}

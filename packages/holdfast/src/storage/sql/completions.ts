@@ -1,7 +1,7 @@
 import { HoldfastError } from '../../model/errors.js';
 import type { Row } from '../database.js';
 import type { Datasource } from '../datasource.js';
-import { sqlState } from '../postgres/failures.js';
+import { stateOf } from '../postgres/failures.js';
 import { quoteIdentifier } from '../postgres/identifiers.js';
 
 /**
@@ -76,10 +76,6 @@ interface Standing {
   readonly present: boolean;
   /** Those of {@link ownColumns} that are there. */
   readonly columns: readonly OwnColumn[];
-}
-
-function stateOf(error: unknown): string | undefined {
-  return sqlState(error) ?? (error instanceof Error && error.cause !== undefined ? stateOf(error.cause) : undefined);
 }
 
 function missingTable<Tx>(datasource: Datasource<Tx>, cause: unknown): HoldfastError {
