@@ -1,9 +1,10 @@
 import { Backoff } from '../engine/backoff.js';
 import { enter, type Scope, type StepScope } from '../engine/context.js';
+import { stalledError } from '../engine/endings.js';
 import type { Execution } from '../engine/execution.js';
 import type { Outcome, Result } from '../engine/once.js';
 import { encodeValue, untilConfirmed } from '../engine/run-step.js';
-import { HoldfastError } from '../model/errors.js';
+import { describeError, HoldfastError } from '../model/errors.js';
 import {
   type Datasource,
   openness,
@@ -118,7 +119,8 @@ export class TransactionRun<Tx> {
     const backoff = new Backoff(`Recording the failure of transaction "${name}"`, logger);
     while (this.execution.running) {
       try {
-        const row = { ...this.key, output: null, error: outcome.error, createdAt: clock.now() };
+        const { error, serialization } = outcome;
+        const row = { ...this.key, output: null, error, serialization, createdAt: clock.now() };
         const written = await datasource.transact({}, (tx) => completions.insert(datasource, tx, row));
         if (written) return outcome;
         const earlier = await this.settled(outcome.startedAt, backoff);
@@ -197,8 +199,8 @@ export class TransactionRun<Tx> {
     return outcome;
   }
 
-  private async putOnRecord(tx: Tx, { output }: Outcome): Promise<void> {
-    const row = { ...this.key, output, error: null, createdAt: this.execution.engine.clock.now() };
+  private async putOnRecord(tx: Tx, { output, serialization }: Outcome): Promise<void> {
+    const row = { ...this.key, output, error: null, serialization, createdAt: this.execution.engine.clock.now() };
     const written = await this.completions?.insert(this.call.datasource, tx, row);
     if (written === false) throw new Beaten();
   }
@@ -234,14 +236,22 @@ export class TransactionRun<Tx> {
     return found && this.toOutcome(found, startedAt);
   }
 
-  private async toOutcome({ output, error }: Completion, startedAt: number): Promise<Outcome> {
-    const { native } = this.execution.engine.codecs;
-    const common = { output, error, serialization: native.name, childWorkflowId: null, startedAt, begun: false };
-    const result: Result =
-      error !== null
-        ? { ok: false, error: await native.decodeError(error) }
-        : { ok: true, value: output === null ? undefined : await native.decode(output) };
-    return { ...common, result };
+  private async toOutcome(found: Completion, startedAt: number): Promise<Outcome> {
+    const { output, error } = found;
+    const { engine, facts } = this.execution;
+    const { codecs } = engine;
+    try {
+      const codec = found.serialization === null ? codecs.native : codecs.for(found.serialization);
+      const result: Result =
+        error !== null
+          ? { ok: false, error: await codec.decodeError(error) }
+          : { ok: true, value: output === null ? undefined : await codec.decode(output) };
+      return { output, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
+    } catch (cause) {
+      const why = `the record of transaction "${this.call.name}" cannot be read. ${describeError(cause)}`;
+      void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+      throw new Over();
+    }
   }
 
   /** Whether an outcome may be on record although this failed: its own, or that of another execution. */

@@ -6,8 +6,8 @@ import { quoteIdentifier } from '../postgres/identifiers.js';
 
 /**
  * The table `transaction_completion` in the application's own database: what a transaction step came to, committed with
- * what it did. It is the table of DBOS, with two columns of ours: when the workflow was created (`started_at`), and a token of
- * it (`incarnation`). The ID may have belonged to another workflow before, which was deleted since. Nothing is deleted here then,
+ * what it did. It is the table of DBOS, with columns of ours: when the workflow was created (`started_at`), a token of
+ * it (`incarnation`), and the format of what is recorded (`serialization`). The ID may have belonged to another workflow before, which was deleted since. Nothing is deleted here then,
  * perhaps out of reach: its records have other values there, or, if DBOS wrote them, are older than this workflow, and count
  * for nobody. The instant alone does not tell two apart that were created in the same millisecond; records of processes
  * that did not know the token yet have only that.
@@ -30,6 +30,8 @@ interface CompletionKey {
 export interface Completion {
   readonly output: string | null;
   readonly error: string | null;
+  /** Null: not on record, which is the format of the app. */
+  readonly serialization: string | null;
 }
 
 interface NewCompletion extends CompletionKey, Completion {
@@ -68,8 +70,8 @@ const beatenTo = new Set(['23505', '42P06', '42P07', '42701']);
 const creationLock = 7_203_914_366_120_581n;
 
 /** What we add to the table of DBOS, in this order. */
-const ownColumns = ['started_at', 'incarnation'] as const;
-const columnTypes = { started_at: 'bigint', incarnation: 'text' };
+const ownColumns = ['started_at', 'incarnation', 'serialization'] as const;
+const columnTypes = { started_at: 'bigint', incarnation: 'text', serialization: 'text' };
 type OwnColumn = (typeof ownColumns)[number];
 
 interface Standing {
@@ -163,28 +165,31 @@ function completions<Any>(opened: Datasource<Any>, columns: readonly OwnColumn[]
   // A parameter that a statement has no use for must still have a type.
   const typed = columns.includes('incarnation') ? '' : 'and (cast($4 as text) is null or true)';
   const replaced = ['output', 'error', 'created_at', ...columns];
+  const isTold = columns.includes('serialization');
   const find =
-    `select t.output, t.error from ${table} t ` +
+    `select t.output, t.error, ${isTold ? 't.serialization' : 'cast(null as text) as serialization'} from ${table} t ` +
     `where t.workflow_id = $1 and t.function_num = $2 and ${ours} ${typed}`;
   // A record of a later workflow stays: then this one was deleted, and its process has yet to hear of it.
   const isLater = columns.includes('started_at') ? 'coalesce(t.started_at > $3, false)' : 'false';
-  const own = { started_at: '$3', incarnation: '$4' };
+  const own = { started_at: '$3', incarnation: '$4', serialization: '$8' };
   const given = ['cast($7 as bigint)', ...columns.map((column) => `cast(${own[column]} as ${columnTypes[column]})`)];
   const insert = [
     `insert into ${table} as t (workflow_id, function_num, ${replaced.join(', ')})`,
     `select cast($1 as text), cast($2 as int), cast($5 as text), cast($6 as text), ${given.join(', ')}`,
-    `where true ${typed} on conflict (workflow_id, function_num) do update`,
+    `where true ${typed} ${isTold ? '' : 'and (cast($8 as text) is null or true)'} on conflict (workflow_id, function_num) do update`,
     `set ${replaced.map((column) => `${column} = excluded.${column}`).join(', ')}`,
     `where not ${ours} and not ${isLater} returning workflow_id`,
   ].join(' ');
   return {
     find: async (datasource, tx, { workflowId, stepNumber, startedAt, incarnation }) => {
       const [row] = await datasource.query(tx, find, [workflowId, stepNumber, startedAt, incarnation]);
-      return row && { output: row.output as string | null, error: row.error as string | null };
+      if (!row) return undefined;
+      const [output, error, serialization] = [row.output, row.error, row.serialization] as (string | null)[];
+      return { output: output ?? null, error: error ?? null, serialization: serialization ?? null };
     },
     insert: async (datasource, tx, row) => {
-      const { workflowId, stepNumber, startedAt, incarnation, output, error, createdAt } = row;
-      const values = [workflowId, stepNumber, startedAt, incarnation, output, error, createdAt];
+      const { workflowId, stepNumber, startedAt, incarnation, output, error, createdAt, serialization } = row;
+      const values = [workflowId, stepNumber, startedAt, incarnation, output, error, createdAt, serialization];
       return (await datasource.query(tx, insert, values)).length > 0;
     },
   };
