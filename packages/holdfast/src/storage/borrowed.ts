@@ -158,8 +158,8 @@ function recognise(tx: Thing): Borrowed | undefined {
   if (has('unsafe', 'typed')) {
     return has('savepoint') ? { dialect: 'postgres', query: postgresJsQuery(tx as unknown as PostgresJs) } : undefined;
   }
-  // A pool would run each statement on another connection.
-  if (has('query') && !('totalCount' in tx)) {
+  // A pool would run each statement on another connection; a datasource has no transaction of its own.
+  if (has('query') && !('totalCount' in tx) && !has('transact')) {
     return { dialect: 'postgres', mayBeIdle: true, query: pgQuery(tx as unknown as PgClient) };
   }
   return undefined;

@@ -105,7 +105,8 @@ describeBackends('the outbox', (backend) => {
   it('refuses what is no open transaction, or one of another database', async () => {
     const { client, database } = await open(backend);
     const other = await backend.emptyDatabase();
-    const things: unknown[] = [undefined, null, 7, 'tx', {}, () => {}, { query: 'no function' }];
+    const { datasource } = await openUserDataIn(database, plainest[backend.name]);
+    const things: unknown[] = [undefined, null, 7, 'tx', {}, () => {}, { query: 'no function' }, datasource];
     if (backend.name === 'sqlite') {
       const outside = new Sqlite(database.slice('sqlite:'.length));
       onTestFinished(() => void outside.close());

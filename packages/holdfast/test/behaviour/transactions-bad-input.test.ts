@@ -1,3 +1,5 @@
+import { drizzle } from 'drizzle-orm/node-postgres';
+import pg from 'pg';
 import { expect, it } from 'vitest';
 import { stream, transaction, workflow } from '../../src/index.js';
 import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
@@ -27,6 +29,22 @@ it('refuses what is no database of the library that a datasource is for, and sho
       expect(error).toMatchObject({ code: 'INVALID_OPTION' });
       expect(JSON.stringify([error.message, error.details])).not.toContain('secret');
     }
+  }
+});
+
+it('refuses one connection of pg where transactions at the same time would share it, and says to give a pool', () => {
+  for (const client of [new pg.Client(), Object.assign(new pg.Client(), { release() {} })]) {
+    const over = drizzle(client as pg.Client);
+    expect(thrown(() => drizzleDatasource(over))).toMatchObject({ code: 'INVALID_OPTION', message: /a Pool/ });
+    expect(thrown(() => pgDatasource(client as never))).toMatchObject({ code: 'INVALID_OPTION', message: /a Pool/ });
+  }
+});
+
+it('takes a pool of pg of any kind', () => {
+  class OwnPool extends pg.Pool {}
+  for (const pool of [new pg.Pool(), new OwnPool(), new Proxy(new pg.Pool(), {})]) {
+    expect(pgDatasource(pool)).toMatchObject({ dialect: 'postgres' });
+    expect(drizzleDatasource(drizzle(pool))).toMatchObject({ dialect: 'postgres' });
   }
 });
 

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { misplacedOption } from '../../model/options.js';
 import { type DrizzlePg, drizzleKinds, drizzleQuery, sqliteOf } from '../borrowed.js';
 import { checkDatasource, type Datasource, type DatasourceOptions, type Isolation } from '../datasource.js';
-import { attendToClients } from './pool-clients.js';
+import { attendToClients, isSingleClient } from './pool-clients.js';
 import { sqliteTransactions } from './sqlite-transactions.js';
 
 /** What `drizzle()` returns for any driver of Postgres, as far as it is used here. */
@@ -36,7 +36,15 @@ export function drizzleDatasource(
     throw misplacedOption(what, 'db', 'must be what drizzle() returned for Postgres or better-sqlite3');
   }
   const onPostgres = db as DrizzleOnPostgres<unknown>;
-  attendToClients((db as { readonly $client?: unknown }).$client);
+  const { $client } = db as { readonly $client?: unknown };
+  if (isSingleClient($client)) {
+    throw misplacedOption(
+      what,
+      'db',
+      'must not be over one Client, on which transactions that run at the same time would be one: give drizzle() a Pool',
+    );
+  }
+  attendToClients($client);
   return {
     ...checkDatasource(what, 'postgres', options),
     transact: ({ isolation, readOnly }, work) => {

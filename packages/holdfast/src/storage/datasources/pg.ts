@@ -10,12 +10,13 @@ import {
   type TransactionMode,
 } from '../datasource.js';
 import { standsWrong } from '../postgres/failures.js';
+import { isSingleClient } from './pool-clients.js';
 
 /** A datasource over a pool of pg. The function of a transaction gets the client that it runs on. */
 export function pgDatasource(pool: Pool, options: DatasourceOptions = {}): Datasource<PoolClient> {
   const place = checkDatasource('pgDatasource()', 'postgres', options);
-  if (typeof pool?.connect !== 'function' || typeof pool.query !== 'function') {
-    throw misplacedOption('pgDatasource()', 'pool', 'must be a Pool of pg');
+  if (typeof pool?.connect !== 'function' || typeof pool.query !== 'function' || isSingleClient(pool)) {
+    throw misplacedOption('pgDatasource()', 'pool', 'must be a Pool of pg, and not a Client');
   }
   return {
     ...place,

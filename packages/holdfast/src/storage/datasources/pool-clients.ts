@@ -25,6 +25,16 @@ export function attendToClients(pool: unknown): void {
 
 function ignore(): void {}
 
+/**
+ * A Client of pg, or of what is made after it: one connection, on which transactions that are begun at the same time
+ * would be one. A pool has both functions too, and counts its clients.
+ */
+export function isSingleClient(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || 'totalCount' in value) return false;
+  const { query, connect } = value as Record<string, unknown>;
+  return typeof query === 'function' && typeof connect === 'function';
+}
+
 function isPool(value: unknown): value is PoolLike {
   return typeof value === 'object' && value !== null && 'totalCount' in value && 'on' in value;
 }
