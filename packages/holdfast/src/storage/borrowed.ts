@@ -207,7 +207,22 @@ function withQuestionMarks(
 }
 
 function rowsOf(result: unknown): Row[] {
-  if (Array.isArray(result)) return result as Row[];
-  const rows = (result as { rows?: unknown } | undefined)?.rows;
-  return Array.isArray(rows) ? (rows as Row[]) : [];
+  const rows = Array.isArray(result) ? result : (result as { rows?: unknown } | undefined)?.rows;
+  return Array.isArray(rows) ? withOwnNames(rows as Row[]) : [];
+}
+
+const foreignName = /[A-Z-]/;
+
+/**
+ * Libraries can be told to give all columns other names: `workflowUuid`, `WorkflowUuid` or `workflow-uuid`. None of ours
+ * has a capital or a hyphen in it.
+ */
+function withOwnNames(rows: Row[]): Row[] {
+  const [first] = rows;
+  if (!first || !Object.keys(first).some((name) => foreignName.test(name))) return rows;
+  return rows.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [ownName(name), value])));
+}
+
+function ownName(name: string): string {
+  return name.replace(/(?<=[a-z0-9])(?=[A-Z])|-/g, '_').toLowerCase();
 }

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { type Client, connect, queue, run, topic, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
-import { libraries, plainest } from '../support/datasources.js';
+import { libraries, plainest, renaming } from '../support/datasources.js';
 import { failure, tamper } from '../support/faults.js';
 import { counter, openUserDataIn } from '../support/user-data.js';
 
@@ -36,6 +36,20 @@ describeBackends('the outbox', (backend) => {
       expect(await client.workflows.handle('waiting').result()).toBe('of second');
       expect(await counter(database, 'orders')).toBe(1);
       expect(await client.workflows.get('second')).toMatchObject({ attributes: { a: 'b"c' } });
+    });
+  }
+
+  for (const library of renaming.filter(({ dialect }) => dialect === backend.name)) {
+    it(`sends once, and answers to a start that is repeated, through ${library.name}`, async () => {
+      const { client, database } = await open(backend);
+      const data = await openUserDataIn(database, library);
+      await client.queues.pause('parcels');
+      const waiting = await wait.start();
+      const start = () =>
+        data.datasource.transact({}, (tx) => client.startIn(tx, 'ship', { id: 'a', queue: parcels }, 'a'));
+      expect([(await start()).id, (await start()).id]).toEqual(['a', 'a']);
+      await data.datasource.transact({}, (tx) => approval.sendIn(tx, waiting.id, 'yes', { app: client }));
+      expect(await waiting.result()).toBe('yes');
     });
   }
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { type Datasource, run, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { libraries, type Opened, plainest } from '../support/datasources.js';
+import { libraries, type Opened, plainest, renaming } from '../support/datasources.js';
 import { failure } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn, records } from '../support/user-data.js';
 
@@ -79,6 +79,27 @@ describeBackends('a transaction', (backend) => {
       ]);
     });
   }
+
+  const places = backend.name === 'sqlite' ? ['another database'] : ['another database', 'the database of the app'];
+  const renamed = renaming
+    .filter(({ dialect }) => dialect === backend.name)
+    .flatMap((library) => places.map((place) => ({ library, by: library.name, place })));
+  it.each(renamed)('is done once in $place, through $by', async ({ library, place }) => {
+    const database = await backend.newDatabase();
+    const data = await openUserDataIn(place === 'another database' ? await backend.emptyDatabase() : database, library);
+    const calls = { calls: 0 };
+    const credit = creditOf(data, calls);
+    const overdraw = transaction(data.datasource, 'overdraw', () =>
+      Promise.reject(new RangeError('Not enough money.')),
+    );
+    const pay = workflow('pay', async () => [
+      await credit('ada', 500),
+      await overdraw().catch((error) => error.message),
+    ]);
+    await backend.testApp({ database, workflows: [pay] });
+    expect(await pay()).toEqual([{ balance: 500, at: new Date(0) }, 'Not enough money.']);
+    expect([calls.calls, await counter(data.url, 'ada')]).toEqual([1, 500]);
+  });
 });
 
 function creditOf(data: Opened, calls: { calls: number } = { calls: 0 }) {

@@ -35,7 +35,8 @@ const upsert = (id: string, by: string): string =>
   `insert into counters (id, n) values (${id}, ${by}) on conflict (id) do update set n = counters.n + excluded.n`;
 export const countersTable = 'create table if not exists counters (id text primary key, n int not null)';
 
-const numberIn = (rows: readonly unknown[]): number => Number((rows[0] as { n?: number } | undefined)?.n ?? 0);
+/** Whatever the library calls the only column. */
+const numberIn = (rows: readonly unknown[]): number => Number(Object.values(rows[0] ?? {})[0] ?? 0);
 const pathOf = (url: string): string => url.slice('sqlite:'.length);
 
 const onPg: Library = library('pg', 'postgres', (url, options) => {
@@ -47,22 +48,26 @@ const onPg: Library = library('pg', 'postgres', (url, options) => {
   });
 });
 
-const onPostgres: Library = library('postgres.js', 'postgres', (url, options) => {
-  const sql = postgres(url, { max: 5, onnotice: () => {} });
-  return opened(postgresDatasource(sql, options), {
-    add: (tx, id, by) => tx.unsafe(upsert('$1', '$2'), [id, by]),
-    read: async (tx, id) => numberIn(await tx`select n from counters where id = ${id}`),
-    close: () => sql.end({ timeout: 1 }),
-  });
-});
+type Naming = 'camel' | 'pascal' | 'kebab';
 
-const knexOn = (dialect: Library['dialect']): Library =>
-  library(`knex (${dialect})`, dialect, (url, options) => {
-    const knex = createKnex(
-      dialect === 'postgres'
+const onPostgres = (naming?: Naming): Library =>
+  library(named('postgres.js', naming), 'postgres', (url, options) => {
+    const sql = postgres(url, { max: 5, onnotice: () => {}, ...(naming && { transform: postgres[naming] }) });
+    return opened(postgresDatasource(sql, options), {
+      add: (tx, id, by) => tx.unsafe(upsert('$1', '$2'), [id, by]),
+      read: async (tx, id) => numberIn(await tx`select n from counters where id = ${id}`),
+      close: () => sql.end({ timeout: 1 }),
+    });
+  });
+
+const knexOn = (dialect: Library['dialect'], naming?: 'camel'): Library =>
+  library(named(`knex (${dialect})`, naming), dialect, (url, options) => {
+    const knex = createKnex({
+      ...(dialect === 'postgres'
         ? { client: 'pg', connection: url, pool: { min: 0, max: 5 } }
-        : { client: 'better-sqlite3', connection: { filename: pathOf(url) }, useNullAsDefault: true },
-    );
+        : { client: 'better-sqlite3', connection: { filename: pathOf(url) }, useNullAsDefault: true }),
+      ...(naming && { postProcessResponse: renamed }),
+    });
     return opened(knexDatasource(knex, options), {
       add: async (tx, id, by) => {
         await tx('counters').insert({ id, n: 0 }).onConflict('id').ignore();
@@ -108,14 +113,15 @@ const drizzleOnPg: Library = library('drizzle (pg)', 'postgres', (url, options) 
   });
 });
 
-const drizzleOnPostgres: Library = library('drizzle (postgres.js)', 'postgres', (url, options) => {
-  const sql = postgres(url, { max: 5, onnotice: () => {} });
-  return opened(drizzleDatasource(drizzlePostgresJs(sql), options), {
-    add: async (tx, id, by) => tx.execute(drizzleUpsert(id, by)),
-    read: async (tx, id) => numberIn(await tx.execute(drizzleSql`select n from counters where id = ${id}`)),
-    close: () => sql.end({ timeout: 1 }),
+const drizzleOnPostgres = (naming?: Naming): Library =>
+  library(named('drizzle (postgres.js)', naming), 'postgres', (url, options) => {
+    const sql = postgres(url, { max: 5, onnotice: () => {}, ...(naming && { transform: postgres[naming] }) });
+    return opened(drizzleDatasource(drizzlePostgresJs(sql), options), {
+      add: async (tx, id, by) => tx.execute(drizzleUpsert(id, by)),
+      read: async (tx, id) => numberIn(await tx.execute(drizzleSql`select n from counters where id = ${id}`)),
+      close: () => sql.end({ timeout: 1 }),
+    });
   });
-});
 
 const drizzleOnSqlite: Library = library('drizzle (better-sqlite3)', 'sqlite', (url) => {
   const client = new Sqlite(pathOf(url));
@@ -137,15 +143,25 @@ const onBetterSqlite3: Library = library('better-sqlite3', 'sqlite', (url) => {
 
 export const libraries: readonly Library[] = [
   onPg,
-  onPostgres,
+  onPostgres(),
   knexOn('postgres'),
   kyselyOn('postgres'),
   drizzleOnPg,
-  drizzleOnPostgres,
+  drizzleOnPostgres(),
   onBetterSqlite3,
   knexOn('sqlite'),
   kyselyOn('sqlite'),
   drizzleOnSqlite,
+];
+
+/** Libraries that were told to give columns other names. */
+export const renaming: readonly Library[] = [
+  onPostgres('camel'),
+  onPostgres('pascal'),
+  onPostgres('kebab'),
+  drizzleOnPostgres('camel'),
+  knexOn('postgres', 'camel'),
+  knexOn('sqlite', 'camel'),
 ];
 
 /** The library that goes without any other, on each database. */
@@ -153,6 +169,19 @@ export const plainest = { postgres: onPg, sqlite: onBetterSqlite3 } as const;
 
 function library(name: string, dialect: Library['dialect'], open: Library['open']): Library {
   return { name, dialect, open };
+}
+
+function named(library: string, naming: Naming | undefined): string {
+  return naming ? `${library} with names in ${naming} case` : library;
+}
+
+/** What applications give knex, which has no such setting itself: rows, or what carries them, with other names. */
+function renamed(result: unknown): unknown {
+  if (Array.isArray(result)) return result.map(renamed);
+  if (typeof result !== 'object' || result === null) return result;
+  if ('rows' in result) return { ...result, rows: renamed(result.rows) };
+  const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(result).map(([name, value]) => [camel(name), value]));
 }
 
 function opened<Tx>(datasource: Datasource<Tx>, statements: Omit<Opened<Tx>, 'datasource'>): Opened {
