@@ -12,10 +12,41 @@ export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Dat
   return {
     ...place,
     transact: ({ isolation, readOnly }, work) => {
-      // Of SQLite the library only knows that it has no levels.
-      if (place.dialect === 'sqlite') return knex.transaction(work);
+      if (place.dialect === 'sqlite') return onSqlite(knex, readOnly === true, work);
       return knex.transaction(work, { ...(isolation && { isolationLevel: isolation }), ...(readOnly && { readOnly }) });
     },
     query: (trx, text, params) => knexQuery(trx as never, place.dialect)(text, params),
   };
+}
+
+/**
+ * Of SQLite the library only knows that it has no levels. What is to read only gets a connection of our own: a function
+ * that ends its transaction by itself would give the pool one back that still refuses to write.
+ */
+async function onSqlite<R>(knex: Knex, readOnly: boolean, work: (trx: Knex.Transaction) => Promise<R>): Promise<R> {
+  if (!readOnly) return knex.transaction((trx) => committed(trx, work));
+  const connection: { __knexTxId?: unknown } = await knex.client.acquireConnection();
+  try {
+    return await knex.transaction((trx) => committed(trx, work), { connection });
+  } finally {
+    // As the library does with connections that it takes itself.
+    delete connection.__knexTxId;
+    await knex
+      .raw('pragma query_only = off')
+      .connection(connection)
+      .finally(() => knex.client.releaseConnection(connection));
+  }
+}
+
+/**
+ * A commit that fails leaves the transaction open in SQLite, and the library gives its connection back like that: it
+ * rolls back only what fails before its own commit, which therefore gets nothing to do.
+ */
+async function committed<R>(trx: Knex.Transaction, work: (trx: Knex.Transaction) => Promise<R>): Promise<R> {
+  const result = await work(trx);
+  // By the function.
+  if (trx.isCompleted()) return result;
+  await trx.raw('commit');
+  await trx.raw('begin');
+  return result;
 }

@@ -1,0 +1,99 @@
+import Sqlite from 'better-sqlite3';
+import createKnex, { type Knex } from 'knex';
+import { expect, it, onTestFinished } from 'vitest';
+import { transaction, workflow } from '../../src/index.js';
+import { knexDatasource } from '../../src/storage/datasources/knex.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { countersTable, libraries } from '../support/datasources.js';
+import { tamper } from '../support/faults.js';
+import { counter, openUserData } from '../support/user-data.js';
+
+describeBackends('a transaction on SQLite', suite, ['sqlite']);
+
+const upsert = "insert into counters values ('a', 1) on conflict (id) do update set n = counters.n + 1";
+
+function suite(backend: Backend): void {
+  it.each(libraries.filter(({ dialect }) => dialect === 'sqlite'))(
+    'whose commit fails is rolled back, and the next one commits, through $name',
+    async (library) => {
+      const data = await openUserData(backend, library);
+      await tamper(data.url, 'create table accounts (id text primary key)');
+      const reference = 'references accounts (id) deferrable initially deferred';
+      await tamper(data.url, `create table payments (account text ${reference})`);
+      const bad = transaction(data.datasource, 'bad', async (tx) => {
+        await data.add(tx, 'a', 1);
+        await data.datasource.query(tx, "insert into payments values ('nobody')", []);
+      });
+      const good = transaction(data.datasource, 'good', (tx) => data.add(tx, 'b', 1).then(() => 'good'));
+      const wf = workflow('wf', async () => [await bad().catch((error) => error.code), await good()]);
+      await backend.testApp({ workflows: [wf] });
+      expect(await wf()).toEqual(['SQLITE_CONSTRAINT_FOREIGNKEY', 'good']);
+      expect([await counter(data.url, 'a'), await counter(data.url, 'b')]).toEqual([0, 1]);
+    },
+  );
+
+  it('is repeated when somebody reads the file at its commit, through knex', async () => {
+    const { url, knex } = await openKnex(backend);
+    const reader = new Sqlite(url.slice('sqlite:'.length));
+    onTestFinished(() => void reader.close());
+    let calls = 0;
+    const add = transaction(knexDatasource(knex), 'add', async (tx) => {
+      // Without a write-ahead log there is no commit while somebody reads.
+      if (calls++ === 0) {
+        reader.exec('begin');
+        reader.prepare('select * from counters').all();
+      } else if (reader.inTransaction) reader.exec('commit');
+      await tx.raw(upsert);
+      return 'added';
+    });
+    const wf = workflow('wf', async () => add());
+    await backend.testApp({ workflows: [wf], clock: 'real' });
+    expect(await wf()).toBe('added');
+    expect([calls, await counter(url, 'a')]).toEqual([2, 1]);
+  });
+
+  it.each([1, 2])(
+    'that is to read only and that its function ends leaves connections that write (%i in the pool)',
+    async (max) => {
+      const { url, knex } = await openKnex(backend, { max });
+      const end = (tx: Knex.Transaction) => tx.rollback();
+      const look = transaction(knexDatasource(knex), 'look', end, { readOnly: true });
+      const fail = transaction(knexDatasource(knex), 'fail', () => Promise.reject(new Error('none')), {
+        readOnly: true,
+      });
+      const add = transaction(knexDatasource(knex), 'add', async (tx) => void (await tx.raw(upsert)));
+      const wf = workflow('wf', async () => {
+        const refused = await look().catch((error) => error.code);
+        const failed = await fail().catch((error) => error.message);
+        await add();
+        return [refused, failed];
+      });
+      await backend.testApp({ workflows: [wf] });
+      expect(await wf()).toEqual(['UNSUPPORTED_CALL', 'none']);
+      await add();
+      expect(await counter(url, 'a')).toBe(2);
+      // Outside a workflow, and with all connections of the pool back in it.
+      await look().catch(() => {});
+      for (let i = 0; i < max; i++) await knex.raw(upsert);
+      expect(knex.client.pool.numUsed()).toBe(0);
+    },
+  );
+}
+
+/** A file with a table of counters, and knex on it, which waits for no lock. */
+async function openKnex(backend: Backend, pool: Knex.PoolConfig = {}): Promise<{ url: string; knex: Knex }> {
+  const url = await backend.emptyDatabase();
+  await tamper(url, countersTable);
+  const afterCreate = (db: Sqlite.Database, done: (error: null, db: Sqlite.Database) => void) => {
+    db.pragma('busy_timeout = 0');
+    done(null, db);
+  };
+  const knex = createKnex({
+    client: 'better-sqlite3',
+    connection: { filename: url.slice('sqlite:'.length) },
+    useNullAsDefault: true,
+    pool: { ...pool, afterCreate },
+  });
+  onTestFinished(() => knex.destroy());
+  return { url, knex };
+}
