@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { transaction, workflow } from '../../src/index.js';
 import { knexDatasource } from '../../src/storage/datasources/knex.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { countersTable, libraries } from '../support/datasources.js';
+import { countersTable, libraries, plainest } from '../support/datasources.js';
 import { tamper } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
@@ -50,6 +50,24 @@ function suite(backend: Backend): void {
     await backend.testApp({ workflows: [wf], clock: 'real' });
     expect(await wf()).toBe('added');
     expect([calls, await counter(url, 'a')]).toEqual([2, 1]);
+  });
+
+  it('commits once somebody who reads the file is done, and the process goes on meanwhile, through better-sqlite3', async () => {
+    const data = await openUserData(backend, plainest.sqlite);
+    const reader = new Sqlite(data.url.slice('sqlite:'.length));
+    onTestFinished(() => void reader.close());
+    let calls = 0;
+    const add = transaction(data.datasource, 'add', async (tx) => {
+      calls++;
+      await data.add(tx, 'a', 1);
+      reader.exec('begin');
+      reader.prepare('select * from counters').all();
+      setTimeout(() => reader.exec('commit'), 30);
+    });
+    const wf = workflow('wf', async () => add());
+    await backend.testApp({ workflows: [wf] });
+    await wf();
+    expect([calls, await counter(data.url, 'a')]).toEqual([1, 1]);
   });
 
   it.each([1, 2])(

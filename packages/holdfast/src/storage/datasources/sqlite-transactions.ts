@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
 import { sqliteQuery } from '../borrowed.js';
 import type { Datasource } from '../datasource.js';
@@ -21,7 +22,7 @@ export function sqliteTransactions<Tx>(
         begin(db, readOnly === true);
         try {
           const result = await work(tx);
-          db.exec('commit');
+          await commit(db);
           return result;
         } catch (error) {
           if (db.inTransaction) db.exec('rollback');
@@ -38,11 +39,38 @@ export function sqliteTransactions<Tx>(
 
 /** IMMEDIATE: a deferred transaction that turns from reading to writing fails with BUSY at once. */
 function begin(db: Database, readOnly: boolean): void {
-  const patience = db.pragma('busy_timeout', { simple: true });
+  briefly(db, readOnly ? 'begin' : 'begin immediate');
+}
+
+/**
+ * Without a write-ahead log there is no commit while somebody reads. The transaction stays open then, and new readers
+ * have to wait for it: the commit is tried again for as long as the Database is to wait for locks.
+ */
+async function commit(db: Database): Promise<void> {
+  for (let left = patienceOf(db); ; left -= 2 * blockingWaitMs) {
+    try {
+      return briefly(db, 'commit');
+    } catch (error) {
+      if (left <= 0 || !db.inTransaction || !isBusy(error)) throw error;
+    }
+    await delay(blockingWaitMs);
+  }
+}
+
+function briefly(db: Database, statement: string): void {
+  const patience = patienceOf(db);
   db.pragma(`busy_timeout = ${blockingWaitMs}`);
   try {
-    db.exec(readOnly ? 'begin' : 'begin immediate');
+    db.exec(statement);
   } finally {
-    db.pragma(`busy_timeout = ${Number(patience)}`);
+    db.pragma(`busy_timeout = ${patience}`);
   }
+}
+
+function patienceOf(db: Database): number {
+  return Number(db.pragma('busy_timeout', { simple: true }));
+}
+
+function isBusy(error: unknown): boolean {
+  return String((error as { readonly code?: unknown } | null)?.code).startsWith('SQLITE_BUSY');
 }
