@@ -322,10 +322,10 @@ function seekValues({ watches }: Engine, workflowId: string, key: string, from: 
     watches.streams,
     [watchKey(workflowId, key), endKey(workflowId)],
     question,
-    ({ entries, status }) => {
+    ({ entries, status, isBehindEnd }) => {
       if (entries.length > 0) return { value: entries };
       if (status === undefined) return { value: 'missing' };
-      return isTerminal(status) ? { value: 'ended' } : undefined;
+      return isBehindEnd || isTerminal(status) ? { value: 'ended' } : undefined;
     },
   );
 }

@@ -91,6 +91,8 @@ export interface StreamStanding {
   readonly from: number;
   readonly status: WorkflowStatus | undefined;
   readonly entries: readonly StreamEntry[];
+  /** There are none, because what comes last before the offset is the end of the stream. */
+  readonly isBehindEnd: boolean;
 }
 
 export interface Streams {
@@ -101,11 +103,14 @@ export interface Streams {
   list(workflowId: string): Promise<StreamEntry[]>;
 }
 
-/** What ends a stream, in the text and format that DBOS gives it. Older rows have it without quotes. */
+/** What ends a stream, in the text and format that DBOS gives it. */
 export const streamEnd: StoredValue = { value: '"__DBOS_STREAM_CLOSED__"', serialization: 'portable_json' };
 
+/** The texts that end a stream: older rows have it without quotes. */
+export const streamEnds: readonly string[] = [streamEnd.value, '__DBOS_STREAM_CLOSED__'];
+
 export function isStreamEnd({ value }: StoredValue): boolean {
-  return value === streamEnd.value || value === '__DBOS_STREAM_CLOSED__';
+  return streamEnds.includes(value);
 }
 
 /** The topic of messages that have none, as DBOS stores it. */

@@ -51,6 +51,32 @@ describeBackends('the end of a stream', (backend) => {
     expect([...outcomes.keys()].filter((said) => said.endsWith('STREAM_CLOSED'))).not.toEqual([]);
   });
 
+  it('is the end from any place behind its close on, and for next() called ahead, while the workflow goes on', async () => {
+    const [close, end] = [gate(), gate()];
+    const closes = workflow('closes', async () => {
+      await lines.write(1);
+      await run('hold', () => close.promise);
+      await lines.close();
+      await run('hold', () => end.promise);
+    });
+    const ahead = async (reader: AsyncIterableIterator<number>) =>
+      (await Promise.all([reader.next(), reader.next(), reader.next(), reader.next()])).map(({ value }) => value);
+    const reads = workflow('reads', (id: string) => ahead(lines.read(id)));
+    const t = await backend.testApp({ workflows: [closes, reads] });
+    const handle = await closes.start();
+    const waiting = [ahead(lines.read(handle.id)), reads(handle.id)];
+    const behind = [2, 3, 2 ** 31 - 1].map((from) => readAll(lines.read(handle.id, { from })));
+    await t.clock.advance(0);
+    close.open();
+    const once = [1, undefined, undefined, undefined];
+    expect(await Promise.all(waiting)).toEqual([once, once]);
+    expect(await Promise.all(behind)).toEqual([[], [], []]);
+    expect(await Promise.all([2, 3].map((from) => readAll(lines.read(handle.id, { from }))))).toEqual([[], []]);
+    expect(await reads(handle.id)).toEqual(once);
+    end.open();
+    await handle.result();
+  });
+
   it.each(['SUCCESS', 'ERROR', 'CANCELLED'])(
     'is the end of its workflow (%s), at once for those who wait, and the last value is not lost',
     async (status) => {

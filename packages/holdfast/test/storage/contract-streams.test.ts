@@ -36,6 +36,26 @@ describeStorage('streams', (store) => {
     expect(await store.storage.streams.read([], 10)).toEqual([]);
   });
 
+  it('tells when it gives nothing because the place is behind the end', async () => {
+    await start(store, 'a', 'b', 'old');
+    await write('a', 0, 'v0', '"__DBOS_STREAM_CLOSED__"');
+    await write('b', 0, 'v0', 'v1');
+    await write('old', 0, '__DBOS_STREAM_CLOSED__');
+    const ends = [place('a', 2), place('a', 7), place('old', 1)];
+    const others = [
+      place('a'),
+      place('a', 1),
+      place('a', 2, 'other'),
+      place('b', 2),
+      place('old'),
+      place('nowhere', 1),
+    ];
+    const found = await store.storage.streams.read([...ends, ...others], 10);
+    const behind = found.filter(({ isBehindEnd }) => isBehindEnd);
+    expect(found).toHaveLength(9);
+    expect(behind.map(({ workflowId, from }) => `${workflowId} ${from}`).sort()).toEqual(['a 2', 'a 7', 'old 1']);
+  });
+
   it('gives no more values of each than wanted', async () => {
     await start(store, 'a', 'b');
     for (const id of ['a', 'b']) await write(id, 0, ...Array.from({ length: 10 }, (_, i) => `v${i}`));

@@ -45,7 +45,14 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
         serialization: 'js',
       }),
   ],
-  'streams.read': [60, (on) => on.streams.read([{ workflowId: 'a', key: 'k', from: past - 20 }], 50)],
+  'streams.read': [
+    60,
+    (on) =>
+      on.streams.read(
+        [past - 20, past, 2 * past].map((from) => ({ workflowId: 'a', key: 'k', from })),
+        50,
+      ),
+  ],
   'steps.record-effects': [30, (on) => on.steps.recordEffects('app', [effectful('a', 7, effects)])],
 };
 

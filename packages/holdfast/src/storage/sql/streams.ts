@@ -1,6 +1,6 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
-import type { StreamEntry, StreamStanding, Streams } from '../messaging.js';
+import { type StreamEntry, type StreamStanding, type Streams, streamEnds } from '../messaging.js';
 
 type Place = { readonly workflowId: string; readonly key: string; readonly from: number };
 
@@ -18,7 +18,8 @@ export class SqlStreams implements Streams {
       const { workflowId, key, from } = { ...named(row), from: Number(row.from) };
       const id = JSON.stringify([workflowId, key, from]);
       const status = (row.status as WorkflowStatus | null) ?? undefined;
-      const each = found.get(id) ?? { standing: { workflowId, key, from, status }, entries: [] };
+      const isBehindEnd = Boolean(row.behind_end);
+      const each = found.get(id) ?? { standing: { workflowId, key, from, status, isBehindEnd }, entries: [] };
       found.set(id, each);
       if (row.value !== null) each.entries.push(toEntry(row));
     }
@@ -43,13 +44,19 @@ const placeColumns: Columns<Place> = { workflowId: 'text', key: 'text', from: 'i
 
 function streamStatements(d: Dialect) {
   const streams = d.table('streams');
+  // Only where there is nothing to read: one more probe of the index, for the last entry before.
+  const behindEnd =
+    `case when s.value is null then (select value in (${streamEnds.map((text) => `'${text}'`).join(', ')}) ` +
+    `from ${streams} where workflow_uuid = r."workflowId" and key = r.key and "offset" < r."from" ` +
+    'order by "offset" desc limit 1) end as behind_end';
   return {
     read: {
       name: 'streams.read',
       reads: true as const,
       columns: placeColumns,
       text: [
-        'select r."workflowId" as workflow_uuid, r.key, r."from", w.status, s."offset", s.value, s.serialization',
+        'select r."workflowId" as workflow_uuid, r.key, r."from", w.status, s."offset", s.value, s.serialization,',
+        behindEnd,
         `from ${d.rows('r', placeColumns, 2)}`,
         `left join ${d.table('workflow_status')} w on w.workflow_uuid = r."workflowId"`,
         d.joined(
