@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { Codec } from '../codec/codec.js';
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentExecution, requireExecution } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
@@ -15,6 +16,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/messaging.js';
+import { inCallOrder, isAnyBefore } from './call-order.js';
 import { inboxOf } from './inbox.js';
 import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
 import { foundBefore } from './sought.js';
@@ -152,7 +154,7 @@ function otherDatabase({ what }: TopicParts): HoldfastError {
 
 function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], execution: Execution): Promise<void> {
   return once(execution, sendName, () =>
-    effectsOutcome(execution, `message:${own.topic}`, async () => {
+    effectsOutcome(execution, lineOf(own), async () => {
       const messages = await toMessages(own, letters, execution.engine, execution);
       const absent = await execution.engine.codecs.native.encodeError(absentError(letters));
       return { effects: messages.map((message) => ({ kind: 'message', ...message })), errorIfAbsent: absent };
@@ -160,8 +162,15 @@ function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], exec
   );
 }
 
+function lineOf({ topic }: TopicParts): string {
+  return `message:${topic}`;
+}
+
+/** Goes out in the order of the calls: at once, unless it, or one before it, is still being made ready. */
 async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], engine: Engine): Promise<void> {
-  const messages = await toMessages(own, letters, engine);
+  const made = toMessages(own, letters, engine);
+  const isFirst = Array.isArray(made) && !isAnyBefore(engine, lineOf(own));
+  const messages = isFirst ? made : await inCallOrder(engine, lineOf(own), async () => made);
   if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
   for (const { destination } of messages) engine.news.tellHere(`message:${watchKey(destination, own.topic)}`);
 }
@@ -176,26 +185,43 @@ function absentError(letters: readonly Letter<unknown>[]): HoldfastError {
   );
 }
 
-/** Encoded before anything is awaited, unless there is a schema: the caller may change the values afterwards. */
-async function toMessages(
+/**
+ * Encoded before anything is awaited, unless there is a schema: the caller may change the values afterwards. Answers at
+ * once where schema and serializer do not have to be waited for.
+ */
+function toMessages(
   own: TopicParts,
   letters: readonly Letter<unknown>[],
   engine: Engine,
   execution?: Execution,
-): Promise<NewMessage[]> {
+): NewMessage[] | Promise<NewMessage[]> {
   const codec = codecFor(engine, own.options.serialization, execution);
   const sentAt = engine.clock.now();
-  const encode = (value: unknown) => codec.encode(value, `A message of ${own.what}`);
-  return Promise.all(
-    letters.map(async ({ to, value, idempotencyKey }) => ({
-      messageId: idempotencyKey === undefined ? randomUUID() : keyedId(idempotencyKey, to),
-      destination: to,
-      topic: own.topic,
-      value: await (own.options.schema ? encode(await checked(own, own.options.schema, value)) : encode(value)),
-      serialization: codec.name,
-      sentAt,
-    })),
-  );
+  const toMessage = ({ to, idempotencyKey }: Letter<unknown>, value: string): NewMessage => ({
+    messageId: idempotencyKey === undefined ? randomUUID() : keyedId(idempotencyKey, to),
+    destination: to,
+    topic: own.topic,
+    value,
+    serialization: codec.name,
+    sentAt,
+  });
+  const made = letters.map((letter) => {
+    const text = toText(own, letter.value, codec);
+    return typeof text === 'string' ? toMessage(letter, text) : text.then((later) => toMessage(letter, later));
+  });
+  return made.some((each) => each instanceof Promise) ? Promise.all(made) : (made as NewMessage[]);
+}
+
+/** Never throws: what another letter is still waiting for must not be left behind. */
+function toText(own: TopicParts, value: unknown, codec: Codec): string | Promise<string> {
+  const { schema } = own.options;
+  const encode = (fit: unknown) => codec.encode(fit, `A message of ${own.what}`);
+  if (schema) return checked(own, schema, value).then(encode);
+  try {
+    return encode(value);
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 /** As DBOS forms it; a key that would leave open where it ends and the recipient begins goes by its hash. */

@@ -178,30 +178,55 @@ describeBackends('sending', (backend) => {
     expect(await t.clock.runUntil(handle.result())).toEqual({ id: 'x', quantity: 3 });
   });
 
-  it('from a workflow keeps the order of the calls, however long schema and serializer take with each', async () => {
-    const checked = topic('checked', { schema: z.number().transform(slowWithEven()) });
-    const slow = slowWithEven();
-    const serializer: Serializer = {
-      name: 'slow',
-      stringify: async (value) => {
-        if (typeof value === 'number') await slow(value);
-        return JSON.stringify({ value });
-      },
-      parse: (text) => (JSON.parse(text) as { value: unknown }).value,
-    };
+  it.each(['from a workflow', 'in a step', 'outside'])(
+    'keeps the order of the calls, however long schema and serializer take with each, %s',
+    async (place) => {
+      const checked = topic('checked', { schema: z.number().transform(slowWithEven()) });
+      const slow = slowWithEven();
+      const serializer: Serializer = {
+        name: 'slow',
+        stringify: async (value) => {
+          if (typeof value === 'number') await slow(value);
+          return JSON.stringify({ value });
+        },
+        parse: (text) => (JSON.parse(text) as { value: unknown }).value,
+      };
+      const takes = workflow('takes', async () => {
+        const got: unknown[] = [];
+        for (let i = 0; i < 10; i++) got.push(await checked.receive(), await numbers.receive());
+        return got;
+      });
+      const sendEach = async (to: string) => {
+        const all = Array.from({ length: 10 }, (_, i) => i);
+        await Promise.all(all.flatMap((i) => [checked.send(to, i), numbers.send(to, i)]));
+      };
+      const sender = workflow('sender', async (to: string, inStep: boolean) =>
+        inStep ? run('send', () => sendEach(to)) : sendEach(to),
+      );
+      await backend.testApp({ workflows: [takes, sender], serializer });
+      const handle = await takes.start();
+      await (place === 'outside' ? sendEach(handle.id) : sender(handle.id, place === 'in a step'));
+      expect(await handle.result()).toEqual(Array.from({ length: 20 }, (_, i) => i >> 1));
+    },
+  );
+
+  it('goes out after one before it that its schema takes long with, also without a schema, and if that is refused', async () => {
+    const hold = gate();
+    const schema = z.number().refine(async (n) => hold.promise.then(() => n !== 2));
+    const checked = topic('numbers', { schema });
     const takes = workflow('takes', async () => {
       const got: unknown[] = [];
-      for (let i = 0; i < 10; i++) got.push(await checked.receive(), await numbers.receive());
+      while (got.length < 4) got.push(await numbers.receive());
       return got;
     });
-    const sender = workflow('sender', async (to: string) => {
-      const all = Array.from({ length: 10 }, (_, i) => i);
-      await Promise.all(all.flatMap((i) => [checked.send(to, i), numbers.send(to, i)]));
-    });
-    await backend.testApp({ workflows: [takes, sender], serializer });
-    const handle = await takes.start();
-    await sender(handle.id);
-    expect(await handle.result()).toEqual(Array.from({ length: 20 }, (_, i) => i >> 1));
+    await backend.testApp({ workflows: [takes] });
+    const { id, result } = await takes.start();
+    const several = [3, 4].map((value) => ({ to: id, value }));
+    const calls = [checked.send(id, 1), checked.send(id, 2), checked.sendAll(several), numbers.send(id, 5)];
+    hold.open();
+    const settled = await Promise.allSettled(calls);
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+    expect(await result()).toEqual([1, 3, 4, 5]);
   });
 
   it.each(['outside', 'in a step'])(
