@@ -167,7 +167,7 @@ function getRecorded(
     const sought = seekEvent(engine, workflowId, own.key, absence);
     const stored = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, sought);
     if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
-    return valueOutcome(execution, startedAt, stored);
+    return valueOutcome(execution, startedAt, stored, engine);
   });
 }
 

@@ -39,11 +39,15 @@ export async function effectsOutcome(
   }
 }
 
-/** What an operation comes to that found a stored value: with its text on record, or, if that cannot be read, why. */
+/**
+ * What an operation comes to that found a stored value, of this app or of the one that was asked: with its text on record,
+ * or, if that cannot be read, why.
+ */
 export async function valueOutcome(
   execution: Execution,
   startedAt: number,
   stored: StoredValue | undefined,
+  asked = execution.engine,
 ): Promise<Outcome> {
   const { codecs } = execution.engine;
   const common = { error: null, childWorkflowId: null, startedAt, begun: false };
@@ -52,12 +56,20 @@ export async function valueOutcome(
     return { ...common, ...nothing, result: { ok: true, value: undefined } };
   }
   try {
-    const value = await codecs.for(stored.serialization).decode(stored.value);
-    const { value: output, serialization } = stored;
+    const own = asked === execution.engine ? stored : await inOwnFormat(execution, stored, asked);
+    const { value: output, serialization } = own;
+    const value = await codecs.for(serialization).decode(output);
     return { ...common, output, serialization, result: { ok: true, value } };
   } catch (error) {
     return failedOutcome(execution, startedAt, error);
   }
+}
+
+/** Another app may use a format that this one cannot read, and a replay reads only what this one can. */
+async function inOwnFormat(execution: Execution, stored: StoredValue, { codecs }: Engine): Promise<StoredValue> {
+  const value = await codecs.for(stored.serialization).decode(stored.value);
+  const { native } = execution.engine.codecs;
+  return { value: await native.encode(value, 'A value of another app'), serialization: native.name };
 }
 
 /** What an operation comes to that failed for good. */

@@ -310,7 +310,8 @@ async function readOne(
   const found = await foundEventually(execution, seekValues(engine, workflowId, own.key, offset));
   if (found === 'missing') return failedOutcome(execution, startedAt, notFoundError(workflowId));
   const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
-  return valueOutcome(execution, startedAt, entry && isStreamEnd(entry) ? streamEnd : entry);
+  if (entry && isStreamEnd(entry)) return valueOutcome(execution, startedAt, streamEnd);
+  return valueOutcome(execution, startedAt, entry, engine);
 }
 
 type Values = readonly StreamEntry[] | 'ended' | 'missing';

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
-import { event, run, type Serializer, workflow } from '../../src/index.js';
+import { event, run, type Serializer, stream, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, gate, isSettled, tamper } from '../support/faults.js';
+import { readAll } from '../support/talk.js';
 
 describeBackends('events', (backend) => {
   const progress = event<number>('progress');
@@ -258,6 +259,34 @@ describeBackends('events', (backend) => {
     await two.with({ id: 'a' })();
     expect(await Promise.all(wanted)).toEqual(['of a::b', 'of a']);
     expect(await Promise.all([c.get('a::b'), bc.get('a')])).toEqual(['of a::b', 'of a']);
+  });
+
+  it('of another app are read in its format, and on record in the own one', async () => {
+    const lines = stream<object>('lines');
+    const shown = event<object>('shown');
+    const shows = workflow('shows', async () => {
+      await shown.set({ a: 1 });
+      await lines.write({ b: 2 });
+    });
+    const serializer: Serializer = {
+      name: 'secret',
+      stringify: (value) => `~${JSON.stringify(value ?? null)}`,
+      parse: (text) => JSON.parse(text.slice(1)),
+    };
+    const { app } = await backend.testApp({ name: 'other', workflows: [shows], serializer });
+    await shows.with({ id: 'w', app })();
+    const hold = gate();
+    const wants = workflow('wants', async () => {
+      const got = [await shown.get('w', { app }), ...(await readAll(lines.read('w', { app })))];
+      await run('hold', () => hold.promise);
+      return got;
+    });
+    const t = await backend.testApp({ name: 'own', workflows: [wants] });
+    await wants.with({ id: 'own' }).start();
+    await t.clock.advance(0);
+    const again = await t.restart();
+    hold.open();
+    expect(await again.app.workflows.handle('own').result()).toEqual([{ a: 1 }, { b: 2 }]);
   });
 
   it('carry undefined and null, which count as set', async () => {
