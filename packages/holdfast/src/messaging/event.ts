@@ -11,7 +11,14 @@ import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions } from '../model/options.js';
 import type { StoredValue } from '../storage/messaging.js';
 import { doneInCallOrder } from './call-order.js';
-import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
+import {
+  brokenOff,
+  checkSerialization,
+  codecFor,
+  effectsOutcome,
+  type Serialization,
+  valueOutcome,
+} from './recorded.js';
 import { foundBefore, foundWithin, type Sought, seek } from './sought.js';
 
 export interface EventOptions {
@@ -165,9 +172,13 @@ function getRecorded(
     const startedAt = execution.engine.clock.now();
     const absence: Absence = {};
     const sought = seekEvent(engine, workflowId, own.key, absence);
-    const stored = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, sought);
-    if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
-    return valueOutcome(execution, startedAt, stored, engine);
+    try {
+      const stored = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, sought);
+      if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
+      return await valueOutcome(execution, startedAt, stored, engine);
+    } catch (error) {
+      return brokenOff(execution, startedAt, engine, error);
+    }
   });
 }
 

@@ -3,6 +3,7 @@ import { tellOfEffects } from '../engine/effects.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
 import type { Outcome } from '../engine/once.js';
+import { isHoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import type { Effect, StoredValue } from '../storage/messaging.js';
 import { inCallOrder } from './call-order.js';
@@ -70,6 +71,16 @@ async function inOwnFormat(execution: Execution, stored: StoredValue, { codecs }
   const value = await codecs.for(stored.serialization).decode(stored.value);
   const { native } = execution.engine.codecs;
   return { value: await native.encode(value, 'A value of another app'), serialization: native.name };
+}
+
+/**
+ * What a wait comes to that was broken off. That another app, by which it waited, has closed is for the code to see, and
+ * goes on record for a replay to see the same; all else is the end of this execution, and no outcome.
+ */
+export function brokenOff(execution: Execution, startedAt: number, asked: Engine, error: unknown): Promise<Outcome> {
+  const isOthers = asked !== execution.engine && isHoldfastError(error, 'APP_CLOSED');
+  if (!isOthers || !execution.running) throw error;
+  return failedOutcome(execution, startedAt, error);
 }
 
 /** What an operation comes to that failed for good. */

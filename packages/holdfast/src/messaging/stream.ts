@@ -18,6 +18,7 @@ import {
   streamEnd,
 } from '../storage/messaging.js';
 import {
+  brokenOff,
   checkSerialization,
   codecFor,
   effectsOutcome,
@@ -307,11 +308,15 @@ async function readOne(
   execution: Execution,
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
-  const found = await foundEventually(execution, seekValues(engine, workflowId, own.key, offset));
-  if (found === 'missing') return failedOutcome(execution, startedAt, notFoundError(workflowId));
-  const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
-  if (entry && isStreamEnd(entry)) return valueOutcome(execution, startedAt, streamEnd);
-  return valueOutcome(execution, startedAt, entry, engine);
+  try {
+    const found = await foundEventually(execution, seekValues(engine, workflowId, own.key, offset));
+    if (found === 'missing') return await failedOutcome(execution, startedAt, notFoundError(workflowId));
+    const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
+    if (entry && isStreamEnd(entry)) return await valueOutcome(execution, startedAt, streamEnd);
+    return await valueOutcome(execution, startedAt, entry, engine);
+  } catch (error) {
+    return brokenOff(execution, startedAt, engine, error);
+  }
 }
 
 type Values = readonly StreamEntry[] | 'ended' | 'missing';

@@ -1,6 +1,6 @@
-import { expect, it } from 'vitest';
-import { event, run, type Serializer, stream, workflow } from '../../src/index.js';
-import { describeBackends } from '../support/backends.js';
+import { expect, it, onTestFinished } from 'vitest';
+import { connect, event, run, type Serializer, stream, workflow } from '../../src/index.js';
+import { describeBackends, silent } from '../support/backends.js';
 import { failure, gate, isSettled, tamper } from '../support/faults.js';
 import { readAll } from '../support/talk.js';
 
@@ -287,6 +287,34 @@ describeBackends('events', (backend) => {
     const again = await t.restart();
     hold.open();
     expect(await again.app.workflows.handle('own').result()).toEqual([{ a: 1 }, { b: 2 }]);
+  });
+
+  it('of another app that closes while a workflow waits by it are APP_CLOSED, and again in a replay', async () => {
+    const database = await backend.newDatabase();
+    const [written, hold] = [gate(), gate()];
+    const lines = stream<number>('lines');
+    const holds = workflow('holds', () => run('hold', () => hold.promise));
+    const other = await backend.testApp({ name: 'other', database, workflows: [holds] });
+    await holds.with({ id: 'w', app: other.app }).start();
+    let app = await connect({ database, logger: silent });
+    const wants = workflow('wants', async () => {
+      const waits = [progress.get('w', { app, timeout: '1d' }), lines.read('w', { app }).next()];
+      const codes = await Promise.all(waits.map((wait) => wait.catch((error) => error.code)));
+      await run(`after ${codes}`, () => written.open());
+      await run('hold', () => hold.promise);
+      return codes;
+    });
+    const t = await backend.testApp({ name: 'own', workflows: [wants] });
+    await wants.with({ id: 'own' }).start();
+    await t.clock.advance(0);
+    await app.close();
+    await written.promise;
+    await t.clock.advance(0);
+    app = await connect({ database, logger: silent });
+    onTestFinished(() => app.close());
+    const again = await t.restart();
+    hold.open();
+    expect(await again.app.workflows.handle('own').result()).toEqual(['APP_CLOSED', 'APP_CLOSED']);
   });
 
   it('carry undefined and null, which count as set', async () => {
