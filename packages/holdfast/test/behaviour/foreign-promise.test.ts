@@ -1,9 +1,25 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { run, workflow } from '../../src/index.js';
+import { run, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 
 /** Some libraries put a Promise of their own in the place of the global one; async functions go on returning the real one. */
 describeBackends('a program that has replaced the global Promise', (backend) => {
+  it('sends messages of a topic with a schema', async () => {
+    const validate = async (value: unknown) => ({ value: value as string });
+    const notes = topic('notes', { schema: { '~standard': { version: 1, vendor: 'test', validate } } as const });
+    const takes = workflow('takes', () => notes.receive());
+    await backend.testApp({ workflows: [takes] });
+    const handle = await takes.start();
+    const real = globalThis.Promise;
+    onTestFinished(() => {
+      globalThis.Promise = real;
+    });
+    globalThis.Promise = class Foreign<T> extends real<T> {} as PromiseConstructor;
+    await notes.send(handle.id, 'hello');
+    globalThis.Promise = real;
+    expect(await handle.result()).toBe('hello');
+  });
+
   it.each([
     ['ERROR', 'no money'],
     ['SUCCESS', undefined],
