@@ -291,6 +291,9 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, mo
   const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
   // Not as a startup parameter, which poolers refuse.
   const settings =
+    // The planner settings above add 10^10 to the estimated cost of a plan that has to scan a small table. A server with
+    // LLVM compiles such a plan at every execution, for seconds. Statements of ours are short: compiling never pays.
+    'set jit = off; ' +
     `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
     // If this process stands still in the middle of a transaction, others need not wait for it.
     `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}; `;
