@@ -12,7 +12,13 @@ import { duplicateError, type Enqueued } from './enqueues.js';
 import type { Execution } from './execution.js';
 import { checkArguments, checkSame, commonRow, type Startable } from './new-row.js';
 import type { Topic } from './news.js';
-import { checkStartOptionNames, checkStartOptionValues, queueNameOf, type StartOptions } from './start-options.js';
+import {
+  checkStartOptionNames,
+  checkStartOptionValues,
+  isDetached,
+  queueNameOf,
+  type StartOptions,
+} from './start-options.js';
 
 /** Most workflows that one call of `startAll` enqueues: they become one statement. */
 const largestBatch = 100_000;
@@ -135,7 +141,7 @@ export async function enqueuedRow(
     scheduleName: null,
     parentWorkflowId: parent?.workflowId ?? null,
     parentOwner: parent?.facts.owner ?? null,
-    detached: options.timeout === null,
+    detached: isDetached(options),
   };
 }
 

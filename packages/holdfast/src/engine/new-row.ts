@@ -10,7 +10,7 @@ import type { WorkflowDefinition } from './definition.js';
 import type { Engine } from './engine.js';
 import type { Execution } from './execution.js';
 import { identityOf } from './identity.js';
-import type { StartOptions } from './start-options.js';
+import { isDetached, type StartOptions } from './start-options.js';
 
 /** What a start needs to know of a workflow. */
 export type Startable = WorkflowKey & Pick<WorkflowDefinition, 'timeoutMs' | 'input' | 'serialization' | 'requireRole'>;
@@ -35,7 +35,7 @@ export async function commonRow(
   const codec: Codec = workflow.serialization === 'portable' ? engine.codecs.portable : engine.codecs.native;
   const what = `The input of workflow "${workflow.name}"`;
   const createdAt = engine.clock.now();
-  const { attributes, timeout } = options;
+  const { attributes } = options;
   const { name, className, configName } = workflow;
   return {
     workflowId: options.id ?? newWorkflowId(createdAt),
@@ -45,7 +45,7 @@ export async function commonRow(
     serialization: codec.name,
     createdAt,
     timeoutMs: timeoutOf(workflow, options),
-    deadlineAt: timeout === null ? null : (parent?.facts.deadlineAt ?? null),
+    deadlineAt: isDetached(options) ? null : (parent?.facts.deadlineAt ?? null),
     attributes: attributes
       ? await engine.codecs.portable.encode(attributes, `The attributes of workflow "${workflow.name}"`)
       : null,

@@ -21,6 +21,8 @@ export interface StartOptions {
   readonly delay?: Duration;
   /** Start-to-completion, over the workflow's own default. `null`: none, and a child is detached from its parent. */
   readonly timeout?: Duration | null;
+  /** `true`: neither the deadline nor a cancellation of its parent reaches a child. The child's own `timeout` holds. */
+  readonly detached?: boolean;
   /** Which version of the app is to run it (default: this one). */
   readonly version?: string;
   /** Which of several running apps is to run it. */
@@ -41,6 +43,7 @@ const startOptionNames = [
   'partition',
   'delay',
   'timeout',
+  'detached',
   'version',
   'app',
   'attributes',
@@ -68,7 +71,21 @@ export function checkStartOptionValues(workflowName: string, options: StartOptio
   if (roles !== undefined && !(Array.isArray(roles) && roles.every((role) => typeof role === 'string'))) {
     throw invalidOption(what, 'roles', roles, 'a list of texts');
   }
+  checkDetached(what, options);
   checkQueueing(what, options);
+}
+
+function checkDetached(what: string, { detached, timeout }: StartOptions): void {
+  if (detached === undefined) return;
+  if (typeof detached !== 'boolean') throw invalidOption(what, 'detached', detached, 'true or false');
+  if (!detached && timeout === null) {
+    throw misplacedOption(what, 'detached', 'cannot be false with "timeout: null", which detaches a child');
+  }
+}
+
+/** Whether neither the deadline nor a cancellation of its parent is to reach a child. */
+export function isDetached({ detached, timeout }: StartOptions): boolean {
+  return detached === true || timeout === null;
 }
 
 function startOf(workflowName: string): string {

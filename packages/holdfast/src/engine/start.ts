@@ -10,7 +10,7 @@ import { enqueueWorkflow } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { checkArguments, checkSame, commonRow, conflictError } from './new-row.js';
 import { type Outcome, onceAt } from './once.js';
-import { isQueued, type StartOptions } from './start-options.js';
+import { isDetached, isQueued, type StartOptions } from './start-options.js';
 
 /** Starts a workflow from ordinary code. Resolves with its ID once it is durable. */
 export async function startWorkflow(
@@ -93,7 +93,7 @@ async function insertChild(
     ...row,
     parentWorkflowId: facts.workflowId,
     parentOwner: facts.owner,
-    detached: options.timeout === null,
+    detached: isDetached(options),
   });
   if (isSuperseded(started)) {
     engine.superseded(facts.workflowId, facts.owner, started);

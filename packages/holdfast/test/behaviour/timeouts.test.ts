@@ -117,6 +117,38 @@ describeBackends('workflow timeouts', (backend) => {
     expect(await t.clock.runUntil(detached.result())).toBeUndefined();
   });
 
+  it.each([
+    ['started', {}],
+    ['enqueued', { delay: 0 }],
+  ])('of a parent does not reach a detached child that was %s, whose own timeout holds', async (_, options) => {
+    const child = workflow('child', () => sleep('30d'), { timeout: '10d' });
+    const detached = { ...options, detached: true } as const;
+    const parent = workflow('parent', async () => {
+      await child.with({ ...detached, id: 'own', timeout: '5h' }).start();
+      await child.with({ ...detached, id: 'default' }).start();
+      await sleep('2d');
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const before = t.clock.now();
+    const handle = await parent.with({ timeout: '1h' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    const [own, byDefault] = ['own', 'default'].map((id) => t.app.workflows.handle(id));
+    expect(await own?.status()).toMatchObject({ status: 'PENDING', deadlineAt: before + 5 * 3_600_000 });
+    expect(await byDefault?.status()).toMatchObject({ status: 'PENDING', deadlineAt: before + 240 * 3_600_000 });
+    await t.app.workflows.cancel(handle.id);
+    expect(await failure(t.clock.runUntil(own?.result() as Promise<unknown>))).toMatchObject({
+      code: 'WORKFLOW_CANCELLED',
+      message: expect.stringContaining('timeout'),
+    });
+    expect(t.clock.now() - before).toBe(5 * 3_600_000);
+  });
+
+  it('refuses a value of detached that is not a boolean, and false where the timeout detaches', async () => {
+    const wf = workflow('wf', async () => 1);
+    expect(() => wf.with({ detached: 1 as never })).toThrow(/"detached" must be true or false/);
+    expect(() => wf.with({ detached: false, timeout: null })).toThrow(/"timeout: null", which detaches/);
+  });
+
   it('is enforced by the sweep of any app when nobody runs the workflow', async () => {
     const wf = workflow('wf', () => sleep('1d'), { timeout: '1h' });
     const database = await backend.newDatabase();
