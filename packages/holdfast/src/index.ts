@@ -32,7 +32,7 @@ export {
   queue,
   type RateLimit,
 } from './model/queues.js';
-export type { OnExceeded, RecoveryOptions, WorkflowRecoveryOptions } from './model/recovery.js';
+export type { OnExceeded, OnNotResumed, RecoveryOptions, WorkflowRecoveryOptions } from './model/recovery.js';
 export type { RetentionOptions } from './model/retention.js';
 export type { WorkflowStatus } from './model/status.js';
 export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';

@@ -5,9 +5,14 @@ import { checkCount, checkKnownOptions, invalidOption, misplacedOption } from '.
 
 /** Settings that a workflow can have of its own, as `workflow(name, fn, { recovery })`. */
 export interface WorkflowRecoveryOptions {
-  /** `false`: what a dead process left is listed by `app.recovery.incomplete()` and waits for an operator (default true). */
+  /** `false`: work of a dead process is not resumed automatically (default true). `onNotResumed` says what happens to it. */
   readonly autoResume?: boolean;
-  /** A run that started longer ago is cancelled instead of resumed. Default: none is too old. */
+  /**
+   * With `autoResume: false`: the workflow is listed by `app.recovery.incomplete()` and waits for an operator (`wait`, the
+   * default), or it is cancelled with a reason (`cancel`).
+   */
+  readonly onNotResumed?: OnNotResumed;
+  /** A run that started longer ago is cancelled instead of resumed. 0, the default: no run is too old. */
   readonly maxResumeAge?: Duration;
   /** How often a workflow may be tried again after its first start (default 100). */
   readonly maxAttempts?: number;
@@ -26,12 +31,17 @@ export interface RecoveryOptions extends WorkflowRecoveryOptions {
 const onExceededValues = ['dead-letter', 'cancel'] as const;
 export type OnExceeded = (typeof onExceededValues)[number];
 
+const onNotResumedValues = ['wait', 'cancel'] as const;
+export type OnNotResumed = (typeof onNotResumedValues)[number];
+
 /** The settings that one workflow has of its own; what it leaves open is for the app to say. */
 export interface WorkflowRecovery {
   /** `false`: interrupted runs are set aside as STALLED. Only a workflow itself can say so. */
   readonly resumable: boolean;
   readonly autoResume: boolean | undefined;
-  readonly maxResumeAgeMs: number | undefined;
+  readonly onNotResumed: OnNotResumed | undefined;
+  /** Null: no run of this workflow is too old, whatever the limit of the app. */
+  readonly maxResumeAgeMs: number | null | undefined;
   readonly maxAttempts: number | undefined;
   readonly onExceeded: OnExceeded | undefined;
 }
@@ -40,6 +50,7 @@ export interface WorkflowRecovery {
 export interface RecoveryPolicy {
   readonly resumable: boolean;
   readonly autoResume: boolean;
+  readonly onNotResumed: OnNotResumed;
   readonly maxResumeAgeMs: number | null;
   readonly maxAttempts: number;
   readonly onExceeded: OnExceeded;
@@ -50,7 +61,7 @@ export interface RecoverySettings extends Omit<RecoveryPolicy, 'resumable'> {
   readonly staleTimeoutMs: number;
 }
 
-const workflowOptionNames = ['autoResume', 'maxResumeAge', 'maxAttempts', 'onExceeded'];
+const workflowOptionNames = ['autoResume', 'onNotResumed', 'maxResumeAge', 'maxAttempts', 'onExceeded'];
 const optionNames = ['enabled', 'staleTimeout', ...workflowOptionNames];
 const shortestStaleMs = 3_000;
 
@@ -58,6 +69,7 @@ export const defaultRecovery: RecoverySettings = {
   enabled: true,
   staleTimeoutMs: 30_000,
   autoResume: true,
+  onNotResumed: 'wait',
   maxResumeAgeMs: null,
   maxAttempts: 100,
   onExceeded: 'dead-letter',
@@ -88,6 +100,7 @@ export function checkRecovery(options: RecoveryOptions = {}): RecoverySettings {
     enabled,
     staleTimeoutMs,
     autoResume: own.autoResume ?? defaultRecovery.autoResume,
+    onNotResumed: own.onNotResumed ?? defaultRecovery.onNotResumed,
     maxResumeAgeMs: own.maxResumeAgeMs ?? defaultRecovery.maxResumeAgeMs,
     maxAttempts: own.maxAttempts ?? defaultRecovery.maxAttempts,
     onExceeded: own.onExceeded ?? defaultRecovery.onExceeded,
@@ -115,19 +128,29 @@ export function checkWorkflowRecovery(
 }
 
 function checkCommon(what: string, options: WorkflowRecoveryOptions): Omit<WorkflowRecovery, 'resumable'> {
-  const { autoResume, maxResumeAge, maxAttempts, onExceeded } = options;
+  const { autoResume, onNotResumed, maxResumeAge, maxAttempts, onExceeded } = options;
   if (autoResume !== undefined && typeof autoResume !== 'boolean') {
     throw invalidOption(what, 'autoResume', autoResume, 'true or false');
   }
-  if (onExceeded !== undefined && !onExceededValues.includes(onExceeded)) {
-    throw invalidOption(what, 'onExceeded', onExceeded, onExceededValues.map((each) => `"${each}"`).join(' or '));
-  }
+  checkOneOf(what, 'onExceeded', onExceeded, onExceededValues);
+  checkOneOf(what, 'onNotResumed', onNotResumed, onNotResumedValues);
   return {
     autoResume,
-    maxResumeAgeMs: maxResumeAge === undefined ? undefined : parseDuration(maxResumeAge, `${what}: "maxResumeAge"`),
+    onNotResumed,
+    maxResumeAgeMs: maxResumeAge === undefined ? undefined : ageLimit(maxResumeAge, `${what}: "maxResumeAge"`),
     maxAttempts: maxAttempts === undefined ? undefined : checkCount(what, 'maxAttempts', maxAttempts),
     onExceeded,
   };
+}
+
+function checkOneOf(what: string, option: string, value: string | undefined, allowed: readonly string[]): void {
+  if (value === undefined || allowed.includes(value)) return;
+  throw invalidOption(what, option, value, allowed.map((each) => `"${each}"`).join(' or '));
+}
+
+/** The limit in milliseconds; 0 means that there is no limit. */
+function ageLimit(age: Duration, what: string): number | null {
+  return parseDuration(age, what) || null;
 }
 
 /** A workflow's own settings, and the app's where it has none. */
@@ -135,7 +158,9 @@ export function policyFor(own: WorkflowRecovery, app: RecoverySettings): Recover
   return {
     resumable: own.resumable,
     autoResume: own.autoResume ?? app.autoResume,
-    maxResumeAgeMs: own.maxResumeAgeMs ?? app.maxResumeAgeMs,
+    onNotResumed: own.onNotResumed ?? app.onNotResumed,
+    // Not `??`: null is the workflow's own word, that it has no limit.
+    maxResumeAgeMs: own.maxResumeAgeMs === undefined ? app.maxResumeAgeMs : own.maxResumeAgeMs,
     maxAttempts: own.maxAttempts ?? app.maxAttempts,
     onExceeded: own.onExceeded ?? app.onExceeded,
   };

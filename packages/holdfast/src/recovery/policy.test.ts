@@ -14,6 +14,7 @@ it('resumes by default, up to a hundred times', () => {
   expect(policy()).toEqual({
     resumable: true,
     autoResume: true,
+    onNotResumed: 'wait',
     maxResumeAgeMs: null,
     maxAttempts: 100,
     onExceeded: 'dead-letter',
@@ -41,9 +42,18 @@ it.each([
     { maxAttempts: 0, onExceeded: 'cancel', autoResume: false },
     'cancel',
   ],
+  ['of any age with a limit of 0', { maxResumeAge: 0 }, 'resume'],
+  ['cancelled because it is not resumed', { autoResume: false, onNotResumed: 'cancel' }, 'cancel'],
+  ['resumed whatever would happen otherwise', { onNotResumed: 'cancel' }, 'resume'],
   ['waits for an operator although it had its attempts', { maxAttempts: 0, autoResume: false }, 'wait-for-operator'],
 ] as const)('judges a run: %s', (_, recovery, action) => {
   expect(judge(policy({ recovery }), run, now).action).toBe(action);
+});
+
+it('lets a workflow opt out of the age limit of its app', () => {
+  const app = { maxResumeAge: 999 };
+  expect(judge(policy({}, app), run, now).action).toBe('cancel');
+  expect(judge(policy({ recovery: { maxResumeAge: 0 } }, app), run, now).action).toBe('resume');
 });
 
 it('sets aside what is not resumable, even if it had its attempts', () => {
@@ -57,6 +67,8 @@ it('says in terms of a takeover just what it says to people', () => {
     { recovery: { maxResumeAge: 1000 } },
     { recovery: { maxAttempts: 0, onExceeded: 'cancel' } },
     { recovery: { autoResume: false } },
+    { recovery: { autoResume: false, onNotResumed: 'cancel' } },
+    { recovery: { autoResume: false, onNotResumed: 'cancel', maxResumeAge: 999 } },
     { resumable: false },
     {},
   ] as const;
@@ -64,10 +76,12 @@ it('says in terms of a takeover just what it says to people', () => {
     const fate = fateOf(plainKey('wf'), policy(own), now);
     const { action, because } = judge(policy(own), run, now);
     const isOld = fate.tooOld !== null && run.startedAt < fate.tooOld.startedBefore;
-    const isDoomed = isOld || (fate.exceeded !== null && run.attempts > fate.maxAttempts);
+    const isExceeded = fate.exceeded !== null && run.attempts > fate.maxAttempts;
+    const reason = isOld ? fate.tooOld?.reason : isExceeded ? fate.exceeded : fate.notResumed;
+    const isDoomed = isOld || isExceeded || fate.notResumed !== null;
     expect(action === 'cancel').toBe(isDoomed);
-    if (isDoomed) expect(because).toBe(isOld ? fate.tooOld?.reason : fate.exceeded);
-    expect(action === 'wait-for-operator').toBe(!fate.resumes);
+    if (isDoomed) expect(because).toBe(reason);
+    expect(action === 'wait-for-operator').toBe(!fate.resumes && !isDoomed);
     expect(action === 'set-aside').toBe(fate.setAside !== null);
   }
 });
@@ -81,6 +95,6 @@ it('names the age in the words of the option', () => {
 });
 
 it('gives way to an operator who insists', () => {
-  const strict = policy({ resumable: false, recovery: { autoResume: false, maxResumeAge: 0, onExceeded: 'cancel' } });
+  const strict = policy({ resumable: false, recovery: { autoResume: false, maxResumeAge: 1, onExceeded: 'cancel' } });
   expect(judge(insisting(strict), run, now).action).toBe('resume');
 });

@@ -44,6 +44,7 @@ export function judge(policy: RecoveryPolicy, run: Interrupted, now: number): Om
     return { action: 'cancel', because: tooOldReason(maxResumeAgeMs) };
   }
   if (isExceeded && onExceeded === 'cancel') return { action: 'cancel', because: exceededReason(maxAttempts) };
+  if (!policy.autoResume && policy.onNotResumed === 'cancel') return { action: 'cancel', because: notResumedReason };
   if (!policy.autoResume) return { action: 'wait-for-operator', because: 'autoResume is false' };
   const action = !policy.resumable ? 'set-aside' : isExceeded ? 'dead-letter' : 'resume';
   return { action, because: becauseOf(action, policy) };
@@ -60,13 +61,14 @@ export function becauseOf(
 
 /** The same as terms for a takeover. An operator who asks for it by name does not wait for himself (`autoResume`). */
 export function fateOf(key: WorkflowKey, policy: RecoveryPolicy, now: number): Fate {
-  const { maxResumeAgeMs, maxAttempts, onExceeded, resumable, autoResume } = policy;
+  const { maxResumeAgeMs, maxAttempts, onExceeded, resumable, autoResume, onNotResumed } = policy;
   const { name, className, configName } = key;
   return {
     ...{ name, className, configName, maxAttempts },
     tooOld:
       maxResumeAgeMs === null ? null : { startedBefore: now - maxResumeAgeMs, reason: tooOldReason(maxResumeAgeMs) },
     exceeded: onExceeded === 'cancel' ? exceededReason(maxAttempts) : null,
+    notResumed: !autoResume && onNotResumed === 'cancel' ? notResumedReason : null,
     setAside: resumable ? null : setAsideReason,
     resumes: autoResume,
   };
@@ -84,6 +86,9 @@ function tooOldReason(maxResumeAgeMs: number): string {
 function exceededReason(maxAttempts: number): string {
   return `its process died once more than its ${maxAttempts} recovery attempts`;
 }
+
+const notResumedReason =
+  "its process died, and autoResume is false (onNotResumed: 'cancel'). To run it all the same: app.workflows.resume(id)";
 
 const setAsideReason =
   'its process died, and it is not to be resumed by itself (resumable: false). See what it has done, then resume or delete it.';

@@ -56,7 +56,8 @@ export type Left = Awaited<ReturnType<RecoveringEngine['storage']['takeovers']['
 
 async function cancelPages(engine: RecoveringEngine, terms: Terms): Promise<number> {
   let taken = 0;
-  while (!terms.isOver?.() && terms.fates.some((fate) => fate.tooOld || fate.exceeded !== null)) {
+  const cancels = terms.fates.some((fate) => fate.tooOld || fate.exceeded !== null || fate.notResumed !== null);
+  while (!terms.isOver?.() && cancels) {
     const cancelled = await engine.storage.takeovers.cancel(pageOf(engine, terms));
     if (cancelled.length === 0) break;
     terms.note({ putBack: [], cancelled });

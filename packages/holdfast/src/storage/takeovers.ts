@@ -32,6 +32,8 @@ export interface Fate extends WorkflowKey {
   readonly tooOld: { readonly startedBefore: number; readonly reason: string } | null;
   /** It has had its attempts: CANCELLED, with this reason. Null: it is given up (MAX_RECOVERY_ATTEMPTS_EXCEEDED). */
   readonly exceeded: string | null;
+  /** CANCELLED, with this reason, whatever its age and attempts. Null: the other members decide. */
+  readonly notResumed: string | null;
   /** STALLED, with this reason. Null: back on its queue. */
   readonly setAside: string | null;
   /** False: it stays where it is, unless it is to be cancelled. */

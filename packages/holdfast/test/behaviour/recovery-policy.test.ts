@@ -104,6 +104,25 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await failure(two.app.workflows.handle(old.id).result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
+  it('resumes a run of any age with maxResumeAge: 0, also where the app has a limit', async () => {
+    const { two, die, info } = await bereft({ recovery: { maxResumeAge: 0 } }, { maxResumeAge: '2h' });
+    await die('10d');
+    expect(await info()).toMatchObject({ status: 'PENDING', executorId: 'e1', attempts: 2 });
+    const unlimited = await bereft({}, { maxResumeAge: 0 });
+    await unlimited.die('10d');
+    expect(await unlimited.info()).toMatchObject({ status: 'PENDING', executorId: 'e1', attempts: 2 });
+    expect(await two.app.recovery.sweep()).toMatchObject({ cancelled: 0 });
+  });
+
+  it("cancels what is not resumed with onNotResumed: 'cancel', with a reason, until an operator resumes it", async () => {
+    const { two, id, die, info } = await bereft({}, { autoResume: false, onNotResumed: 'cancel' });
+    await die('1m');
+    const reason = expect.stringContaining('autoResume is false');
+    expect(await info()).toMatchObject({ status: 'CANCELLED', reason });
+    const handle = await two.app.workflows.resume(id);
+    expect(await two.clock.runUntil(handle.result())).toBe(1);
+  });
+
   it('counts the age of a run from its first start, whatever became of it since', async () => {
     const { two, die, info, wf, database } = await bereft({ recovery: { maxResumeAge: '3h' } });
     await die('2h');
@@ -294,6 +313,7 @@ describeBackends('the policy of recovery', (backend) => {
       [() => workflow('x', wf, { resumable: 'no' as never }), /"resumable" must be true or false/],
       [() => workflow('x', wf, { maxRecoveryAttempts: 1, recovery: { maxAttempts: 1 } }), /by another name/],
       [() => workflow('x', wf, { recovery: { onExceeded: 'drop' as never } }), /"dead-letter" or "cancel"/],
+      [() => workflow('x', wf, { recovery: { onNotResumed: 'drop' as never } }), /"wait" or "cancel"/],
     ];
     for (const [call, message] of refused) expect(call).toThrow(message);
     const bad: [RecoveryOptions, RegExp][] = [

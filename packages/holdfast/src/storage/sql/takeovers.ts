@@ -105,6 +105,7 @@ const fateColumns = {
   oldest: 'bigint',
   too_old: 'text',
   exceeded: 'text',
+  not_resumed: 'text',
   aside: 'text',
   resumes: 'bool',
 } as const;
@@ -119,6 +120,7 @@ function fatesJson(fates: readonly Fate[]): string {
       oldest: fate.tooOld?.startedBefore ?? null,
       too_old: fate.tooOld?.reason ?? null,
       exceeded: fate.exceeded,
+      not_resumed: fate.notResumed,
       aside: fate.setAside,
       resumes: fate.resumes,
     })),
@@ -240,7 +242,8 @@ const fatesOf = (d: Dialect): string => `fates as materialized (select f.* from 
 
 /** Of a row: why it is to be cancelled, or null. */
 const doom =
-  `(select case when ${firstStart} < f.oldest then f.too_old when coalesce(recovery_attempts, 0) > f.most then f.exceeded end ` +
+  `(select coalesce(case when ${firstStart} < f.oldest then f.too_old ` +
+  `when coalesce(recovery_attempts, 0) > f.most then f.exceeded end, f.not_resumed) ` +
   `from fates f where ${isKnownAs('f', '')})`;
 
 /** What somebody holds on to is passed over: waiting for it while holding others could be waited for in turn. */
