@@ -79,6 +79,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
     cancel: async (workflowIds) => {
       const ids = Array.isArray(workflowIds) ? workflowIds : [workflowIds];
       for (const id of ids) checkName('A workflow ID', id);
+      await checkKnown(engine, ids);
       await engine.cancel(ids, null);
     },
     resume: async (workflowId) => {
@@ -108,6 +109,13 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       return changed(engine, workflowId, queueName);
     },
   };
+}
+
+/** Before anything is changed: a mistyped ID must not pass for a workflow that was cancelled. */
+async function checkKnown({ storage }: Engine, workflowIds: readonly string[]): Promise<void> {
+  const known = new Set((await storage.workflows.endings(workflowIds)).map((each) => each.workflowId));
+  const unknown = workflowIds.find((id) => !known.has(id));
+  if (unknown !== undefined) throw notFoundError(unknown);
 }
 
 /** Where a start with a priority is refused, one is not given afterwards either. */

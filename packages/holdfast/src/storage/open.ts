@@ -116,10 +116,13 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
   return openSqlite({ ...options, path });
 }
 
-/** `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. */
+/**
+ * `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. In `sqlite:///name.sqlite` the file is relative, as DBOS and
+ * SQLAlchemy read it: nobody means a file in the root folder. Four slashes make any path absolute.
+ */
 function sqlitePath(url: string): string | undefined {
-  const match = /^sqlite:(?:\/\/)?(.+)$/.exec(url);
-  return match?.[1];
+  const path = /^sqlite:(?:\/\/)?(.+)$/.exec(url)?.[1];
+  return url.startsWith('sqlite:///') ? path?.replace(/^\/(?=[^/]+$)|^\/(?=\/)/, '') : path;
 }
 
 function invalidUrl(url: string): HoldfastError {

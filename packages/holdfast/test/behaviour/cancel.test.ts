@@ -209,9 +209,20 @@ describeBackends('cancel', (backend) => {
     expect(await t.app.workflows.get(id)).toMatchObject({ status: 'PENDING' });
   });
 
-  it('of an unknown workflow changes nothing', async () => {
+  it('refuses an unknown ID before it cancels any other workflow of the call', async () => {
+    const wf = workflow('wf', () => sleep('1d'));
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.with({ id: 'known' }).start();
+    const error = await failure(t.app.workflows.cancel(['known', 'unknown']));
+    expect(error).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', message: expect.stringContaining('"unknown"') });
+    expect(await failure(t.app.workflows.cancel('unknown'))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    expect(await handle.status()).toMatchObject({ status: 'PENDING' });
+    await t.app.workflows.cancel(['known', 'known']);
+    expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
+  });
+
+  it('through a handle of an unknown workflow changes nothing', async () => {
     const t = await backend.testApp();
-    await t.app.workflows.cancel('nobody');
     await t.app.workflows.handle('nobody').cancel();
     expect(await t.app.workflows.list()).toEqual([]);
   });

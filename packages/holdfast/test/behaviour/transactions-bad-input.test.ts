@@ -1,6 +1,7 @@
 import { drizzle } from 'drizzle-orm/node-postgres';
+import createKnex from 'knex';
 import pg from 'pg';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { stream, transaction, workflow } from '../../src/index.js';
 import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
 import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
@@ -30,6 +31,17 @@ it('refuses what is no database of the library that a datasource is for, and sho
       expect(JSON.stringify([error.message, error.details])).not.toContain('secret');
     }
   }
+});
+
+it('refuses a transaction of knex, which would end while steps still use it', async () => {
+  const knex = createKnex({ client: 'better-sqlite3', connection: ':memory:', useNullAsDefault: true });
+  onTestFinished(() => knex.destroy());
+  await knex.transaction(async (trx) => {
+    expect(thrown(() => knexDatasource(trx))).toMatchObject({
+      code: 'INVALID_OPTION',
+      message: expect.stringContaining('give what knex() returned'),
+    });
+  });
 });
 
 it('refuses one connection of pg where transactions at the same time would share it, and says to give a pool', () => {

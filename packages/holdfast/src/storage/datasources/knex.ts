@@ -8,6 +8,9 @@ export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Dat
   if (typeof knex?.transaction !== 'function' || !knex.client) {
     throw misplacedOption('knexDatasource()', 'knex', 'must be what knex() returned');
   }
+  if ((knex as { isTransaction?: unknown }).isTransaction) {
+    throw misplacedOption('knexDatasource()', 'knex', 'is a transaction of knex: give what knex() returned');
+  }
   const place = checkDatasource('knexDatasource()', knexDialect(knex as never), options);
   return {
     ...place,

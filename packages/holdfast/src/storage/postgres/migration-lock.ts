@@ -43,7 +43,7 @@ export async function withMigrationLock(waiting: Waiting, work: (lock: Migration
       logger.warn('this server has no advisory locks: migrating without one');
       return await work(lock);
     }
-    if (waitedMs % logEveryMs === 0) logger.info(`waiting for the migration lock, held by ${await holder(client)}`);
+    if (waitedMs % logEveryMs === 0) logger.warn(`waiting for the migration lock, held by ${await holder(client)}`);
     await waiting.pause(pollMs);
     if (await waiting.done()) return;
   }

@@ -1,0 +1,34 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { openStorage } from '../../src/storage/open.js';
+import { silent } from '../support/backends.js';
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-urls-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function open(url: string): Promise<void> {
+  const options = { schema: 'dbos', migrate: true, logger: silent, applicationName: 'test' };
+  await (await openStorage({ url, ...options })).close();
+}
+
+it('takes the name behind three slashes for a file in the working folder', async () => {
+  // Test processes share one working folder, so the name is unique.
+  const name = `holdfast-url-${process.pid}-${Date.now()}.sqlite`;
+  onTestFinished(() => {
+    for (const file of [name, `${name}-wal`, `${name}-shm`]) rmSync(file, { force: true });
+  });
+  await open(`sqlite:///${name}`);
+  expect(existsSync(name)).toBe(true);
+  expect(existsSync(`/${name}`)).toBe(false);
+});
+
+it.each(['sqlite:', 'sqlite://', 'sqlite:///'])('takes an absolute path behind %s as it is', async (scheme) => {
+  const file = join(newFolder(), 'some.sqlite');
+  await open(`${scheme}${file}`);
+  expect(existsSync(file)).toBe(true);
+});
