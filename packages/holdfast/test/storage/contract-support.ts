@@ -220,7 +220,16 @@ export function newTakeover(more: Partial<Takeover> = {}): Takeover & { readonly
 
 export function fate(more: Partial<Fate> = {}): Fate {
   const key = { name: 'greet', className: null, configName: null };
-  return { ...key, maxAttempts: 100, tooOld: null, exceeded: null, setAside: null, resumes: true, ...more };
+  return {
+    ...key,
+    maxAttempts: 100,
+    tooOld: null,
+    exceeded: null,
+    notResumed: null,
+    setAside: null,
+    resumes: true,
+    ...more,
+  };
 }
 
 /** Takes work over from these executors, and then from the queue that it was put back on, as its next owner. */

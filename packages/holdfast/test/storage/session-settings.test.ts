@@ -14,7 +14,7 @@ describeBackends(
       const answers = [
         await database.query(general, []),
         await database.query(pinned, []),
-        await database.impatient.query(pinned, []),
+        await database.impatient?.query(pinned, []),
       ];
       expect(answers).toEqual(answers.map(() => [{ jit: 'off' }]));
     });
