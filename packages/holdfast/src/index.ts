@@ -17,6 +17,7 @@ export type { MessageInfo } from './management/communication.js';
 export type { DeleteOptions } from './management/delete.js';
 export type { ForkOptions } from './management/fork.js';
 export type { ListOptions } from './management/list.js';
+export type { ResumeOptions } from './management/resume.js';
 export type { StepInfo, WorkflowOperations } from './management/workflows.js';
 export { type Event, type EventOptions, event, type GetOptions } from './messaging/event.js';
 export { type ReadOptions, type Stream, type StreamOptions, stream } from './messaging/stream.js';

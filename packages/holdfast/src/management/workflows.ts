@@ -6,12 +6,13 @@ import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { readable, toInfo, type WorkflowInfo } from '../engine/info.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
-import { checkPriority, internalQueue } from '../model/queues.js';
+import { checkPriority } from '../model/queues.js';
 import type { StepRecord } from '../storage/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
 import { type DeleteOptions, deleteWorkflows } from './delete.js';
 import { type ForkOptions, forkWorkflow } from './fork.js';
 import { type ListOptions, listWorkflows } from './list.js';
+import { type ResumeOptions, resumeWorkflows } from './resume.js';
 
 /** A recorded step as `steps` shows it. */
 export interface StepInfo {
@@ -38,8 +39,12 @@ export interface WorkflowOperations {
   handle<T = unknown>(workflowId: string): WorkflowHandle<T>;
   /** Cancels workflows and their children. Those that have ended stay as they are. */
   cancel(workflowIds: string | readonly string[]): Promise<void>;
-  /** Starts CANCELLED, STALLED and given-up workflows again after their last recorded step. */
-  resume<T = unknown>(workflowId: string): Promise<WorkflowHandle<T>>;
+  /**
+   * Starts CANCELLED, STALLED and given-up workflows again after their last recorded step. A workflow that has failed is
+   * `WORKFLOW_NOT_RESUMABLE`; one that runs, waits or has succeeded stays as it is.
+   */
+  resume<T = unknown>(workflowId: string, options?: ResumeOptions): Promise<WorkflowHandle<T>>;
+  resume<T = unknown>(workflowIds: readonly string[], options?: ResumeOptions): Promise<WorkflowHandle<T>[]>;
   /**
    * Runs a workflow anew from one of its steps, under another ID: with the same input, and with what the steps before that
    * one left. The original stays as it is.
@@ -82,14 +87,10 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       await checkKnown(engine, ids);
       await engine.cancel(ids, null);
     },
-    resume: async (workflowId) => {
-      checkName('A workflow ID', workflowId);
-      const now = engine.clock.now();
-      const resumed = await storage.workflows.resume({ workflowIds: [workflowId], queueName: internalQueue, now });
-      for (const { queueName } of resumed) engine.news.tell(`queue:${queueName}`);
-      if (resumed.length > 0) return createHandle(engine, workflowId);
-      if ((await storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
-      return createHandle(engine, workflowId);
+    resume: async (workflowIds: string | readonly string[], options: ResumeOptions = {}) => {
+      const isList = Array.isArray(workflowIds);
+      const handles = await resumeWorkflows(engine, isList ? workflowIds : [workflowIds], options);
+      return (isList ? handles : handles[0]) as never;
     },
     fork: (workflowId, options = {}) => forkWorkflow(engine, workflowId, options),
     delete: (workflowIds, options = {}) => deleteWorkflows(engine, workflowIds, options),

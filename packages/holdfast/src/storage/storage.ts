@@ -314,10 +314,14 @@ export interface Workflows {
   expired(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
   /** Which workflows were cancelled since then, by anyone. */
   cancelledSince(since: number): Promise<CancelledWorkflow[]>;
-  /** CANCELLED, dead-lettered and STALLED workflows, and their cancelled children, go back on their queue, or on this. */
+  /**
+   * CANCELLED, dead-lettered and STALLED workflows, and their cancelled children, go back on their queue, or on this if their
+   * queue is gone. With `moveTo` the workflows themselves, not their children, go to that queue.
+   */
   resume(params: {
     readonly workflowIds: readonly string[];
     readonly queueName: string;
+    readonly moveTo?: { readonly queueName: string; readonly partition: string | null };
     readonly now: number;
   }): Promise<{ readonly workflowId: string; readonly queueName: string }[]>;
   /** Hands unfinished work back: ENQUEUED, owned by nobody, the attempt given back. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { run, sleep, workflow } from '../../src/index.js';
+import { queue, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, forever, overTime } from '../support/faults.js';
 
@@ -100,6 +100,71 @@ describeBackends('resume', (backend) => {
     await t.app.workflows.resume(handle.id);
     const again = await t.restart();
     expect(await overTime(again.clock, again.app.workflows.handle(handle.id).result())).toBe('done');
+  });
+
+  it('of a failed workflow is a typed error that names the ways out, before any other of the call is resumed', async () => {
+    const failing = workflow('failing', () => run('charge', () => Promise.reject(new Error('declined'))));
+    const sleeping = workflow('sleeping', () => sleep('1h'));
+    const t = await backend.testApp({ workflows: [failing, sleeping] });
+    const failed = await failing.with({ id: 'order-7' }).start();
+    await failure(t.clock.runUntil(failed.result()));
+    const other = await sleeping.start();
+    await other.cancel();
+    const error = await failure(t.app.workflows.resume([other.id, 'order-7']));
+    expect(error).toMatchObject({
+      code: 'WORKFLOW_NOT_RESUMABLE',
+      details: { workflowId: 'order-7', status: 'ERROR' },
+    });
+    expect(error.message).toMatch(/"order-7" has failed.*fork.*delete/);
+    expect(await other.status()).toMatchObject({ status: 'CANCELLED' });
+    expect(await failed.status()).toMatchObject({ status: 'ERROR' });
+    expect(await failure(t.app.workflows.resume([other.id, 'nobody']))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    expect(await other.status()).toMatchObject({ status: 'CANCELLED' });
+  });
+
+  it('takes a list, and a queue with a partition for these workflows, not for their children', async () => {
+    const child = workflow('child', () => sleep('1h'));
+    const parent = workflow('parent', () => child());
+    const [from, plain] = [queue('from'), queue('plain')];
+    const parted = queue('parted', { partition: { concurrency: 1 } });
+    const t = await backend.testApp({ workflows: [parent, child], queues: [from, plain, parted] });
+    const ids = ['a', 'b'];
+    for (const id of ids) await parent.with({ id, queue: from }).start();
+    await t.clock.advance('1m');
+    await t.app.workflows.cancel(ids);
+    for (const each of ['from', 'plain', 'parted']) await t.app.queues.pause(each);
+    const handles = await t.app.workflows.resume(ids, { queue: parted, partition: 'p1' });
+    expect(handles.map(({ id }) => id)).toEqual(ids);
+    const moved = { status: 'ENQUEUED', queueName: 'parted', partition: 'p1' };
+    for (const handle of handles) expect(await handle.status()).toMatchObject(moved);
+    const children = await t.app.workflows.list({ name: 'child' });
+    expect(children.map(({ queueName }) => queueName === 'parted')).toEqual([false, false]);
+    await t.app.workflows.cancel(ids);
+    await t.app.workflows.resume('a', { queue: 'plain' });
+    expect(await t.app.workflows.get('a')).toMatchObject({ queueName: 'plain', partition: undefined });
+    await t.app.workflows.resume(['b']);
+    expect(await t.app.workflows.get('b')).toMatchObject({ queueName: 'parted', partition: 'p1' });
+    for (const each of ['plain', 'parted']) await t.app.queues.resume(each);
+    await t.clock.runUntil(Promise.all(handles.map((handle) => handle.result())));
+  });
+
+  it('refuses options that it does not know, and queues and partitions that do not fit', async () => {
+    const wf = workflow('wf', () => sleep('1h'));
+    const t = await backend.testApp({ workflows: [wf], queues: [queue('plain'), queue('parted', { partition: {} })] });
+    const handle = await wf.start();
+    await handle.cancel();
+    const refused: [object, RegExp][] = [
+      [{ que: 'plain' }, /no option "que". It takes: queue, partition/],
+      [{ priority: 1 }, /no option "priority"/],
+      [{ partition: 'p' }, /"partition" must be given with a "queue"/],
+      [{ queue: 'parted' }, /"partition" is missing/],
+      [{ queue: 'plain', partition: 'p' }, /"partition" must be left out/],
+      [{ queue: 'nowhere' }, /nowhere/],
+    ];
+    for (const [options, message] of refused) {
+      expect((await failure(t.app.workflows.resume(handle.id, options))).message).toMatch(message);
+    }
+    expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
   });
 
   it('of a running workflow changes nothing, and of an unknown one is WORKFLOW_NOT_FOUND', async () => {

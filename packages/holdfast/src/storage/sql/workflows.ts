@@ -133,9 +133,10 @@ export class SqlWorkflows implements Workflows {
     return (await this.database.query(this.sql.cancelledSince, [since])).map(toCancelled);
   }
 
-  async resume(params: { workflowIds: readonly string[]; queueName: string; now: number }) {
-    const list = this.database.dialect.list(params.workflowIds);
-    const rows = await this.database.query(this.sql.resume, [list, params.queueName, params.now]);
+  async resume({ workflowIds, queueName, now, moveTo }: Parameters<Workflows['resume']>[0]) {
+    const list = this.database.dialect.list(workflowIds);
+    const params = [list, queueName, now, moveTo?.queueName ?? null, moveTo?.partition ?? null];
+    const rows = await this.database.query(this.sql.resume, params);
     return rows.map((row) => ({ workflowId: row.workflow_uuid as string, queueName: row.queue_name as string }));
   }
 
@@ -328,6 +329,10 @@ function insertStatement<T extends NewWorkflow>(
 function treeStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   const steps = d.table('operation_outputs');
+  const target = 'cast($4 as text)';
+  // A queue that is deleted meanwhile, and a child, move nowhere.
+  const queues = `select name from ${d.table('queues')} ${d.forKeyShare}`;
+  const moves = `${d.anyOf('workflow_uuid', '$1')} and ${target} in (${queues})`;
   return {
     cancel: {
       name: 'workflows.cancel',
@@ -354,8 +359,9 @@ function treeStatements(d: Dialect) {
         `where not c.detached and c.status = 'CANCELLED' and not exists (select 1 from ${steps} o`,
         `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,
         `update ${workflows} set status = 'ENQUEUED', updated_at = $3, owner_xid = null,`,
-        `queue_name = case when queue_name in (select name from ${d.table('queues')} ${d.forKeyShare}) then queue_name else $2 end,`,
-        `queue_partition_key = ${partitionKey(d, 'queue_partition_key', 'queue_name')},`,
+        `queue_name = case when ${moves} then ${target} when queue_name in (${queues}) then queue_name else $2 end,`,
+        `queue_partition_key = case when ${moves} then ${partitionKey(d, 'cast($5 as text)', target)}`,
+        `else ${partitionKey(d, 'queue_partition_key', 'queue_name')} end,`,
         'executor_id = null, recovery_attempts = 0, first_started_at = null, resting_owner = null, workflow_deadline_epoch_ms = null,',
         'completed_at = null, error = null, status_reason = null where workflow_uuid in (select id from tree)',
         `and status in (${list(resumableStatuses)}) returning workflow_uuid, queue_name`,
