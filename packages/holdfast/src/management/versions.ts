@@ -1,5 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
+import { refusingOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import type { VersionRecord } from '../storage/storage.js';
 
@@ -15,7 +16,7 @@ export interface VersionOperations {
 export function versionOperations(engine: Engine): VersionOperations {
   const { appName } = engine.writer;
   const list = () => engine.storage.versions.list(appName);
-  return {
+  const operations: VersionOperations = {
     list,
     latest: async () => (await list())[0],
     setLatest: async (name) => {
@@ -30,4 +31,5 @@ export function versionOperations(engine: Engine): VersionOperations {
       });
     },
   };
+  return refusingOptions(operations, { list: 0, latest: 0, setLatest: 1 });
 }

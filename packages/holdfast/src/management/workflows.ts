@@ -6,6 +6,7 @@ import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { readable, toInfo, type WorkflowInfo } from '../engine/info.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
+import { refusingOptions } from '../model/options.js';
 import { checkPriority } from '../model/queues.js';
 import type { StepRecord } from '../storage/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
@@ -66,7 +67,7 @@ export interface WorkflowOperations {
 
 export function workflowOperations(engine: Engine): WorkflowOperations {
   const { storage, codecs } = engine;
-  return {
+  const operations: WorkflowOperations = {
     get: async (workflowId) => {
       const [record] = await storage.workflows.get([checkName('A workflow ID', workflowId)]);
       return record && toInfo(codecs, record);
@@ -110,6 +111,16 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       return changed(engine, workflowId, queueName);
     },
   };
+  return refusingOptions(operations, {
+    get: 1,
+    steps: 1,
+    events: 1,
+    messages: 1,
+    streams: 1,
+    cancel: 1,
+    setDelay: 2,
+    setPriority: 2,
+  });
 }
 
 /** Before anything is changed: a mistyped ID must not pass for a workflow that was cancelled. */

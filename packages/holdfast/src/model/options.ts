@@ -21,6 +21,34 @@ export function checkKnownOptions(what: string, options: object, known: readonly
   }
 }
 
+/**
+ * Refuses options where an operation has none: `cancel(id, { children: false })` must not pass for a cancel that spares the
+ * children. `taken` is the number of arguments that each operation takes. Numbers and lists behind them are let pass, because
+ * `ids.map(app.workflows.get)` hands over an index and the list.
+ */
+export function refusingOptions<Operations extends object>(
+  operations: Operations,
+  taken: { readonly [Name in keyof Operations]?: number },
+): Operations {
+  const checked = { ...operations };
+  for (const [name, count] of Object.entries(taken) as [keyof Operations & string, number][]) {
+    const operation = operations[name] as (...args: unknown[]) => unknown;
+    // The operation's own promise is handed on: those of calls in workflows are known by their identity.
+    const call = (...args: unknown[]) => {
+      const options = args.slice(count).find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
+      return options === undefined ? operation(...args) : Promise.reject(noOptions(name, options));
+    };
+    checked[name] = call as Operations[typeof name];
+  }
+  return checked;
+}
+
+function noOptions(operation: string, given: unknown): HoldfastError {
+  return new HoldfastError('INVALID_OPTION', `${operation}() has no options, but it was given ${show(given)}.`, {
+    details: { operation },
+  });
+}
+
 /** What was given instead of options. A promise, a Map or a Set has no keys: it would pass for no options at all. */
 function oddity(options: object): string | undefined {
   if (options === null) return 'null';

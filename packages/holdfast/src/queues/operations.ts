@@ -1,7 +1,7 @@
 import { unknownQueue } from '../engine/directory.js';
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkKnownOptions, misplacedOption } from '../model/options.js';
+import { checkKnownOptions, misplacedOption, refusingOptions } from '../model/options.js';
 import {
   checkQueueName,
   checkSettings,
@@ -80,7 +80,7 @@ export function queueOperations(engine: Engine): QueueOperations {
   const { storage } = engine;
   const change = async (name: string, edit: (queue: QueueRecord) => Pick<QueueRecord, 'settings' | 'paused'>) =>
     changeQueue(engine, checkQueueName(name), edit);
-  return {
+  const operations: QueueOperations = {
     register: async (given, options) => {
       if (isQueue(given) && options !== undefined) {
         throw misplacedOption('register()', 'options', 'must be left out: what queue() returns has its own');
@@ -107,6 +107,7 @@ export function queueOperations(engine: Engine): QueueOperations {
     resume: (name) => change(name, ({ settings }) => ({ settings, paused: false })),
     delete: async (name) => remove(engine, checkQueueName(name)),
   };
+  return refusingOptions(operations, { get: 1, list: 0, pause: 1, resume: 1, delete: 1 });
 }
 
 /** Before a launch writes anything: one that is going to fail must not become the latest version first. */

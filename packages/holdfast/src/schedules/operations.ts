@@ -4,7 +4,7 @@ import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { rejecting } from '../engine/rejecting.js';
 import { HoldfastError } from '../model/errors.js';
 import { newWorkflowId } from '../model/ids.js';
-import { invalidOption } from '../model/options.js';
+import { invalidOption, refusingOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import { afterChange } from '../storage/database-failed.js';
 import type { ScheduledRun, ScheduleRecord } from '../storage/schedules.js';
@@ -45,7 +45,7 @@ export function scheduleOperations(engine: Engine): ScheduleOperations {
     engine.checkOpen();
     return changed(engine, name, await storage.schedules.setStatus({ ...key(name), status }));
   };
-  return {
+  const operations: ScheduleOperations = {
     create: (schedule) => create(engine, schedule),
     apply: async (schedules) => applySchedules(engine, checkSchedules('apply()', schedules), null),
     list: async () => {
@@ -84,6 +84,16 @@ export function scheduleOperations(engine: Engine): ScheduleOperations {
       return given.preview ? previewBackfill(engine, read, range) : backfill(engine, read, range);
     }) as ScheduleOperations['backfill'],
   };
+  return refusingOptions(operations, {
+    create: 1,
+    apply: 1,
+    list: 0,
+    get: 1,
+    pause: 1,
+    resume: 1,
+    delete: 1,
+    trigger: 1,
+  });
 }
 
 /** With a version, what is stored is changed only if that is the latest one: an old process restores nothing. */

@@ -1,0 +1,100 @@
+import { expect, it } from 'vitest';
+import { connect, queue, schedule, workflow } from '../../src/index.js';
+import { describeBackends, silent } from '../support/backends.js';
+
+/** The arguments that each operation takes before its options. An operation that is missing here fails the test. */
+const args: Record<string, Record<string, readonly unknown[]>> = {
+  workflows: {
+    get: ['known'],
+    list: [],
+    steps: ['known'],
+    events: ['known'],
+    messages: ['known'],
+    streams: ['known'],
+    cancel: ['known'],
+    resume: ['known'],
+    fork: ['known'],
+    delete: ['known'],
+    setDelay: ['known', '1h'],
+    setPriority: ['known', 1],
+  },
+  queues: {
+    register: ['other'],
+    get: ['mail'],
+    list: [],
+    update: ['mail'],
+    pause: ['mail'],
+    resume: ['mail'],
+    delete: ['mail'],
+  },
+  schedules: {
+    create: [
+      schedule(
+        'nightly',
+        '0 0 * * *',
+        workflow('nightly', async () => 1),
+      ),
+    ],
+    apply: [[]],
+    list: [],
+    get: ['hourly'],
+    update: ['hourly'],
+    pause: ['hourly'],
+    resume: ['hourly'],
+    delete: ['hourly'],
+    trigger: ['hourly'],
+    backfill: ['hourly'],
+  },
+  versions: { list: [], latest: [], setLatest: ['v1'] },
+  recovery: { incomplete: [], recover: [], sweep: [] },
+};
+
+function outcome(call: unknown): Promise<{ readonly code?: unknown } | undefined> {
+  return Promise.resolve(call).then(
+    () => undefined,
+    (error: { readonly code?: unknown }) => error,
+  );
+}
+
+// P8. An option that an operation does not have is refused before the operation changes anything.
+describeBackends('P8 unknown options', (backend) => {
+  const wf = workflow('wf', async () => 1);
+
+  it('are refused by every operation of an app and of a client', async () => {
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({
+      database,
+      workflows: [wf],
+      version: 'v1',
+      queues: [queue('mail')],
+      schedules: [schedule('hourly', '0 * * * *', wf)],
+    });
+    await wf.with({ id: 'known' })();
+    const client = await connect({ database, logger: silent });
+    const accepted: string[] = [];
+    for (const [door, part] of Object.entries({ app: t.app, client })) {
+      for (const [group, operations] of Object.entries(args)) {
+        const found = part[group as 'workflows'] as unknown as Record<string, (...args: unknown[]) => unknown>;
+        for (const [name, operation] of Object.entries(found)) {
+          if (name === 'handle') continue;
+          const given = operations[name];
+          expect(given, `${group}.${name} is in the table`).toBeDefined();
+          const error = await outcome(operation(...(given ?? []), { nonsense: true }));
+          if (error?.code !== 'INVALID_OPTION') accepted.push(`${door}.${group}.${name}: ${error ?? 'no error'}`);
+        }
+      }
+    }
+    expect(accepted).toEqual([]);
+    expect(await t.app.workflows.get('known')).toMatchObject({ status: 'SUCCESS' });
+    expect(await t.app.queues.get('mail')).toMatchObject({ paused: false });
+    expect(await t.app.schedules.get('nightly')).toBeUndefined();
+    await client.close();
+  });
+
+  it('lets an index and a list pass, which map() hands over', async () => {
+    const t = await backend.testApp({ workflows: [wf] });
+    await wf.with({ id: 'known' })();
+    const [info] = await Promise.all(['known'].map(t.app.workflows.get));
+    expect(info).toMatchObject({ status: 'SUCCESS' });
+  });
+});
