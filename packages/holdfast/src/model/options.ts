@@ -35,7 +35,9 @@ export function refusingOptions<Operations extends object>(
     const operation = operations[name] as (...args: unknown[]) => unknown;
     // The operation's own promise is handed on: those of calls in workflows are known by their identity.
     const call = (...args: unknown[]) => {
-      const options = args.slice(count).find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
+      const options = args
+        .slice(count)
+        .find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
       return options === undefined ? operation(...args) : Promise.reject(noOptions(name, options));
     };
     checked[name] = call as Operations[typeof name];
