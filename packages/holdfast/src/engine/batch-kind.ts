@@ -21,6 +21,8 @@ export interface BatchKind<T, R> {
   key(item: T): string;
   /** About how many characters the item adds to the statement. */
   weigh(item: T): number;
+  /** True for an item that keeps the database busy for long: the others do not wait for it. For kinds with one lane only. */
+  takesLong?(item: T): boolean;
 }
 
 /** One item of a batch, with whoever waits for it. */

@@ -17,7 +17,7 @@ export interface BatcherOptions {
  *
  * **Invariant:** an item's promise settles only after its own row is committed (or certainly never will be).
  * **Invariant:** a row that the database refuses fails alone, never its batch.
- * **Invariant:** a row that another session has locked waits alone, never its batch (held-up.ts).
+ * **Invariant:** a row that another session has locked, or that takes the database long, waits alone, never its batch (held-up.ts).
  */
 export class Batcher<T, R> {
   private waiting: Entry<T, R>[] = [];
@@ -130,7 +130,7 @@ export class Batcher<T, R> {
     let batch = given;
     while (!this.closed) {
       // Each time: an earlier part of the batch, or another lane, may have been held up since.
-      batch = this.heldUp.keepBehind(batch);
+      batch = this.setLongApart(this.heldUp.keepBehind(batch));
       if (batch.length === 0) return;
       const hold = this.kind.untilAllowed?.();
       if (hold !== undefined) {
@@ -144,11 +144,22 @@ export class Batcher<T, R> {
       } catch (error) {
         const failure = this.options.classify(error);
         if (failure === 'refused') return this.isolate(batch, error);
-        if (failure !== 'held-up') await this.backoff.pause(error);
+        if (failure !== 'held-up' && failure !== 'slow') await this.backoff.pause(error);
         else if (!this.closed) return this.heldUp.add(batch);
       }
     }
     this.giveUp(batch);
+  }
+
+  /** Nothing of their keys is under way, because this is the only lane. What is of the same keys keeps its order. */
+  private setLongApart(batch: readonly Entry<T, R>[]): readonly Entry<T, R>[] {
+    const { kind } = this;
+    const long = batch.filter((entry) => kind.takesLong?.(entry.item));
+    if (long.length === 0) return batch;
+    const keys = new Set(long.map((entry) => kind.key(entry.item)));
+    const isApart = (entry: Entry<T, R>): boolean => keys.has(kind.key(entry.item));
+    this.heldUp.add(batch.filter(isApart));
+    return batch.filter((entry) => !isApart(entry));
   }
 
   private async holdBack(hold: Promise<void>): Promise<void> {

@@ -39,6 +39,9 @@ interface ReturningWorkflow extends OwnedWorkflow {
   readonly at: number;
 }
 
+/** The database takes about 50 ms for as many. */
+const manyEffects = 2_000;
+
 /**
  * Every write of running workflows, each kind with its own group commit.
  *
@@ -97,6 +100,7 @@ export class Checkpoints {
       key: (row) => row.workflowId,
       write: (rows, hasty) => this.writeEffects(rows, () => by(hasty).steps.recordEffects(writer.appName, rows)),
       weigh: (row) => row.effects.reduce((sum, each) => sum + ('value' in each ? each.value.length : 0) + 200, 300),
+      takesLong: (row) => row.effects.length > manyEffects,
     });
     this.completions = batcher({
       name: 'step completions',

@@ -20,7 +20,8 @@ interface Line<T, R> {
   most: number;
   /** After a lock was still there. */
   rests: boolean;
-  readonly backoff: Backoff;
+  /** Since the last attempt that failed for this line alone. */
+  backoff?: Backoff;
 }
 
 /** Short: nobody tells when a lock is let go of. */
@@ -28,9 +29,11 @@ const longestPauseMs = 1_000;
 
 /**
  * What could not be written because someone holds a lock, apart from the batches of everything else: a session that was
- * left in the middle of a transaction holds up the one workflow whose row it has locked, and no other.
+ * left in the middle of a transaction holds up the one workflow whose row it has locked, and no other. In the same way, rows
+ * that take the database long are written here, so that only their own workflows wait for them.
  *
- * A batch that ran into a lock comes here as a whole, since nobody says which of its rows it was. Its statements from then
+ * A batch that ran into a lock, or was cancelled because it took too long, comes here as a whole, since nobody says which
+ * of its rows it was. Its statements from then
  * on wait for locks a moment only, one at a time: first some for many keys each, which lets go of nearly all of them, then
  * each key that is held up by itself, in turn, with growing pauses.
  *
@@ -94,9 +97,7 @@ export class HeldUp<T, R> {
   }
 
   private newLine(key: string): Line<T, R> {
-    const what = `Writing ${this.kind.name} of "${key}", which another session has locked,`;
-    const backoff = new Backoff(what, this.options.logger, longestPauseMs);
-    const line: Line<T, R> = { key, entries: [], within: 1, most: mostRows, rests: false, backoff };
+    const line: Line<T, R> = { key, entries: [], within: 1, most: mostRows, rests: false };
     this.lines.set(key, line);
     return line;
   }
@@ -153,14 +154,14 @@ export class HeldUp<T, R> {
       const left = line.entries.findIndex((entry) => !settled.has(entry));
       line.entries.splice(0, left === -1 ? line.entries.length : left);
       line.most = Math.min(mostRows, line.most * 2);
-      line.backoff.reset();
+      delete line.backoff;
       if (line.entries.length === 0) this.lines.delete(line.key);
     }
   }
 
   private async failed(lines: readonly Line<T, R>[], batch: readonly Entry<T, R>[], error: unknown): Promise<void> {
     const failure = this.options.classify(error);
-    if (failure !== 'held-up' && failure !== 'refused') return this.outage.pause(error);
+    if (failure === 'lost' || failure === 'retry') return this.outage.pause(error);
     const [line] = lines;
     const [entry] = batch;
     // Taken apart, until what is at fault stands alone.
@@ -169,10 +170,13 @@ export class HeldUp<T, R> {
     else if (failure === 'refused') {
       entry?.reject(refusal(this.kind.name, error));
       this.settled(lines, batch);
-    } else if (line) this.rest(line, error);
+    } else if (line) this.rest(line, failure, error);
   }
 
-  private rest(line: Line<T, R>, error: unknown): void {
+  private rest(line: Line<T, R>, failure: 'held-up' | 'slow', error: unknown): void {
+    const why = failure === 'slow' ? 'which takes the database too long' : 'which another session has locked';
+    const what = `Writing ${this.kind.name} of "${line.key}", ${why},`;
+    line.backoff ??= new Backoff(what, this.options.logger, longestPauseMs);
     line.rests = true;
     // The others have their turn before it.
     this.lines.delete(line.key);

@@ -88,6 +88,11 @@ export interface BatchStatement<T extends object> extends Statement {
   readonly also?: readonly string[];
   /** It changes nothing, and each row may be answered by itself. */
   readonly reads?: true;
+  /**
+   * Runs after the statement in the same transaction, once for each list of rows. For rows that hold more than the server
+   * can work through in the time that it gives one statement. SQLite has no such limit, and is not given this.
+   */
+  readonly portions?: { readonly text: string; lists(): Iterable<readonly T[]> };
 }
 
 export type Columns<T extends object> = { readonly [K in keyof T]-?: ColumnType };
@@ -99,9 +104,10 @@ export type ColumnType = 'text' | 'int' | 'bigint' | 'double' | 'bool' | 'json';
  * - `retry`: certainly not applied, and worth repeating after a pause (deadlock, busy, too many clients, read-only
  *   after a failover, a missing right that an operator will grant).
  * - `held-up`: the same, because another session holds a lock on one of the rows and does not let go of it.
+ * - `slow`: the same, because it took longer than the server gives a statement.
  * - `refused`: certainly not applied, and a repeat would fail alike: the data itself is at fault.
  */
-export type Failure = 'lost' | 'retry' | 'held-up' | 'refused';
+export type Failure = 'lost' | 'retry' | 'held-up' | 'slow' | 'refused';
 
 /** The places where the two databases' SQL differs. */
 export interface Dialect {

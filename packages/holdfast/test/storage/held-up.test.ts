@@ -90,7 +90,7 @@ describeBackends(
       await admin.query('begin; lock table dbos.queues');
       // Certainly not applied, now or later: an answer that merely did not come would be "lost".
       const refusal = await failure(storage.queues.list());
-      expect(storage.classify(refusal)).toBe('retry');
+      expect(storage.classify(refusal)).toBe('slow');
       expect(refusal).toMatchObject({ code: 'DATABASE_FAILED', cause: { code: '57014' } });
       await admin.end();
       await storage.close();

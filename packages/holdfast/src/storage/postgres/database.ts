@@ -150,8 +150,12 @@ class PostgresDatabase implements Database {
       batch: async (statement, shared, rows) => {
         if (rows.length === 0) return [];
         const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
-        const arrays = columns.map((column) => columnLiteral(rows, column));
-        return this.execute(writers, statement, [...shared, ...arrays]);
+        const valuesOf = (list: typeof rows) => [...shared, ...columns.map((column) => columnLiteral(list, column))];
+        const runPortions = async (client: pg.PoolClient): Promise<void> => {
+          const { text, lists } = statement.portions ?? { text: '', lists: () => [] };
+          for (const list of lists()) await client.query({ text, values: valuesOf(list) });
+        };
+        return this.execute(writers, statement, valuesOf(rows), statement.portions && runPortions);
       },
     };
   }
@@ -197,7 +201,12 @@ class PostgresDatabase implements Database {
     await Promise.all([this.general, this.writers, this.forHeldUp].map((pool) => pool.end()));
   }
 
-  private async execute(pool: pg.Pool, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+  private async execute(
+    pool: pg.Pool,
+    statement: Statement,
+    values: readonly unknown[],
+    runPortions?: (client: pg.PoolClient) => Promise<void>,
+  ): Promise<Row[]> {
     // Under way from here on: a connection may have to be opened first.
     const reached = this.probe?.(statement.name);
     const client = await this.connected(pool).catch((error) => {
@@ -208,13 +217,15 @@ class PostgresDatabase implements Database {
     const name = statement.unprepared || !this.prepares ? undefined : sessionName(statement);
     // For the one transaction: behind a pooler the next one on this session may be anybody's.
     const isImpatient = pool === this.forHeldUp;
-    const begin = isImpatient ? `begin; set local lock_timeout = ${impatientLockMs}` : statement.first && 'begin';
+    const spansSeveral = statement.first !== undefined || runPortions !== undefined;
+    const begin = isImpatient ? `begin; set local lock_timeout = ${impatientLockMs}` : spansSeveral && 'begin';
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
       if (pool === this.writers) await this.warn(client);
       if (begin) await client.query(begin);
       if (statement.first) await client.query({ text: statement.first, values: values as unknown[] });
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
+      await runPortions?.(client);
       if (begin) await client.query('commit');
       // What was read may be long past. What was written, if anything was, is read back elsewhere.
       if (this.turned.has(client)) throw new Error('the server has become read-only');
@@ -234,7 +245,7 @@ class PostgresDatabase implements Database {
       unwatch?.();
     }
     this.prepareNoMore();
-    return this.execute(pool, statement, values);
+    return this.execute(pool, statement, values, runPortions);
   }
 
   /**
@@ -339,8 +350,10 @@ function onReadOnly(client: pg.PoolClient, turned: () => void): void {
 function watchReply(client: pg.PoolClient, applied: () => void): () => void {
   const { stream } = (client as unknown as { connection: { stream: NodeJS.EventEmitter } }).connection;
   const onData = (chunk: Buffer): void => {
-    // A reply ends with ReadyForQuery: 'Z', length 5, status. Earlier chunks come before the commit.
-    if (chunk.length >= 6 && chunk[chunk.length - 6] === 0x5a && chunk[chunk.length - 2] === 5) applied();
+    // A reply ends with ReadyForQuery: 'Z', length 5, status. Earlier chunks come before the commit, and so does a reply
+    // with another status than 'I': the session is in a transaction then.
+    const end = chunk.subarray(-6);
+    if (end[0] === 0x5a && end[4] === 5 && end[5] === 0x49) applied();
   };
   stream.prependListener('data', onData);
   return () => stream.removeListener('data', onData);

@@ -9,6 +9,9 @@ const lostStates = new Set(['57P01', '57P02', '57P03', '57P05', '40003']);
 /** A lock did not come free in time (`lock_timeout`). */
 const lockNotAvailable = '55P03';
 
+/** The statement was cancelled: it took longer than `statement_timeout`, or an operator did it. */
+const queryCanceled = '57014';
+
 /**
  * What a row refers to is gone. Statements look whether it is there, so that it went since, with a workflow that was
  * deleted: a repetition finds that out.
@@ -22,6 +25,7 @@ export function classifyPostgres(error: unknown): Failure {
   // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';
   if (state === lockNotAvailable) return 'held-up';
+  if (state === queryCanceled) return 'slow';
   if (state === foreignKeyViolation) return 'retry';
   return refusedClasses.has(state.slice(0, 2)) ? 'refused' : 'retry';
 }

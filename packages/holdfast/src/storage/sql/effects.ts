@@ -5,22 +5,34 @@ import { type NewStep, stepKey } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
 import { newStepColumns } from './rows.js';
 
-type Row = NewStep & { readonly effects: string; readonly errorIfAbsent: string | null };
+/** `recipients`: of all messages of the step, where `effects` has only the first portion of them. */
+type Row = NewStep & {
+  readonly effects: string;
+  readonly recipients: string | null;
+  readonly errorIfAbsent: string | null;
+};
+
+/** As many take about a fifth of a second. */
+const portion = 10_000;
 
 /**
  * Steps that bring something about beside their record: messages sent and consumed, events set, streams written. One
- * statement commits both, so that neither is ever there without the other.
+ * statement commits both, so that neither is ever there without the other. A step with very many effects takes several
+ * statements in one transaction, because Postgres limits the time of each.
  */
 export class EffectfulSteps {
-  private readonly statements = new Map<string, BatchStatement<Row>>();
+  private readonly statements = new Map<string, Statements>();
 
   constructor(private readonly database: Database) {}
 
   /** The keys (`stepKey`) of the steps that were recorded, and whether each had its effects. */
   async record(appName: string, steps: readonly EffectfulStep[]): Promise<Map<string, boolean>> {
-    const rows: Row[] = steps.map((step) => ({ ...step, effects: JSON.stringify(step.effects.map(toJson)) }));
-    const sorted = inLockOrder(this.database.dialect, rows, (row) => row.workflowId);
-    const found = await this.database.batch(this.statementFor(steps), [appName], sorted);
+    const isLong = ({ effects }: EffectfulStep) => this.database.dialect.locksRows && effects.length > portion;
+    const found = await this.recordTogether(
+      appName,
+      steps.filter((step) => !isLong(step)),
+    );
+    for (const step of steps.filter(isLong)) found.push(...(await this.recordInPortions(appName, step)));
     return new Map(
       found.map((row) => [
         stepKey({ workflowId: row.workflow_uuid as string, stepNumber: Number(row.function_id) }),
@@ -29,16 +41,45 @@ export class EffectfulSteps {
     );
   }
 
+  private recordTogether(appName: string, steps: readonly EffectfulStep[]) {
+    const rows = steps.map((step) => toRow(step, step.effects));
+    const sorted = inLockOrder(this.database.dialect, rows, (row) => row.workflowId);
+    return this.database.batch(this.statementsFor(steps).record, [appName], sorted);
+  }
+
+  private recordInPortions(appName: string, step: EffectfulStep) {
+    const { record, append } = this.statementsFor([step]);
+    const to = step.effects.flatMap((effect) => (effect.kind === 'message' ? [effect.destination] : []));
+    const recipients = JSON.stringify([...new Set(to)].map((destination) => ({ kind: 'message', destination })));
+    const lists = function* () {
+      for (let i = portion; i < step.effects.length; i += portion) {
+        yield [toRow(step, step.effects.slice(i, i + portion))];
+      }
+    };
+    const first = { ...toRow(step, step.effects.slice(0, portion)), recipients };
+    return this.database.batch({ ...record, portions: { text: append, lists } }, [appName], [first]);
+  }
+
   /** Only with what is needed: each kind of effect costs something even where there is nothing of it. */
-  private statementFor(steps: readonly EffectfulStep[]): BatchStatement<Row> {
+  private statementsFor(steps: readonly EffectfulStep[]): Statements {
     const present = new Set(steps.flatMap(({ effects }) => effects.map(({ kind }) => kind)));
     const needed = kinds.filter((kind) => present.has(kind));
     const known = this.statements.get(needed.join());
     if (known) return known;
-    const made = effectsStatement(this.database.dialect, needed);
+    const made = effectsStatements(this.database.dialect, needed);
     this.statements.set(needed.join(), made);
     return made;
   }
+}
+
+interface Statements {
+  readonly record: BatchStatement<Row>;
+  /** Adds more effects to a step that this very transaction has recorded. */
+  readonly append: string;
+}
+
+function toRow(step: EffectfulStep, effects: readonly Effect[]): Row {
+  return { ...step, effects: JSON.stringify(effects.map(toJson)), recipients: null };
 }
 
 type Kind = Effect['kind'];
@@ -68,11 +109,14 @@ const effectColumns = {
   at: 'bigint',
 } as const;
 
-const rowColumns: Columns<Row> = { ...newStepColumns, effects: 'text', errorIfAbsent: 'text' };
+const rowColumns: Columns<Row> = { ...newStepColumns, effects: 'text', recipients: 'text', errorIfAbsent: 'text' };
 
-function effectsStatement(d: Dialect, needed: readonly Kind[]): BatchStatement<Row> {
+/** An error is the absence of a recipient, but for a receive: what cannot be read is consumed all the same. */
+const landed = (step: string): string => `(${step}.error is null or ${step}.function_name = 'DBOS.recv')`;
+
+function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
   const workflows = d.table('workflow_status');
-  const recipients = d.jsonRows('x', { kind: 'text', destination: 'text' }, 'r.effects');
+  const recipients = d.jsonRows('x', { kind: 'text', destination: 'text' }, 'coalesce(r.recipients, r.effects)');
   const absent =
     `exists (select 1 from ${recipients} where x.kind = 'message' and not exists ` +
     `(select 1 from ${workflows} d where d.workflow_uuid = x.destination))`;
@@ -86,8 +130,13 @@ function effectsStatement(d: Dialect, needed: readonly Kind[]): BatchStatement<R
     'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", $1',
     `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where true`,
     'on conflict (workflow_uuid, function_id) do nothing',
-    // An error is the absence of a recipient, but for a receive: what cannot be read is consumed all the same.
-    "returning workflow_uuid, function_id, (error is null or function_name = 'DBOS.recv') as landed",
+    `returning workflow_uuid, function_id, ${landed('operation_outputs')} as landed`,
+  ].join(' ');
+  const recorded = [
+    `select o.workflow_uuid, o.function_id, ${landed('o')} as landed from ${d.rows('r', rowColumns, 2)}`,
+    `join ${d.table('operation_outputs')} o on o.workflow_uuid = r."workflowId" and o.function_id = r."stepNumber"`,
+    // Of an earlier sending that was committed, or of another owner: then nothing is to be added.
+    'where o.xmin = pg_current_xact_id()::xid and $1::text is not null',
   ].join(' ');
   const effects = d.effects<Row>({
     rows: rowColumns,
@@ -106,14 +155,15 @@ function effectsStatement(d: Dialect, needed: readonly Kind[]): BatchStatement<R
     event: [setEvents(d, effects), noteEvents(d, effects)],
     stream: [writeStreams(d, effects)],
   };
+  const also = needed.flatMap((kind) => changes[kind]);
   return {
-    name: 'steps.record-effects',
-    variant: needed.join('-'),
-    columns: rowColumns,
-    ...d.together(
-      main,
-      needed.flatMap((kind) => changes[kind]),
-    ),
+    record: {
+      name: 'steps.record-effects',
+      variant: needed.join('-'),
+      columns: rowColumns,
+      ...d.together(main, also),
+    },
+    append: d.together(recorded, also).text,
   };
 }
 
@@ -162,14 +212,21 @@ function noteEvents(d: Dialect, effects: string): string {
   ].join(' ');
 }
 
-/** Offsets without gaps: only the owner of a workflow writes to its streams, and one statement at a time. */
+/**
+ * Offsets without gaps: only the owner of a workflow writes to its streams, and one statement at a time.
+ *
+ * Only the first value of a stream looks the last offset up. Postgres reads the index from its end, and passes over every
+ * row that this very statement has inserted so far: a look-up for each value would cost the square of their number.
+ */
 function writeStreams(d: Dialect, effects: string): string {
   const streams = d.table('streams');
+  const stream = 'partition by e."workflowId", e.key';
+  const last = `select max(s."offset") from ${streams} s where s.workflow_uuid = e."workflowId" and s.key = e.key`;
   return [
     `insert into ${streams} (workflow_uuid, key, value, "offset", function_id, serialization)`,
-    'select e."workflowId", e.key, e.value,',
-    `coalesce((select max(s."offset") from ${streams} s where s.workflow_uuid = e."workflowId" and s.key = e.key), -1)`,
-    '+ row_number() over (partition by e."workflowId", e.key order by e."completionSeq", e.position),',
-    `e."stepNumber", e.serialization from ${effects} where e.kind = 'stream'`,
+    `select e."workflowId", e.key, e.value, e.nth + max(case when e.nth = 1 then coalesce((${last}), -1) end)`,
+    `over (${stream}), e."stepNumber", e.serialization`,
+    `from (select e.*, row_number() over (${stream} order by e."completionSeq", e.position) as nth`,
+    `from ${effects} where e.kind = 'stream') e`,
   ].join(' ');
 }

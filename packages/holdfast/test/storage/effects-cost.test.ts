@@ -1,0 +1,68 @@
+import pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import type { BatchStatement, Database } from '../../src/storage/database.js';
+import type { Effect } from '../../src/storage/messaging.js';
+import { openStorage } from '../../src/storage/open.js';
+import { columnLiteral } from '../../src/storage/postgres/array-literal.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { SqlSteps } from '../../src/storage/sql/steps.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { newWorkflow, writer } from './contract-support.js';
+import { writerSettings } from './plan-nodes.js';
+import { effectful, sent, set, written } from './talk-support.js';
+
+const kinds: Record<string, (i: number) => Effect> = {
+  'values of one stream': (i) => written('k', `v${i}`),
+  'values of many streams': (i) => written(`k${i}`, 'v'),
+  'messages to one workflow': (i) => sent(`m${i}`, 'b'),
+  'changes of one event': (i) => set('k', `v${i}`),
+  events: (i) => set(`k${i}`, 'v'),
+};
+
+describeBackends(
+  'a step with four times as many effects',
+  (backend) => {
+    it.each(Object.keys(kinds))('costs the database about four times as much: %s', async (kind) => {
+      const url = await backend.newDatabase();
+      const common = { url, schema: 'dbos', migrate: false, logger: silent, applicationName: 'cost' };
+      const storage = await openStorage(common);
+      await storage.workflows.insertMany(writer, [newWorkflow('a'), newWorkflow('b')]);
+      await storage.close();
+      const client = new pg.Client(url);
+      await client.connect();
+      onTestFinished(() => client.end());
+      await client.query(writerSettings);
+      const effects = (count: number) => Array.from({ length: count }, (_, i) => kinds[kind]?.(i) as Effect);
+      const once = await pagesFor(client, effects(4_000));
+      const more = await pagesFor(client, effects(16_000));
+      expect(more / once).toBeLessThan(5);
+    });
+  },
+  ['postgres'],
+);
+
+interface Pages {
+  readonly 'Node Type': string;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
+}
+
+/** How many pages the statement that records a step with these effects looks at: a count, which no load changes. */
+async function pagesFor(client: pg.Client, effects: readonly Effect[]): Promise<number> {
+  const dialect = postgresDialect('dbos');
+  let captured: [text: string, values: unknown[]] = ['', []];
+  const batch = async (statement: BatchStatement<object>, shared: readonly unknown[], rows: readonly object[]) => {
+    const columns = Object.keys(statement.columns) as never[];
+    captured = [statement.text, [...shared, ...columns.map((column) => columnLiteral(rows, column))]];
+    return [];
+  };
+  await new SqlSteps({ dialect, batch } as unknown as Database).recordEffects('app', [effectful('a', 0, effects)]);
+  await client.query('begin');
+  const { rows } = await client.query(`explain (analyze, buffers, format json) ${captured[0]}`, captured[1]);
+  await client.query('rollback');
+  const [{ Plan: root }] = rows[0]['QUERY PLAN'];
+  // The root does not count what the changes beside it cost, because they run after it.
+  const changes: Pages[] = root.Plans.filter((node: Pages) => node['Node Type'] === 'ModifyTable');
+  expect(changes.length).toBeGreaterThan(1);
+  return changes.reduce((sum, node) => sum + node['Shared Hit Blocks'] + node['Shared Read Blocks'], 0);
+}
