@@ -6,16 +6,15 @@ import { defaultReleaseAfterMs } from '../engine/idle-release.js';
 import type { Registry } from '../engine/registry.js';
 import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
 import { type Duration, parseDuration } from '../model/duration.js';
-import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions, invalidOption, show } from '../model/options.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
 import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
 import { checkRetention, type RetentionOptions, type RetentionSettings } from '../model/retention.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
-import { checkPoolSize, checkSchema } from '../storage/open.js';
+import { checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
 
 /** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
 export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => object) | ConfiguredInstance;
@@ -125,7 +124,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
   const recovery = checkRecovery(options.recovery);
   const retention = checkRetention(options.retention);
-  const url = databaseUrl(options);
+  const { url } = databaseOf('launch()', options.database, name);
   const pool = checkPoolSize('launch()', options.poolSize);
   return {
     name,
@@ -151,16 +150,6 @@ function checkQueues(queues: readonly Queue[]): void {
     if (seen.has(each.name)) throw invalidOption('launch()', `queues[${i}]`, each.name, 'the only queue of that name');
     seen.add(each.name);
   }
-}
-
-function databaseUrl(options: LaunchOptions): string {
-  const url = options.database ?? process.env.HOLDFAST_DATABASE_URL ?? `sqlite:./${options.name}.sqlite`;
-  if (typeof url === 'string' && url !== '') return url;
-  throw new HoldfastError(
-    'DATABASE_URL_INVALID',
-    `The database URL ${url === '' ? 'is empty' : `must be a text, but it is ${show(url)}`}. ` +
-      'Give "postgres://...", "sqlite:path", or leave it out for a file beside the process.',
-  );
 }
 
 /** The workflows among what an app was given, and the classes that some of them are methods of. */

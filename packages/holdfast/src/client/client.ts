@@ -12,7 +12,6 @@ import { rejecting } from '../engine/rejecting.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
-import { HoldfastError } from '../model/errors.js';
 import { checkClassName, checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
@@ -21,7 +20,7 @@ import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import { clientKnowledge, listIncomplete } from '../recovery/incomplete.js';
 import type { RecoveryOperations } from '../recovery/operations.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
-import { checkPoolSize, checkSchema, openStorage } from '../storage/open.js';
+import { checkPoolSize, checkSchema, databaseOf, openStorage } from '../storage/open.js';
 
 /** What to start: a workflow's name; of a method, with its class and (of an instance) the instance's name. */
 export type WorkflowName =
@@ -85,7 +84,7 @@ export async function connect(options: ClientOptions): Promise<Client> {
   checkSchema('connect()', schema);
   checkLogger('connect()', logger);
   const storage = await openStorage({
-    url: databaseUrl(options),
+    ...databaseOf('connect()', options.database, options.name),
     schema,
     ...checkPoolSize('connect()', options.poolSize),
     migrate: false,
@@ -126,15 +125,6 @@ async function warnOfUnknownApp({ storage, writer, logger }: Executions): Promis
   logger.warn(
     `connect({ name: '${writer.appName}' }): no process of this app has been launched on this database yet.` +
       `${didYouMean(writer.appName, apps)} What the client starts waits for one.`,
-  );
-}
-
-function databaseUrl({ database, name }: ClientOptions): string {
-  const url = database ?? process.env.HOLDFAST_DATABASE_URL ?? (name === undefined ? '' : `sqlite:./${name}.sqlite`);
-  if (url !== '') return url;
-  throw new HoldfastError(
-    'DATABASE_URL_INVALID',
-    'connect() needs to know the database: give { database: "postgres://..." } or { database: "sqlite:path" }.',
   );
 }
 

@@ -18,6 +18,7 @@ import { SqlWorkflows } from './sql/workflows.js';
 import type { Storage } from './storage.js';
 import { storageWithin } from './within.js';
 
+export { databaseOf } from './database-option.js';
 export { checkPoolSize } from './postgres/connect.js';
 export { checkSchema } from './postgres/identifiers.js';
 
@@ -111,7 +112,8 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
     return openPostgres(options);
   }
   const path = sqlitePath(url);
-  if (path === undefined) throw invalidUrl(url);
+  // A URL behind the scheme of SQLite is no path either.
+  if (path === undefined || path.includes('://')) throw invalidUrl(url);
   const { openSqlite } = await import('./sqlite/database.js');
   return openSqlite({ ...options, path });
 }
@@ -125,11 +127,14 @@ function sqlitePath(url: string): string | undefined {
   return url.startsWith('sqlite:///') ? path?.replace(/^\/(?=[^/]+$)|^\/(?=\/)/, '') : path;
 }
 
+/** Schemes that people try. Of a text that is none of Holdfast's nothing else is shown: it may have a password anywhere. */
+const otherSchemes = /^(postgres|postgresql|mysql|mariadb|mongodb|mssql|sqlserver|redis|libsql|http|https|file|jdbc):/i;
+
 function invalidUrl(url: string): HoldfastError {
-  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1];
-  // No scheme, or `file:`: probably the path of a SQLite file.
-  const path = scheme === undefined ? url : scheme === 'file' ? url.replace(/^file:(\/\/)?/, '') : undefined;
-  const hint = path === undefined ? '' : ` Did you mean "sqlite:${path}"?`;
+  const scheme = otherSchemes.exec(url)?.[1]?.toLowerCase();
+  const isFile = scheme === undefined || scheme === 'file';
+  const path = isFile ? /^(?:file:(?:\/\/)?)?([\w./-]+\.(?:sqlite3?|db3?))$/i.exec(url)?.[1] : undefined;
+  const hint = path !== undefined ? ` Did you mean "sqlite:${path}"?` : isFile ? ' A path begins with "sqlite:".' : '';
   return new HoldfastError(
     'DATABASE_URL_INVALID',
     `The database URL ${scheme ? `with the scheme "${scheme}:" ` : ''}is not one that Holdfast understands. ` +

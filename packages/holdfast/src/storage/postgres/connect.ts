@@ -2,19 +2,8 @@ import type pg from 'pg';
 import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { invalidOption } from '../../model/options.js';
-import type { StatementProbe } from '../probe.js';
 import { readOnlyTransaction, sqlState } from './failures.js';
-
-export interface PostgresOptions {
-  readonly url: string;
-  readonly schema: string;
-  readonly migrate: boolean;
-  readonly logger: Logger;
-  readonly applicationName: string;
-  readonly poolSize?: number;
-  readonly answerTimeoutMs?: number;
-  readonly probe?: StatementProbe;
-}
+import type { Server } from './server.js';
 
 /** The option `poolSize`, if it is given. */
 export function checkPoolSize(what: string, poolSize: unknown): { readonly poolSize?: number } {
@@ -31,24 +20,38 @@ export function checkPoolSize(what: string, poolSize: unknown): { readonly poolS
 /** How long a server may take to let somebody in. */
 const patienceMs = 10_000;
 
+export interface ConnectOptions {
+  readonly logger: Logger;
+  readonly applicationName: string;
+  /** Instead of the one of the server's settings. */
+  readonly database?: string;
+}
+
+/** What a process of Holdfast calls itself on the server, where the settings have no name for it. */
+export function applicationName(name: string): string {
+  return `holdfast ${name}`.slice(0, 63);
+}
+
 /** One connection outside the pools, or a typed error that says what to check. */
-export async function connect(driver: typeof pg, options: PostgresOptions): Promise<pg.Client> {
-  if (namesSeveralHosts(options.url)) {
-    throw new HoldfastError(
-      'DATABASE_URL_INVALID',
-      'The postgres:// URL names several hosts, and the driver (pg) knows one at a time. Give it an address that always leads to ' +
-        'the primary: a name or a virtual address that a failover moves, or a proxy.',
-    );
-  }
-  const client = createClient(driver, options);
-  client.on('error', (error) => options.logger.debug(`A connection to Postgres broke: ${error.message}`));
+export async function connect(server: Server, options: ConnectOptions): Promise<pg.Client> {
+  const client = server.client(
+    {
+      connectionTimeoutMillis: patienceMs,
+      application_name: applicationName(options.applicationName),
+      keepAlive: true,
+    },
+    options.database,
+  );
+  client.on('error', (error) => {
+    options.logger.debug(`A connection to Postgres broke: ${describeError(server.tell(error))}`);
+  });
   try {
     await client.connect();
     await checkWritable(client);
     return client;
   } catch (cause) {
     await client.end().catch(() => {});
-    throw unreachable(options.url, cause);
+    throw unreachable(server, cause);
   }
 }
 
@@ -70,58 +73,24 @@ export async function checkWritable(client: pg.ClientBase, settings = ''): Promi
   throw Object.assign(new Error('the server takes read-only transactions only'), { code: readOnlyTransaction });
 }
 
-/** Of `postgres://a,b/name` the driver would look for one host of that name. */
-function namesSeveralHosts(url: string): boolean {
-  const hosts = /^[^/]*\/\/(?:[^/?]*@)?([^/?]*)/.exec(url)?.[1] ?? '';
-  return hosts.includes(',') || /[?&]host=[^&]*(,|%2C)/i.test(url);
-}
-
-function createClient(driver: typeof pg, options: PostgresOptions): pg.Client {
-  try {
-    return new driver.Client({
-      connectionString: options.url,
-      connectionTimeoutMillis: patienceMs,
-      application_name: `holdfast ${options.applicationName}`.slice(0, 63),
-      keepAlive: true,
-    });
-  } catch {
-    // What the driver threw has the whole URL in it, with the password.
-    throw new HoldfastError(
-      'DATABASE_URL_INVALID',
-      'The postgres:// URL cannot be parsed. Write it as "postgres://user:password@host:5432/name", with special ' +
-        'characters in user and password percent-encoded.',
-    );
-  }
-}
-
 /** What is said when the server cannot be reached, or not for long enough. */
-export function unreachable(url: string, cause: unknown): HoldfastError {
-  const where = safeUrl(url);
-  const state = sqlState(cause);
-  const advice = state === undefined ? 'Is the server running there, and reachable from here?' : adviceFor(state);
+export function unreachable(server: Server, error: unknown): HoldfastError {
+  const { where } = server;
+  const cause = server.tell(error);
   return new HoldfastError(
     'DATABASE_UNREACHABLE',
-    `Postgres at ${where} could not be opened (${describeError(cause)}). ${advice}`,
+    `Postgres at ${where} could not be opened (${describeError(cause)}). ${adviceFor(error)}`,
     { cause, details: { url: where } },
   );
 }
 
-function adviceFor(state: string): string {
+function adviceFor(error: unknown): string {
+  const state = sqlState(error);
+  if (state === undefined) return 'Is the server running there, and reachable from here?';
   if (state.startsWith('28')) return 'Check the user and password in the URL.';
   if (state === '53300')
     return 'The server has no free connections: raise max_connections, or lower poolSize (launch, connect).';
   if (state === readOnlyTransaction)
     return 'It is a standby, or a primary that was replaced: the URL must lead to the primary.';
   return 'Check the URL and the server log.';
-}
-
-/** The URL without its password, for messages. */
-function safeUrl(url: string): string {
-  try {
-    const parsed = new URL(url);
-    if (parsed.password) parsed.password = '***';
-    return parsed.toString();
-  } catch {
-    return 'the given URL';
-  }
 }

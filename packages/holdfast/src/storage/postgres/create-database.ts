@@ -7,17 +7,16 @@ import { quoteIdentifier } from './identifiers.js';
 const maintenanceDatabases = ['postgres', 'template1'];
 
 /**
- * Creates the database of a URL. Two processes may do so at once: whoever comes second finds it there.
+ * Creates the database of a server that its settings name. Two processes may do so at once: whoever comes second finds it there.
  *
- * `connect` opens a connection to a URL; this function closes it.
+ * `connect` opens a connection to another database of the server; this function closes it.
  */
-export async function ensureDatabase(url: string, connect: (url: string) => Promise<pg.Client>): Promise<void> {
-  const name = databaseName(url);
+export async function ensureDatabase(name: string, connect: (database: string) => Promise<pg.Client>): Promise<void> {
   let reason: unknown;
   for (const maintenance of maintenanceDatabases) {
     let client: pg.Client;
     try {
-      client = await connect(withDatabase(url, maintenance));
+      client = await connect(maintenance);
     } catch (error) {
       reason = error;
       continue;
@@ -33,28 +32,14 @@ export async function ensureDatabase(url: string, connect: (url: string) => Prom
       await client.end().catch(() => {});
     }
   }
-  throw missingDatabase(url, `could not be created: ${describeError(reason)}`, reason);
+  throw missingDatabase(name, `could not be created: ${describeError(reason)}`, reason);
 }
 
-export function missingDatabase(url: string, why: string, cause: unknown): HoldfastError {
-  const name = databaseName(url);
+export function missingDatabase(name: string, why: string, cause: unknown): HoldfastError {
   return new HoldfastError(
     'DATABASE_MISSING',
     `The database "${name}" does not exist and ${why}. ` +
       `Create it (\`createdb ${name}\`), or give the role of the URL the right to (\`alter role ... createdb\`).`,
     { details: { database: name }, cause },
   );
-}
-
-/** The database of a URL as the driver reads it. Where it names none, the driver uses the user's name. */
-function databaseName(url: string): string {
-  const { pathname, username } = new URL(url);
-  // The driver decodes with decodeURI as well, which leaves %3B and the like as they are.
-  return decodeURI(pathname.slice(1)) || decodeURIComponent(username) || 'postgres';
-}
-
-function withDatabase(url: string, database: string): string {
-  const parsed = new URL(url);
-  parsed.pathname = `/${database}`;
-  return parsed.href;
 }

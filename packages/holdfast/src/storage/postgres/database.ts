@@ -1,16 +1,17 @@
 import { AsyncResource } from 'node:async_hooks';
 import type pg from 'pg';
-import { HoldfastError, isHoldfastError } from '../../model/errors.js';
+import { describeError, HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
-import { checkWritable, connect, type PostgresOptions, unreachable } from './connect.js';
+import { applicationName, checkWritable, connect, unreachable } from './connect.js';
 import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
 import { migratePostgres } from './migrate.js';
 import { sessionName } from './prepared-names.js';
+import { Server } from './server.js';
 import { PostgresSignals } from './signals.js';
 
 /** Connections that only ever run batches. Each kind of batch has at most one statement under way. */
@@ -56,23 +57,38 @@ const writerSettings = [
 
 const nowStatement = { name: 'now', text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now' };
 
+export interface PostgresOptions {
+  readonly url: string;
+  readonly schema: string;
+  readonly migrate: boolean;
+  readonly logger: Logger;
+  readonly applicationName: string;
+  readonly poolSize?: number;
+  readonly answerTimeoutMs?: number;
+  readonly probe?: StatementProbe;
+}
+
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const driver = await loadDriver();
-  const first = await connect(driver, options).catch(async (error) => {
+  const server = new Server(driver, { config: { connectionString: options.url } });
+  const first = await connect(server, options).catch(async (error) => {
     if (sqlState((error as Error).cause) !== '3D000') throw error;
-    if (!options.migrate) throw missingDatabase(options.url, '`migrate: false` creates nothing', error);
-    await ensureDatabase(options.url, (url) => connect(driver, { ...options, url }));
-    return connect(driver, options);
+    const { database } = server;
+    if (!options.migrate) throw missingDatabase(database, '`migrate: false` creates nothing', error);
+    await ensureDatabase(database, (other) => connect(server, { ...options, database: other }));
+    return connect(server, options);
   });
   try {
     await migratePostgres(first, options);
   } catch (error) {
     // Not what it says of the schema: the connection broke under it.
-    throw isHoldfastError(error) || classifyPostgres(error) !== 'lost' ? error : unreachable(options.url, error);
+    throw isHoldfastError(error) || classifyPostgres(error) !== 'lost'
+      ? server.tell(error)
+      : unreachable(server, error);
   } finally {
     await first.end().catch(() => {});
   }
-  return new PostgresDatabase(driver, options);
+  return new PostgresDatabase(driver, server, options);
 }
 
 async function loadDriver(): Promise<typeof pg> {
@@ -116,6 +132,7 @@ class PostgresDatabase implements Database {
 
   constructor(
     driver: typeof pg,
+    private readonly server: Server,
     private readonly options: PostgresOptions,
   ) {
     const { poolSize: size = defaultPoolSize } = options;
@@ -123,13 +140,13 @@ class PostgresDatabase implements Database {
     this.dialect = postgresDialect(options.schema);
     this.probe = options.probe;
     this.signals = new PostgresSignals(options.schema, {
-      connect: async () => (await connect(driver, options)).on('error', () => this.broken++),
+      connect: async () => (await connect(server, options)).on('error', () => this.broken++),
       query: (statement, params) => this.query(statement, params),
       onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
     });
-    this.general = createPool(driver, options, size - writers, '');
-    this.writers = createPool(driver, options, writers, `; ${writerSettings}; ${lockTimeout(options)}`);
-    this.forHeldUp = createPool(driver, options, 1, `; ${writerSettings}`);
+    this.general = createPool(driver, server, options, size - writers, '');
+    this.writers = createPool(driver, server, options, writers, `; ${writerSettings}; ${lockTimeout(options)}`);
+    this.forHeldUp = createPool(driver, server, options, 1, `; ${writerSettings}`);
     for (const pool of [this.general, this.writers, this.forHeldUp]) {
       pool.on('connect', (client) => {
         this.openedAt.set(client, performance.now());
@@ -212,7 +229,7 @@ class PostgresDatabase implements Database {
     const client = await this.connected(pool).catch((error) => {
       this.noteWhere(error);
       reached?.('failed');
-      throw error;
+      throw this.server.tell(error);
     });
     const name = statement.unprepared || !this.prepares ? undefined : sessionName(statement);
     // For the one transaction: behind a pooler the next one on this session may be anybody's.
@@ -298,7 +315,7 @@ function lockTimeout({ answerTimeoutMs = defaultAnswerTimeoutMs }: PostgresOptio
   return `set lock_timeout = ${Math.ceil(answerTimeoutMs * lockPart)}`;
 }
 
-function createPool(driver: typeof pg, options: PostgresOptions, max: number, more: string): pg.Pool {
+function createPool(driver: typeof pg, server: Server, options: PostgresOptions, max: number, more: string): pg.Pool {
   const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
   // Not as a startup parameter, which poolers refuse.
   const settings =
@@ -308,9 +325,8 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, mo
     `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
     // If this process stands still in the middle of a transaction, others need not wait for it.
     `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}; `;
-  const pool = new driver.Pool({
-    connectionString: options.url,
-    application_name: `holdfast ${options.applicationName}`.slice(0, 63),
+  const pool = server.pool({
+    application_name: applicationName(options.applicationName),
     max,
     connectionTimeoutMillis: Math.min(10_000, answerTimeoutMs * 10),
     query_timeout: answerTimeoutMs,
@@ -321,7 +337,12 @@ function createPool(driver: typeof pg, options: PostgresOptions, max: number, mo
   // A connection that breaks, idle or under a statement, is replaced on its next use. The pool listens to idle ones
   // only, and an error event that nobody listens to ends the process.
   pool.on('error', () => {});
-  pool.on('connect', (client) => client.on('error', (error) => logLostConnection(options.logger, error)));
+  pool.on('connect', (client) => {
+    client.on('error', (error) => {
+      const told = describeError(server.tell(error));
+      options.logger.debug(`A connection to Postgres broke and will be replaced: ${told}`);
+    });
+  });
   return pool;
 }
 
@@ -330,10 +351,6 @@ const int8Oid = 20;
 function parserFor(driver: typeof pg, oid: number, format: unknown): (value: string) => unknown {
   if (oid === int8Oid) return Number; // Instants and counters: far below 2^53.
   return driver.types.getTypeParser(oid, format as 'text');
-}
-
-function logLostConnection(logger: Logger, error: Error): void {
-  logger.debug(`A connection to Postgres broke and will be replaced: ${error.message}`);
 }
 
 /** What a server (from Postgres 14 on) reports of itself, with the reply to the first statement that it is true of. */
