@@ -1,6 +1,7 @@
 import { misplacedOption } from '../model/options.js';
 import type { Row } from './database.js';
 import { arrayLiteral } from './postgres/array-literal.js';
+import { positional } from './sqlite/positional.js';
 
 /**
  * A transaction that belongs to the caller, and in which statements of ours run. Its library is told by the shape of what
@@ -190,20 +191,13 @@ function forSqlite(params: readonly unknown[]): unknown[] {
   return params.map((value) => (typeof value === 'boolean' ? Number(value) : (value ?? null)));
 }
 
-/** For libraries that know parameters by their place only: a value is given as often as it is used. */
 function withQuestionMarks(
   text: string,
   params: readonly unknown[],
   literal: string,
 ): { text: string; values: unknown[] } {
-  const values: unknown[] = [];
-  // Quoted names and texts stay as they are, but for what a question mark means in them to the library.
-  const positional = text.replace(/("[^"]*"|'[^']*')|\$(\d+)/g, (_, quoted: string | undefined, number: string) => {
-    if (quoted !== undefined) return quoted.replaceAll('?', literal);
-    values.push(params[Number(number) - 1]);
-    return '?';
-  });
-  return { text: positional, values };
+  const { text: marked, order } = positional(text, literal);
+  return { text: marked, values: order.map((number) => params[number - 1]) };
 }
 
 function rowsOf(result: unknown): Row[] {

@@ -1,6 +1,6 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { type Client, connect, queue, run, topic, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { libraries, plainest, renaming } from '../support/datasources.js';
@@ -122,7 +122,7 @@ describeBackends('the outbox', (backend) => {
     const { datasource } = await openUserDataIn(database, plainest[backend.name]);
     const things: unknown[] = [undefined, null, 7, 'tx', {}, () => {}, { query: 'no function' }, datasource];
     if (backend.name === 'sqlite') {
-      const outside = new Sqlite(database.slice('sqlite:'.length));
+      const outside = openSqlite(database);
       onTestFinished(() => void outside.close());
       things.push(outside);
     } else {

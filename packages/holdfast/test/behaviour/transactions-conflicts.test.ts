@@ -1,5 +1,5 @@
-import Sqlite from 'better-sqlite3';
 import { expect, it } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { run, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { libraries, type Opened, plainest } from '../support/datasources.js';
@@ -125,7 +125,7 @@ function onFile(backend: Backend): void {
       const wf = workflow('wf', async () => add());
       const logger = recordingLogger();
       const test = await backend.testApp({ workflows: [wf], logger });
-      const rival = new Sqlite(data.url.slice('sqlite:'.length));
+      const rival = openSqlite(data.url);
       rival.exec('begin immediate');
       const handle = await wf.start();
       while (logger.matching(/Transaction "add".* is tried again/).length === 0) await test.clock.advance(0);

@@ -1,6 +1,6 @@
-import Sqlite from 'better-sqlite3';
 import createKnex, { type Knex } from 'knex';
 import { expect, it, onTestFinished } from 'vitest';
+import { openSqlite, type TestSqlite } from '../../../../test-support/sqlite.mjs';
 import { transaction, workflow } from '../../src/index.js';
 import { knexDatasource } from '../../src/storage/datasources/knex.js';
 import { type Backend, describeBackends } from '../support/backends.js';
@@ -34,7 +34,7 @@ function suite(backend: Backend): void {
 
   it('is repeated when somebody reads the file at its commit, through knex', async () => {
     const { url, knex } = await openKnex(backend);
-    const reader = new Sqlite(url.slice('sqlite:'.length));
+    const reader = openSqlite(url);
     onTestFinished(() => void reader.close());
     let calls = 0;
     const add = transaction(knexDatasource(knex), 'add', async (tx) => {
@@ -54,7 +54,7 @@ function suite(backend: Backend): void {
 
   it('commits once somebody who reads the file is done, and the process goes on meanwhile, through better-sqlite3', async () => {
     const data = await openUserData(backend, plainest.sqlite);
-    const reader = new Sqlite(data.url.slice('sqlite:'.length));
+    const reader = openSqlite(data.url);
     onTestFinished(() => void reader.close());
     let calls = 0;
     const add = transaction(data.datasource, 'add', async (tx) => {
@@ -102,7 +102,7 @@ function suite(backend: Backend): void {
 async function openKnex(backend: Backend, pool: Knex.PoolConfig = {}): Promise<{ url: string; knex: Knex }> {
   const url = await backend.emptyDatabase();
   await tamper(url, countersTable);
-  const afterCreate = (db: Sqlite.Database, done: (error: null, db: Sqlite.Database) => void) => {
+  const afterCreate = (db: TestSqlite, done: (error: null, db: TestSqlite) => void) => {
     db.pragma('busy_timeout = 0');
     done(null, db);
   };

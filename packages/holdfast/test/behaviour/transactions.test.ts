@@ -169,7 +169,7 @@ describeBackends('a transaction of a workflow', (backend) => {
     const wf = workflow('wf', async () => add());
     const test = await backend.testApp({ workflows: [wf] });
     await wf.with({ id: 'to have the table' })();
-    const [now, table] = [test.clock.now(), data.url.startsWith('sqlite:') ? '' : 'dbos.'];
+    const [now, table] = [test.clock.now(), data.url.startsWith('sqlite') ? '' : 'dbos.'];
     for (const [id, at] of [
       ['new', now + 1],
       ['old', now - 1],

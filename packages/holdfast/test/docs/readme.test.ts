@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import Sqlite from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { blocksOf, compile, newProject, promisedOutput, runNode } from './programs.js';
 
 let folder: string;
@@ -66,7 +66,7 @@ it.each([
 
 /** The steps on record in a file that another process is writing. */
 function stepNames(file: string): string[] {
-  const db = new Sqlite(file, { readonly: true, fileMustExist: true });
+  const db = openSqlite(file, { readonly: true });
   try {
     return db.prepare('select function_name from operation_outputs').pluck().all() as string[];
   } finally {

@@ -1,4 +1,5 @@
 import { copyFile } from 'node:fs/promises';
+import { sqliteFile } from '../../../../test-support/sqlite.mjs';
 import { type CrashPoint, crashPhases, testApp } from '../../src/testing/index.js';
 import { silent } from '../support/backends.js';
 import { runFixture } from './child-process.js';
@@ -61,9 +62,9 @@ export class Stores {
 
   async create(): Promise<string> {
     this.template ??= await this.migrated();
-    if (!this.template.startsWith('sqlite:')) return this.template;
+    if (!this.template.startsWith('sqlite')) return this.template;
     const copy = this.template.replace(/\.sqlite$/, `-${this.made++}.sqlite`);
-    await copyFile(this.template.slice('sqlite:'.length), copy.slice('sqlite:'.length));
+    await copyFile(sqliteFile(this.template), sqliteFile(copy));
     return copy;
   }
 

@@ -1,4 +1,4 @@
-import Sqlite from 'better-sqlite3';
+import { openSqlite, type TestSqlite } from '../../../../test-support/sqlite.mjs';
 
 /**
  * The ledger: a SQLite database of its own that no test ever faults. Code under test appends to it synchronously, so
@@ -31,10 +31,10 @@ const schema =
   'workflow_id text not null, step_number integer, by text not null, detail text)';
 
 export class Ledger {
-  private readonly db: Sqlite.Database;
+  private readonly db: TestSqlite;
 
   constructor(readonly path: string) {
-    this.db = new Sqlite(path, { timeout: 10_000 });
+    this.db = openSqlite(path, { timeout: 10_000 });
     this.db.pragma('journal_mode = WAL');
     // A killed process leaves its writes with the system; only a power cut would need more.
     this.db.pragma('synchronous = OFF');

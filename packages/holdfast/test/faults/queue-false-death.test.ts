@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { sqliteFile } from '../../../../test-support/sqlite.mjs';
 import { type Client, connect, queue } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
@@ -118,7 +119,7 @@ async function openRig(backend: Backend): Promise<Rig> {
   const rows = await openRows(database);
   const client = await connect({ name: 'fleet', database, logger: silent });
   await client.queues.register(queue('limited', { concurrency }));
-  const files = [ledger.path, ...(backend.name === 'sqlite' ? [database.slice('sqlite:'.length)] : [])];
+  const files = [ledger.path, ...(backend.name === 'sqlite' ? [sqliteFile(database)] : [])];
   const rig = new Rig(client, ledger, gauge, rows, files);
   onTestFinished(async () => {
     for (const worker of rig.workers.values()) await worker.kill();

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import Sqlite from 'better-sqlite3';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { SeededRandom } from '../../src/model/ids.js';
 import { fixturePath } from './child-process.js';
 import type { Ledger } from './ledger.js';
@@ -152,7 +152,7 @@ export class Worker {
 
 /** Whether the SQLite file is free to be written to: one who is stopped in the middle of a write holds everybody up. */
 export function isNobodyWritingTo(path: string): boolean {
-  const db = new Sqlite(path, { timeout: 50 });
+  const db = openSqlite(path, { timeout: 50 });
   try {
     db.exec('begin immediate; rollback');
     return true;

@@ -1,5 +1,5 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { Entry } from './ledger.js';
 
 /**
@@ -31,12 +31,12 @@ interface Peaks {
 /** Puts the triggers into a store that has its tables. */
 export async function installGauge(database: string): Promise<Gauge> {
   const gauge = await openGauge(database);
-  await gauge.run(database.startsWith('sqlite:') ? sqliteTriggers : postgresTriggers);
+  await gauge.run(database.startsWith('sqlite') ? sqliteTriggers : postgresTriggers);
   return gauge;
 }
 
 export async function openGauge(database: string): Promise<Gauge> {
-  const opened = database.startsWith('sqlite:') ? openSqlite(database) : await openPostgres(database);
+  const opened = database.startsWith('sqlite') ? openFile(database) : await openPostgres(database);
   return {
     ...opened,
     peaks: async () => {
@@ -80,8 +80,8 @@ const postgresTriggers = `
   create trigger gauge_claims after update on workflow_status
     referencing old table as before_it new table as after_it for each statement execute function gauge_claims()`;
 
-function openSqlite(database: string): Omit<Gauge, 'peaks'> {
-  const db = new Sqlite(database.slice('sqlite:'.length), { timeout: 30_000 });
+function openFile(database: string): Omit<Gauge, 'peaks'> {
+  const db = openSqlite(database, { timeout: 30_000 });
   return {
     sql: async (text) => db.prepare(text).all() as Record<string, unknown>[],
     run: async (text) => void db.exec(text),

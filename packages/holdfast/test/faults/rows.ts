@@ -1,5 +1,5 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { Ledger } from './ledger.js';
 
 /** Rows of `workflow_status` and `operation_outputs` as they are, read past everything that is under test. */
@@ -22,11 +22,11 @@ const stepsSql =
   'select * from operation_outputs where workflow_uuid >= $1 and workflow_uuid < $2 order by workflow_uuid, function_id';
 
 export async function openRows(database: string): Promise<RowReader> {
-  return database.startsWith('sqlite:') ? sqliteRows(database.slice('sqlite:'.length)) : postgresRows(database);
+  return database.startsWith('sqlite') ? sqliteRows(database) : postgresRows(database);
 }
 
 function sqliteRows(path: string): RowReader {
-  const db = new Sqlite(path, { timeout: 10_000 });
+  const db = openSqlite(path, { timeout: 10_000 });
   return {
     read: async (idPrefix) => {
       const range = { 1: idPrefix, 2: `${idPrefix}~` };

@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
+import { sqliteFile } from '../../../../test-support/sqlite.mjs';
 import { describeBackends } from '../support/backends.js';
 import { TellingProcess } from './telling-process.js';
 import { runOutOfRoom, Writing } from './writing.js';
@@ -13,7 +14,7 @@ describeBackends(
       onTestFinished(() => holder?.kill());
       await runOutOfRoom(writing, database, {
         fill: async () => {
-          holder = await TellingProcess.start('file-holder.mjs', { path: database.slice('sqlite:'.length) });
+          holder = await TellingProcess.start('file-holder.mjs', { path: sqliteFile(database) });
         },
         makeRoom: () => holder?.send({}),
         said: /Another process has been writing to the SQLite file for 1 s/,

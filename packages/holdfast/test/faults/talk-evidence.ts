@@ -56,7 +56,7 @@ export async function allSaid({ database, workflowId: id }: Job): Promise<string
 
 /** Every transaction took effect once, in its own database. */
 export async function countersExact({ database, apart = '', workflowId: id }: Job): Promise<string[]> {
-  const table = database.startsWith('sqlite:') ? 'counters' : 'public.counters';
+  const table = database.startsWith('sqlite') ? 'counters' : 'public.counters';
   const counters = async (url: string): Promise<string[]> => {
     const rows = await tamper(url, `select id, n from ${table} where id like '${id} %' order by id`);
     return rows.map((row) => `${String(row.id).replace(id, 'ID')}: ${row.n}`);

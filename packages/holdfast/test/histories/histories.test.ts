@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { expect, it } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import * as library from '../../src/index.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
@@ -89,7 +89,7 @@ async function replay(backend: Backend, past: Histories, name: string, { at, row
 /** A file in the layout of the release, which is migrated when it is opened. */
 async function asItWas(backend: Backend, { schema }: Histories, rows: Recording['rows']): Promise<string> {
   const database = await backend.emptyDatabase();
-  const db = new Sqlite(database.slice('sqlite:'.length));
+  const db = openSqlite(database);
   for (const statement of schema) db.exec(statement);
   db.pragma('foreign_keys = off');
   for (const [table, list] of Object.entries(rows)) {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import Sqlite from 'better-sqlite3';
 import { expect, it } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 
@@ -28,7 +28,7 @@ const uniqueIndexes =
   'where m.type = \'table\' and i."unique" = 1';
 
 function past(schema: readonly string[]): { columns: Column[]; unique: unknown[] } {
-  const db = new Sqlite(':memory:');
+  const db = openSqlite(':memory:');
   for (const statement of schema) db.exec(statement);
   const columns = db.prepare(sqliteColumns).all() as Column[];
   const unique = db.prepare(uniqueIndexes).pluck().all();

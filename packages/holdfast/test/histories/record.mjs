@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import Sqlite from 'better-sqlite3';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { historicPrograms, messages, recorded } from './programs.mjs';
 
 const [release, folder] = process.argv.slice(2);
@@ -58,7 +58,7 @@ function withoutTraces(row) {
 }
 
 function dump(path) {
-  const db = new Sqlite(path, { readonly: true });
+  const db = openSqlite(path, { readonly: true });
   const objects = db
     .prepare("select type, name, sql from sqlite_master where sql is not null and name not like 'sqlite_%'")
     .all();

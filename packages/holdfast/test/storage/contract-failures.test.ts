@@ -1,5 +1,5 @@
-import Sqlite from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { describeStorage, newStep, newWorkflow, type Store, start, writer } from './contract-support.js';
 
 const withCode = (code: string): Error => Object.assign(new Error('made up'), { code });
@@ -33,8 +33,7 @@ describeStorage('failures', (store) => {
     };
     for (const [kind, codes] of Object.entries(kinds)) {
       for (const code of codes) {
-        const error = new Sqlite.SqliteError('made up', code);
-        expect(`${code} ${store.storage.classify(error)}`).toBe(`${code} ${kind}`);
+        expect(`${code} ${store.storage.classify(withCode(code))}`).toBe(`${code} ${kind}`);
       }
     }
     expect(store.storage.classify(new TypeError('cannot bind'))).toBe('refused');
@@ -53,7 +52,7 @@ describeStorage('failures', (store) => {
 
   itOn('sqlite')('waits for another writer without blocking the event loop', async () => {
     await start(store, 'a');
-    const other = new Sqlite(store.url.slice('sqlite:'.length));
+    const other = openSqlite(store.url);
     onTestFinished(() => void other.close());
     other.exec('begin immediate');
     let done = false;

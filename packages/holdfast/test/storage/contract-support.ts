@@ -1,6 +1,6 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { internalQueue } from '../../src/model/queues.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
@@ -92,14 +92,9 @@ interface Raw {
 }
 
 function rawSqlite(url: string): Raw {
-  const db = new Sqlite(url.slice('sqlite:'.length));
+  const db = openSqlite(url);
   return {
-    sql: async (text) => {
-      const statement = db.prepare(text);
-      if (statement.reader) return statement.all() as Record<string, unknown>[];
-      statement.run();
-      return [];
-    },
+    sql: async (text) => db.query(text),
     close: async () => void db.close(),
   };
 }

@@ -1,6 +1,6 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { Database, Dialect, Statement } from '../../src/storage/database.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { SqlDeletions } from '../../src/storage/sql/deletions.js';
@@ -100,7 +100,7 @@ async function checkPostgres(database: string, name: string): Promise<void> {
 
 async function checkSqlite(database: string, name: string): Promise<void> {
   const [statement, values] = await capture(sqliteDialect, name);
-  const db = new Sqlite(database.slice('sqlite:'.length));
+  const db = openSqlite(database);
   onTestFinished(() => void db.close());
   const bound = Object.fromEntries(
     values.map((value, i) => [i + 1, typeof value === 'boolean' ? Number(value) : value]),

@@ -33,9 +33,11 @@ if (database.startsWith('postgres:')) {
   await client.end();
 } else {
   const { migrateSqlite } = await load('sqlite/migrate.js');
-  const db = new Sqlite(database, { timeout: 50 });
+  const { openBetterSqlite3 } = await load('sqlite/better-sqlite3.js');
+  const db = openBetterSqlite3(Sqlite, database);
+  db.exec('pragma busy_timeout = 50');
   migrateSqlite(db, { migrate: true, logger });
-  const version = (table) => db.prepare(`select version from ${table}`).pluck().get();
+  const version = (table) => db.prepare(`select version from ${table}`).all()[0].version;
   say(`at ${version('dbos_migrations')}/${version('holdfast_migrations')}`);
   db.close();
 }

@@ -8,6 +8,8 @@ import { oldestCodeAt, plainStatements } from '../../src/storage/migrations/migr
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';
 import { target } from '../../src/storage/migrations/standing.js';
 import { migratePostgres } from '../../src/storage/postgres/migrate.js';
+import { openBetterSqlite3 } from '../../src/storage/sqlite/better-sqlite3.js';
+import { column, type SqliteConnection, scalar } from '../../src/storage/sqlite/connection.js';
 import { sqliteDdl } from '../../src/storage/sqlite/ddl.js';
 import { migrateSqlite } from '../../src/storage/sqlite/migrate.js';
 import {
@@ -27,28 +29,28 @@ function newFile(): string {
   return join(folder, 'test.sqlite');
 }
 
-function open(path = newFile()): Sqlite.Database {
-  const db = new Sqlite(path);
+function open(path = newFile()): SqliteConnection {
+  const db = openBetterSqlite3(Sqlite, path);
   onTestFinished(() => void db.close());
   return db;
 }
 
-function versions(db: Sqlite.Database): object {
-  const all = (table: string): unknown[] => db.prepare(`select version from ${table}`).pluck().all();
+function versions(db: SqliteConnection): object {
+  const all = (table: string): unknown[] => column(db, `select version from ${table}`);
   return { shared: all('dbos_migrations'), own: all('holdfast_migrations') };
 }
 const current = { shared: [target.shared], own: [target.own] };
 
-function layout(db: Sqlite.Database): unknown[] {
-  return db.prepare('select sql from sqlite_master where sql is not null order by type, name').pluck().all();
+function layout(db: SqliteConnection): unknown[] {
+  return column(db, 'select sql from sqlite_master where sql is not null order by type, name');
 }
 
-function migrateUpTo(db: Sqlite.Database, version: number): void {
+function migrateUpTo(db: SqliteConnection, version: number): void {
   for (const migration of sharedMigrations.filter((m) => m.version <= version)) {
     for (const statement of plainStatements(sqliteDdl, migration)) db.exec(statement);
   }
   db.exec('create table dbos_migrations (version integer not null primary key)');
-  db.prepare('insert into dbos_migrations values (?)').run(version);
+  db.exec(`insert into dbos_migrations values (${version})`);
 }
 
 describe('migrating SQLite', () => {
@@ -69,13 +71,11 @@ describe('migrating SQLite', () => {
     );
     const db = open();
     migrateSqlite(db, options);
-    const columns = db
-      .prepare(
-        `select m.name || '.' || c.name || case when c."notnull" then '!' else '' end
-           from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table'`,
-      )
-      .pluck()
-      .all();
+    const columns = column(
+      db,
+      `select m.name || '.' || c.name || case when c."notnull" then '!' else '' end
+         from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table'`,
+    );
     expect(columns.sort()).toEqual(rows.map((row) => row.c).sort());
   });
 
@@ -86,15 +86,18 @@ describe('migrating SQLite', () => {
     db.exec("insert into workflow_status (workflow_uuid) values ('a')");
     db.exec("insert into notifications (destination_uuid, message) values ('a', '1')");
     db.exec("insert into queues (name) values ('q')");
-    const row = db.prepare('select *, typeof(created_at) as type from workflow_status').get() as Record<string, number>;
+    const row = db.prepare('select *, typeof(created_at) as type from workflow_status').all()[0] as Record<
+      string,
+      number
+    >;
     expect(row).toMatchObject({ type: 'integer', priority: 0, detached: 0, was_forked_from: 0, recovery_attempts: 0 });
     expect(row.created_at).toBeGreaterThanOrEqual(before);
     expect(row.created_at).toBeLessThanOrEqual(Date.now() + 2);
     const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-    expect(db.prepare('select message_uuid from notifications').pluck().get()).toMatch(uuid);
-    expect(db.prepare('select queue_id from queues').pluck().get()).toMatch(uuid);
+    expect(scalar(db, 'select message_uuid from notifications')).toMatch(uuid);
+    expect(scalar(db, 'select queue_id from queues')).toMatch(uuid);
     db.exec('delete from workflow_status');
-    expect(db.prepare('select count(*) from notifications').pluck().get()).toBe(0);
+    expect(scalar(db, 'select count(*) from notifications')).toBe(0);
   });
 
   it('ends with the same layout from every version, and keeps what is stored', () => {
@@ -107,7 +110,7 @@ describe('migrating SQLite', () => {
       migrateSqlite(db, options);
       expect(versions(db), `from ${version}`).toEqual(current);
       expect(new Set(layout(db)), `from ${version}`).toEqual(new Set(layout(reference)));
-      expect(db.prepare('select name from workflow_status').pluck().all()).toEqual(['kept']);
+      expect(column(db, 'select name from workflow_status')).toEqual(['kept']);
     }
   });
 
@@ -144,7 +147,7 @@ describe('migrating SQLite', () => {
   it('works on a file of a newer Holdfast that says it can, with one warning, and refuses any other', () => {
     const db = open();
     migrateSqlite(db, options);
-    const said = db.prepare('select oldest_code from holdfast_migrations').pluck().get();
+    const said = scalar(db, 'select oldest_code from holdfast_migrations');
     expect(said).toBe(oldestCodeAt(holdfastMigrations, target.own));
     const refuses = (): void => {
       for (const migrate of [true, false]) {
@@ -185,9 +188,9 @@ describe('migrating SQLite', () => {
     db.exec('alter table workflow_schedules add column cron_timezone text');
     db.exec('update dbos_migrations set version = 14');
     expect(() => migrateSqlite(db, options)).toThrow();
-    const columns = db.prepare("select name from pragma_table_info('workflow_schedules')").pluck().all();
+    const columns = column(db, "select name from pragma_table_info('workflow_schedules')");
     expect(columns).not.toContain('last_fired_at');
-    expect(db.prepare('select version from dbos_migrations').pluck().all()).toEqual([14]);
+    expect(column(db, 'select version from dbos_migrations')).toEqual([14]);
   });
 });
 
@@ -201,7 +204,7 @@ describe('many processes on one SQLite file', () => {
   it.each(['wal', 'delete'])('ends with one schema when 20 processes race on an empty file (%s)', async (journal) => {
     const path = newFile();
     const db = open(path);
-    db.pragma(`journal_mode = ${journal}`);
+    db.exec(`pragma busy_timeout = 5000; pragma journal_mode = ${journal}`);
     const children = Array.from({ length: 20 }, () => migrateInProcess(compiled, path));
     const codes = await Promise.all(children.map((child) => child.ended));
     for (const child of children) expect(child.output()).toContain(`at ${target.shared}/${target.own}`);

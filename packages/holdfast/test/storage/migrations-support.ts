@@ -156,7 +156,9 @@ export function compileMigrations(): string {
         rootDir: source,
         typeRoots: [join(packageFolder, '../../node_modules/@types')],
       },
-      files: ['postgres', 'sqlite'].map((database) => join(source, `storage/${database}/migrate.ts`)),
+      files: ['postgres/migrate', 'sqlite/migrate', 'sqlite/better-sqlite3'].map((file) =>
+        join(source, `storage/${file}.ts`),
+      ),
     }),
   );
   const compiler = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');

@@ -1,6 +1,6 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { BatchStatement, Database, Dialect, Statement } from '../../src/storage/database.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
@@ -235,7 +235,7 @@ function suite(backend: Backend): void {
   if (backend.name === 'sqlite') {
     beforeAll(async () => {
       database = await filled();
-      const db = new Sqlite(database.slice('sqlite:'.length));
+      const db = openSqlite(database);
       const series = (count: number) =>
         `(with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ${count}) select i from n)`;
       for (const insert of fill('workflow_status', series)) db.exec(insert);
@@ -363,7 +363,7 @@ function summary(node: Node): string {
 
 async function checkSqlitePlan(database: string, name: string): Promise<void> {
   const { statement, values } = await capture(sqliteDialect, name);
-  const db = new Sqlite(database.slice('sqlite:'.length));
+  const db = openSqlite(database);
   onTestFinished(() => void db.close());
   const bound = Object.fromEntries(
     values.map((value, i) => [i + 1, typeof value === 'boolean' ? Number(value) : value]),

@@ -1,6 +1,6 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { BatchStatement, Database, Dialect, Statement } from '../../src/storage/database.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
@@ -87,7 +87,7 @@ function suite(backend: Backend): void {
   if (backend.name === 'sqlite') {
     beforeAll(async () => {
       database = await opened();
-      const db = new Sqlite(database.slice('sqlite:'.length));
+      const db = openSqlite(database);
       const series = `(with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ${past}) select i from n)`;
       for (const insert of fill((name) => name, series)) db.exec(insert);
       db.close();
@@ -143,7 +143,7 @@ async function checkPostgresPlan(database: string, name: string): Promise<void> 
 
 async function checkSqlitePlan(database: string, name: string): Promise<void> {
   const [statement, values] = await capture(sqliteDialect, name);
-  const db = new Sqlite(database.slice('sqlite:'.length));
+  const db = openSqlite(database);
   onTestFinished(() => void db.close());
   const bound = Object.fromEntries(values.map((value, i) => [i + 1, value]));
   const texts = [statement.text, ...((statement as { also?: readonly string[] }).also ?? [])];

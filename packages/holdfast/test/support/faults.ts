@@ -1,18 +1,15 @@
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { Logger } from '../../src/index.js';
 import type { VirtualClock } from '../../src/testing/index.js';
 
 /** Runs SQL behind the app's back, as a fault or another program would. Table names go without a schema. */
 export async function tamper(database: string, sql: string): Promise<Record<string, unknown>[]> {
-  if (database.startsWith('sqlite:')) {
-    const db = new Sqlite(database.slice('sqlite:'.length));
+  if (database.startsWith('sqlite')) {
+    const db = openSqlite(database);
     try {
-      const statement = db.prepare(sql);
-      if (statement.reader) return statement.all() as Record<string, unknown>[];
-      statement.run();
-      return [];
+      return db.query(sql);
     } finally {
       db.close();
     }

@@ -19,21 +19,21 @@ export async function openUserDataIn(
   library: Library,
   options?: DatasourceOptions,
 ): Promise<Opened & { readonly url: string }> {
-  await tamper(url, url.startsWith('sqlite:') ? countersTable : countersTable.replace('exists ', 'exists public.'));
+  await tamper(url, url.startsWith('sqlite') ? countersTable : countersTable.replace('exists ', 'exists public.'));
   const opened = library.open(url, options);
   onTestFinished(async () => void (await opened.close()));
   return { ...opened, url };
 }
 
 export async function counter(url: string, id: string): Promise<number> {
-  const table = url.startsWith('sqlite:') ? 'counters' : 'public.counters';
+  const table = url.startsWith('sqlite') ? 'counters' : 'public.counters';
   const [row] = await tamper(url, `select n from ${table} where id = '${id}'`);
   return Number(row?.n ?? 0);
 }
 
 /** What transactions left on record in the application's database; null: the table is not there. */
 export async function records(url: string): Promise<Record<string, unknown>[] | null> {
-  const there = url.startsWith('sqlite:')
+  const there = url.startsWith('sqlite')
     ? "select name as there from sqlite_master where name = 'transaction_completion'"
     : "select to_regclass('dbos.transaction_completion') as there";
   const [row] = await tamper(url, there);

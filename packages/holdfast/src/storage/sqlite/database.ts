@@ -14,7 +14,10 @@ import {
 } from '../database.js';
 import { migrationRequired } from '../migrations/standing.js';
 import type { StatementProbe } from '../probe.js';
+import { openBetterSqlite3 } from './better-sqlite3.js';
 import { hearChanges } from './changes.js';
+import { isSqlite } from './codes.js';
+import { type SqliteConnection, type SqliteStatement, transact } from './connection.js';
 import { sqliteDialect } from './dialect.js';
 import { migrateSqlite } from './migrate.js';
 
@@ -26,7 +29,7 @@ export interface SqliteOptions {
   readonly probe?: StatementProbe;
 }
 
-/** better-sqlite3 waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
+/** SQLite waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
 const blockingWaitMs = 20;
 const longestWaitMs = 60_000;
 
@@ -39,7 +42,7 @@ export function openSqlite(options: SqliteOptions): Database {
   const db = openFile(options.path);
   try {
     migrateSqlite(db, options);
-    db.pragma(`busy_timeout = ${blockingWaitMs}`);
+    db.exec(`pragma busy_timeout = ${blockingWaitMs}`);
     return new SqliteDatabase(db, options.logger, options.probe);
   } catch (error) {
     db.close();
@@ -53,12 +56,14 @@ function checkExists(path: string): void {
   throw migrationRequired({ shared: 0, own: 0 }, `The database file ${path} does not exist, so that it`);
 }
 
-function openFile(path: string): Sqlite.Database {
+/** Others may be opening or migrating the file, and there is no other work yet to be kept from. */
+const openingWaitMs = 10_000;
+
+function openFile(path: string): SqliteConnection {
   try {
-    const db = new Sqlite(path, { timeout: 10_000 });
-    db.pragma('journal_mode = WAL');
-    db.pragma('synchronous = FULL');
-    db.pragma('foreign_keys = ON');
+    const db = openBetterSqlite3(Sqlite, path);
+    db.exec(`pragma busy_timeout = ${openingWaitMs}; pragma journal_mode = wal; pragma synchronous = full`);
+    db.exec('pragma foreign_keys = on');
     return db;
   } catch (cause) {
     if (isDriverUnbuilt(cause)) {
@@ -86,21 +91,14 @@ function isDriverUnbuilt(error: unknown): boolean {
 class SqliteDatabase implements Database {
   readonly dialect = sqliteDialect;
   readonly writeLanes = 1;
-  private readonly prepared = new Map<string, Sqlite.Statement>();
-  private readonly begin: Sqlite.Statement;
-  private readonly commit: Sqlite.Statement;
-  private readonly rollback: Sqlite.Statement;
+  private readonly prepared = new Map<string, SqliteStatement>();
   private notedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
-    private readonly db: Sqlite.Database,
+    private readonly db: SqliteConnection,
     private readonly logger: Logger,
     private readonly probe: StatementProbe | undefined,
-  ) {
-    this.begin = db.prepare('begin immediate');
-    this.commit = db.prepare('commit');
-    this.rollback = db.prepare('rollback');
-  }
+  ) {}
 
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]> {
     return this.execute(statement, () => this.run(statement, params));
@@ -118,15 +116,13 @@ class SqliteDatabase implements Database {
     const guarded = (guard: string): Row[] =>
       this.changes(statement.name, guard, shared) ? [...each(), { held: true }] : [];
     const work = statement.guard === undefined ? each : guarded.bind(undefined, statement.guard);
-    return this.execute(statement, () => (statement.reads ? work() : this.transaction(work)));
+    return this.execute(statement, () => (statement.reads ? work() : transact(this.db, 'begin immediate', work)));
   }
 
   classify(error: unknown): Failure {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (code.startsWith('SQLITE_CONSTRAINT') || code === 'SQLITE_TOOBIG' || code === 'SQLITE_MISMATCH')
-      return 'refused';
+    if (isSqlite(error, 'SQLITE_CONSTRAINT', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH')) return 'refused';
     // At a commit it may be the very last thing that failed: whoever next opens the file might find the commit in its log.
-    if (code.startsWith('SQLITE_IOERR')) return 'lost';
+    if (isSqlite(error, 'SQLITE_IOERR')) return 'lost';
     // Everything else (busy, disk full) leaves the transaction rolled back: there is no network to be unsure of.
     return error instanceof TypeError || error instanceof RangeError ? 'refused' : 'retry';
   }
@@ -136,7 +132,7 @@ class SqliteDatabase implements Database {
   }
 
   changeCounter(): number {
-    return this.db.pragma('data_version', { simple: true }) as number;
+    return this.run({ name: 'changes', text: 'pragma data_version' }, [])[0]?.data_version as number;
   }
 
   breaks(): number {
@@ -147,7 +143,7 @@ class SqliteDatabase implements Database {
   async announce(): Promise<void> {}
 
   hear(hearing: Hearing): Listening {
-    return hearChanges(() => (this.db.open ? this.changeCounter() : 0), hearing);
+    return hearChanges(() => (this.db.isOpen() ? this.changeCounter() : 0), hearing);
   }
 
   async close(): Promise<void> {
@@ -177,19 +173,6 @@ class SqliteDatabase implements Database {
     );
   }
 
-  /** IMMEDIATE: a deferred transaction that turns from reading to writing fails with BUSY at once. */
-  private transaction<R>(work: () => R): R {
-    this.begin.run();
-    try {
-      const result = work();
-      this.commit.run();
-      return result;
-    } catch (error) {
-      if (this.db.inTransaction) this.rollback.run();
-      throw error;
-    }
-  }
-
   private runWithAlso({ also = [], ...statement }: Statement & { also?: readonly string[] }, params: unknown[]): Row[] {
     const found = this.run(statement, params);
     if (also.length > 0 && found.some((row) => row.landed)) {
@@ -203,16 +186,10 @@ class SqliteDatabase implements Database {
   }
 
   private run(statement: Statement, params: readonly unknown[]): Row[] {
-    const prepared = this.prepare(statement);
-    const bound: Record<string, unknown> = {};
-    for (let i = 0; i < params.length; i++) bound[i + 1] = toSqlite(params[i]);
-    const args = params.length === 0 ? [] : [bound];
-    if (prepared.reader) return prepared.all(...args) as Row[];
-    prepared.run(...args);
-    return [];
+    return this.prepare(statement).all(params);
   }
 
-  private prepare(statement: Statement): Sqlite.Statement {
+  private prepare(statement: Statement): SqliteStatement {
     if (statement.unprepared) return this.db.prepare(statement.text);
     let prepared = this.prepared.get(preparedName(statement));
     if (!prepared) {
@@ -223,11 +200,6 @@ class SqliteDatabase implements Database {
   }
 }
 
-function toSqlite(value: unknown): unknown {
-  if (typeof value === 'boolean') return value ? 1 : 0;
-  return value === undefined ? null : value;
-}
-
 /** Another process is writing: wait for it without blocking this one's event loop. */
 async function untilNotBusy<R>(work: () => R, onWait: (waitedMs: number) => void): Promise<R> {
   const startedAt = performance.now();
@@ -235,7 +207,7 @@ async function untilNotBusy<R>(work: () => R, onWait: (waitedMs: number) => void
     try {
       return work();
     } catch (error) {
-      const busy = error instanceof Sqlite.SqliteError && error.code.startsWith('SQLITE_BUSY');
+      const busy = isSqlite(error, 'SQLITE_BUSY');
       const waitedMs = performance.now() - startedAt;
       if (!busy || waitedMs > longestWaitMs) throw error;
       onWait(waitedMs);

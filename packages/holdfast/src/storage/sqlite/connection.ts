@@ -1,0 +1,70 @@
+import type { Row } from '../database.js';
+
+/**
+ * One connection to a SQLite file, whichever library it is made with: all that Holdfast needs of one. It is synchronous, as
+ * the libraries are. Parameters are `$1`, `$2` and so on.
+ *
+ * The contract suite runs on each driver; what a driver does differently (numbers, codes, rows) ends here.
+ */
+export interface SqliteConnection {
+  readonly driver: SqliteDriver;
+  /** A file, or `:memory:`. */
+  readonly path: string;
+  isOpen(): boolean;
+  inTransaction(): boolean;
+  /** Any number of statements without parameters. */
+  exec(text: string): void;
+  prepare(text: string): SqliteStatement;
+  close(): void;
+}
+
+export interface SqliteStatement {
+  /** Runs it to its end, and gives its rows: none, if it is not one that has rows. */
+  all(params?: readonly unknown[]): Row[];
+}
+
+export type SqliteDriver = 'better-sqlite3';
+
+/** The value of the first column, for a statement of one row. */
+export function scalar(db: SqliteConnection, text: string, params?: readonly unknown[]): unknown {
+  return column(db, text, params)[0];
+}
+
+/** The first column of all rows. */
+export function column(db: SqliteConnection, text: string, params?: readonly unknown[]): unknown[] {
+  const rows = db.prepare(text).all(params);
+  return rows.map((row) => Object.values(row)[0]);
+}
+
+/** `begin immediate` for what may write: a deferred transaction that turns from reading to writing fails with BUSY at once. */
+export function transact<R>(db: SqliteConnection, begin: 'begin' | 'begin immediate', work: () => R): R {
+  db.exec(begin);
+  try {
+    const result = work();
+    db.exec('commit');
+    return result;
+  } catch (error) {
+    if (db.inTransaction()) db.exec('rollback');
+    throw error;
+  }
+}
+
+/** The values for the places of a statement, in forms that SQLite knows. */
+export function bound(order: readonly number[], params: readonly unknown[]): unknown[] {
+  return order.map((number) => toSqlite(params[number - 1]));
+}
+
+function toSqlite(value: unknown): unknown {
+  if (typeof value === 'string') return withoutNul(value);
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  return value === undefined ? null : value;
+}
+
+/**
+ * SQLite keeps a text with a NUL, but its functions, and drivers that read it, end it there: what is read would be another
+ * value than was written. Refused as Postgres refuses it.
+ */
+function withoutNul(text: string): string {
+  if (text.includes('\0')) throw new RangeError('A text with a NUL character (U+0000) cannot be stored in SQLite.');
+  return text;
+}

@@ -1,0 +1,24 @@
+export interface TestSqlite {
+  exec(text: string): unknown;
+  prepare(text: string): TestStatement;
+  /** Runs a statement that may have rows, or not. */
+  query(text: string): Record<string, unknown>[];
+  pragma(text: string, options?: { simple?: boolean }): unknown;
+  readonly inTransaction: boolean;
+  readonly open: boolean;
+  close(): unknown;
+}
+
+export interface TestStatement {
+  all(...values: unknown[]): unknown[];
+  get(...values: unknown[]): unknown;
+  run(...values: unknown[]): unknown;
+  pluck(): TestStatement;
+}
+
+export type TestDriver = 'node:sqlite' | 'better-sqlite3';
+
+export const sqliteDrivers: readonly TestDriver[];
+export function sqliteFile(database: string): string;
+export function sqliteDriver(database: string): TestDriver;
+export function openSqlite(database: string, options?: { timeout?: number; readonly?: boolean }): TestSqlite;
