@@ -131,6 +131,12 @@ export interface Dialect {
    * one owner's parallel steps commit in parallel and makes takeover and checkpoint wait for each other.
    */
   fence(workflowId: string, owner: string): string;
+  /**
+   * A query for the same rows, of which the planner expects a thousandth. Without statistics it takes every workflow for the
+   * parent of thousands, and multiplies that; a server that compiles expensive statements (JIT) then takes seconds to
+   * compile what it answers in a millisecond.
+   */
+  few(select: string): string;
   /** A join to the children, as alias `c`, of the workflow whose ID the expression gives. */
   children(parentId: string): string;
   /** That the row of this alias is PENDING, for statements that find it by its primary key. */
@@ -256,6 +262,13 @@ export const retriedRows = {
   onQueue: "coalesce(status, '') = 'ENQUEUED' and recovery_attempts > 0",
   inPartition: "coalesce(status, '-') = 'ENQUEUED' and recovery_attempts > 0",
 } as const;
+
+/**
+ * True of every row, in words that an index over this text answers. Our connections forbid Postgres to scan tables: without a
+ * condition for an index it scans a small one all the same, and adds 10^10 to the estimated cost, for which a server with
+ * JIT compiles the statement at each execution.
+ */
+export const everyRow = (key: string): string => `${key} >= ''`;
 
 /** What a statement is called where it is kept prepared. */
 export function preparedName({ name, variant }: Statement): string {

@@ -319,8 +319,9 @@ function createPool(driver: typeof pg, server: Server, options: PostgresOptions,
   const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
   // Not as a startup parameter, which poolers refuse.
   const settings =
-    // The planner settings above add 10^10 to the estimated cost of a plan that has to scan a small table. A server with
-    // LLVM compiles such a plan at every execution, for seconds. Statements of ours are short: compiling never pays.
+    // A server with LLVM compiles what it expects to be expensive at every execution, for seconds. Statements of ours are
+    // short: compiling never pays. Where this setting does not hold (a pooler loses it, a transaction is the user's),
+    // their estimated costs are too low for it: test/storage/statement-estimates.
     'set jit = off; ' +
     `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
     // If this process stands still in the middle of a transaction, others need not wait for it.

@@ -115,6 +115,15 @@ const locking: Pick<
   locksRows: true,
 };
 
+/** Of a limit that is not a constant the planner expects a tenth of the rows. This one is none. */
+const noLimit = 'limit (select null::bigint)';
+
+const few = (select: string): string =>
+  ['tenth', 'hundredth', 'thousandth'].reduce(
+    (query, part) => `select * from (${query} ${noLimit}) ${part}`,
+    `select * from (${select}) whole`,
+  );
+
 export function postgresDialect(schema: string): Dialect {
   const prefix = quoteIdentifier(schema);
   return {
@@ -134,10 +143,11 @@ export function postgresDialect(schema: string): Dialect {
     fence: (workflowId, owner) =>
       `cross join lateral (select 1 from ${prefix}.workflow_status w where w.workflow_uuid = ${workflowId} ` +
       `and w.owner_xid = ${owner} and ${stillPending('w')} for share) fence`,
-    // A probe per parent (`offset 0` keeps it one). As a plain join in a recursive query it may be planned as a hash
-    // join over every workflow that has a parent.
+    few,
+    // A probe per parent (a limit keeps it one). As a plain join in a recursive query it may be planned as a hash join
+    // over every workflow that has a parent.
     children: (parentId) =>
-      `cross join lateral (select * from ${prefix}.workflow_status where parent_workflow_id = ${parentId} offset 0) c`,
+      `cross join lateral (${few(`select * from ${prefix}.workflow_status where parent_workflow_id = ${parentId}`)}) c`,
     stillPending,
     // So worded, only the index that has these very words fits, and none of the others on PENDING rows: they hold all that
     // sleep, on whatever queue.

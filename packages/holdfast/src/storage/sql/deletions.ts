@@ -54,10 +54,10 @@ const active = activeStatuses.map((status) => `'${status}'`).join(', ');
 
 /** The workflows of the list $1, each a root, and all below them. */
 function treeOf(d: Dialect): string {
-  return (
-    `tree(root, id) as (select workflow_uuid, workflow_uuid from ${d.table('workflow_status')} ` +
-    `where ${d.anyOf('workflow_uuid', '$1')} union select t.root, c.workflow_uuid from tree t ${d.children('t.id')})`
-  );
+  const roots =
+    `select workflow_uuid as root, workflow_uuid as id from ${d.table('workflow_status')} ` +
+    `where ${d.anyOf('workflow_uuid', '$1')}`;
+  return `tree(root, id) as (${d.few(roots)} union select t.root, c.workflow_uuid from tree t ${d.children('t.id')})`;
 }
 
 /**
@@ -89,7 +89,7 @@ function obstaclesOf(
 
 /** A join to what is found by an index for each row before it. */
 function probe(d: Dialect, alias: string, from: string): string {
-  if (d.name === 'postgres') return `cross join lateral (select * ${from} offset 0) ${alias}`;
+  if (d.name === 'postgres') return `cross join lateral (${d.few(`select * ${from}`)}) ${alias}`;
   const [table, condition = ''] = from.replace(/^from /, '').split(' where ');
   const own = condition.replace(/(^| and )(workflow_uuid|child_workflow_id)/g, `$1${alias}.$2`);
   // In this order: SQLite might turn a plain join around, and read the whole table.

@@ -1,4 +1,4 @@
-import type { Database, Dialect, Row } from '../database.js';
+import { type Database, type Dialect, everyRow, type Row } from '../database.js';
 import type { ExecutorRecord, Executors, NewExecutor } from '../executors.js';
 
 /** The table `executors`. Its instants are the database's own: no other clock has a part in it. */
@@ -99,7 +99,7 @@ function executorStatements(d: Dialect) {
       name: 'executors.tellOfTakeover',
       text:
         `update ${executors} set takeovers = takeovers + 1 ` +
-        `where ${d.anyOf('incarnation', '$1')} or ${d.anyOf('executor_id', '$2')}`,
+        `where ${everyRow('incarnation')} and (${d.anyOf('incarnation', '$1')} or ${d.anyOf('executor_id', '$2')})`,
     },
     list: {
       name: 'executors.list',

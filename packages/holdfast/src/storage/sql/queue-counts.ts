@@ -1,5 +1,5 @@
 import { internalQueue } from '../../model/queues.js';
-import { type Dialect, retriedRows, waitingRows } from '../database.js';
+import { type Dialect, everyRow, retriedRows, waitingRows } from '../database.js';
 import { fitting, type Health, queueOrder, stretches, stretchOrder, waiting } from './dequeue.js';
 import { knownWorkflows } from './known.js';
 import { queueColumns } from './queue-rows.js';
@@ -27,7 +27,7 @@ export function countStatements(d: Dialect) {
       text: [
         `select ${queueColumns}, ${hasWaiting('q.name')} as waiting, ${hasRetried('q.name')} as retried,`,
         'cast(null as bigint) as next_due_at',
-        `from ${d.table('queues')} q union all`,
+        `from ${d.table('queues')} q where ${everyRow('q.name')} union all`,
         `select '${internalQueue}', ${'null, '.repeat(queueColumns.split(',').length - 1)}`,
         `${hasWaiting(`'${internalQueue}'`)}, ${hasRetried(`'${internalQueue}'`)},`,
         `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
@@ -45,7 +45,7 @@ export function countStatements(d: Dialect) {
         `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = q.name) as running,`,
         `(select count(*) from ${workflows} s where ${d.rests('s')} and s.queue_name = q.name) as resting,`,
         'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
-        `from ${d.table('queues')} q where cast($1 as text) is null or name = $1 order by name`,
+        `from ${d.table('queues')} q where ${everyRow('name')} and (cast($1 as text) is null or name = $1) order by name`,
       ].join(' '),
     },
     unfinished: {

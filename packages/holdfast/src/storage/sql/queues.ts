@@ -1,5 +1,5 @@
 import { internalQueue, noPartition } from '../../model/queues.js';
-import type { Database, Dialect, Row } from '../database.js';
+import { type Database, type Dialect, everyRow, type Row } from '../database.js';
 import { afterChange } from '../database-failed.js';
 import type {
   PartitionStanding,
@@ -158,7 +158,10 @@ function settingsStatements(d: Dialect) {
   const queues = d.table('queues');
   const unfinished = unfinishedOn(d);
   return {
-    list: { name: 'queues.list', text: `select ${queueColumns} from ${queues} order by name` },
+    list: {
+      name: 'queues.list',
+      text: `select ${queueColumns} from ${queues} where ${everyRow('name')} order by name`,
+    },
     register: registerStatement(d),
     change: {
       name: 'queues.change',
@@ -194,7 +197,7 @@ function giveKeysText(d: Dialect, lock: string): string {
   const unfinished = unfinishedOn(d, d.anyOf('queue_name', '$1'));
   return [
     `with keyless as materialized (select workflow_uuid as id from ${workflows} where queue_partition_key is null`,
-    `and workflow_uuid in (${unfinished.map((each) => `select workflow_uuid ${each}`).join(' union all ')})`,
+    `and workflow_uuid in (${d.few(unfinished.map((each) => `select workflow_uuid ${each}`).join(' union all '))})`,
     `order by ${d.lockOrder('workflow_uuid')} ${lock})`,
     `update ${workflows} set queue_partition_key = $2 where workflow_uuid in (select id from keyless)`,
     'returning 1 as given',

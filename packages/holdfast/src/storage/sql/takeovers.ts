@@ -152,13 +152,13 @@ const firstStart = 'coalesce(first_started_at, started_at_epoch_ms, created_at)'
 function freeWork(d: Dialect, whose: 'executor' | 'id', lock = '') {
   const said = d.jsonRows('l', { incarnation: 'text', dead: 'bool' }, '$4');
   const live =
-    `said as materialized (select l.incarnation, l.dead from ${said}), ` +
+    `said as materialized (${d.few(`select l.incarnation, l.dead from ${said}`)}), ` +
     'live as materialized (select incarnation from said where not dead union ' +
     `select e.incarnation from ${d.table('executors')} e where exists (select 1 from said where incarnation is null) ` +
     'and e.incarnation not in (select s.incarnation from said s where s.dead and s.incarnation is not null))';
   const given = d.jsonRows('b', { executor: 'text', incarnation: 'text', beats: 'bigint' }, '$5');
   const queries =
-    `${live}, meant as materialized (select b.executor, b.incarnation, b.beats from ${given}), ` +
+    `${live}, meant as materialized (${d.few(`select b.executor, b.incarnation, b.beats from ${given}`)}), ` +
     `heard as materialized (select incarnation, beats from ${d.table('executors')} ` +
     `where incarnation in (select incarnation from meant) ${lock}), ` +
     'bereft as materialized (select b.executor, b.incarnation from meant b where b.beats is null ' +
@@ -173,6 +173,8 @@ function freeWork(d: Dialect, whose: 'executor' | 'id', lock = '') {
 
 function takeoverStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
+  const given =
+    `select workflow_uuid as id, workflow_uuid as root from ${workflows} ` + `where ${d.anyOf('workflow_uuid', '$1')}`;
   return {
     executor: freeStatements(d, 'executor'),
     id: freeStatements(d, 'id'),
@@ -202,8 +204,7 @@ function takeoverStatements(d: Dialect) {
     descendants: {
       name: 'takeovers.descendants',
       text:
-        `with recursive tree(id, root) as (select workflow_uuid, workflow_uuid from ${workflows} ` +
-        `where ${d.anyOf('workflow_uuid', '$1')} union ` +
+        `with recursive tree(id, root) as (${d.few(given)} union ` +
         `select c.workflow_uuid, t.root from tree t ${d.children('t.id')} where not c.detached) ` +
         `select w.workflow_uuid, w.name, min(t.root) as root from tree t join ${workflows} w on w.workflow_uuid = t.id ` +
         `where t.id <> t.root and w.status in (${quoted(activeStatuses)}) group by w.workflow_uuid, w.name`,
@@ -238,7 +239,8 @@ function freeStatements(d: Dialect, whose: 'executor' | 'id') {
   };
 }
 
-const fatesOf = (d: Dialect): string => `fates as materialized (select f.* from ${d.jsonRows('f', fateColumns, '$7')})`;
+const fatesOf = (d: Dialect): string =>
+  `fates as materialized (${d.few(`select f.* from ${d.jsonRows('f', fateColumns, '$7')}`)})`;
 
 /** Of a row: why it is to be cancelled, or null. */
 const doom =
@@ -252,14 +254,18 @@ function cancelText(d: Dialect, whose: 'executor' | 'id'): string {
   const { queries, condition } = freeWork(d, whose, d.forShare);
   const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
   const active = quoted(activeStatuses);
+  const roots =
+    `select workflow_uuid as id, ${doom} as reason from ${workflows} ` +
+    `where ${free} and ${doom} is not null limit $8 ${d.forUpdateSkipLocked}`;
+  const picked =
+    `select workflow_uuid as id from ${workflows} where workflow_uuid in (select id from tree) ` +
+    `and status in (${active}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate}`;
   return [
     `with recursive ${queries}, ${fatesOf(d)},`,
-    `roots as materialized (select workflow_uuid as id, ${doom} as reason from ${workflows}`,
-    `where ${free} and ${doom} is not null limit $8 ${d.forUpdateSkipLocked}),`,
+    `roots as materialized (${d.few(roots)}),`,
     `tree(id, reason) as (select id, reason from roots union`,
     `select c.workflow_uuid, t.reason from tree t ${d.children('t.id')} where not c.detached),`,
-    `picked as materialized (select workflow_uuid as id from ${workflows} where workflow_uuid in (select id from tree)`,
-    `and status in (${active}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
+    `picked as materialized (${d.few(picked)})`,
     `update ${workflows} set status = 'CANCELLED', completed_at = cast($6 as bigint), updated_at = cast($6 as bigint),`,
     `status_reason = (select min(t.reason) from tree t where t.id = workflow_uuid), deduplication_id = null`,
     `where workflow_uuid in (select id from picked) and status in (${active})`,

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import type { Database, Dialect } from '../database.js';
+import { type Database, type Dialect, everyRow } from '../database.js';
 import type { VersionRecord, Versions } from '../storage.js';
 
 /**
@@ -65,18 +65,19 @@ const nameInApp = 'coalesce(name_in_app, version_name)';
 /** What an application calls the latest of its versions: a scalar subquery. */
 export function latestVersion(d: Dialect, app: string): string {
   return (
-    `(select ${nameInApp} from ${d.table('application_versions')} where application_name is null ` +
-    `or application_name = ${app} order by version_timestamp desc, created_at desc limit 1)`
+    `(select ${nameInApp} from ${d.table('application_versions')} where ${everyRow('version_name')} ` +
+    `and (application_name is null or application_name = ${app}) order by version_timestamp desc, created_at desc limit 1)`
   );
 }
 
 function versionStatements(d: Dialect) {
   const versions = d.table('application_versions');
-  const ofApp = (app: string) => `(application_name is null or application_name = ${app})`;
+  const ofApp = (app: string) =>
+    `${everyRow('version_name')} and (application_name is null or application_name = ${app})`;
   // Strictly later than every other, also when two come within one millisecond or a clock stands behind.
   const latestAfter = (now: string) =>
     `(select case when max(version_timestamp) >= cast(${now} as bigint) then max(version_timestamp) + 1 ` +
-    `else cast(${now} as bigint) end from ${versions})`;
+    `else cast(${now} as bigint) end from ${versions} where ${everyRow('version_name')})`;
   return {
     register: {
       name: 'versions.register',
@@ -102,7 +103,7 @@ function versionStatements(d: Dialect) {
     },
     apps: {
       name: 'versions.apps',
-      text: `select distinct application_name from ${versions} where application_name is not null`,
+      text: `select distinct application_name from ${versions} where ${everyRow('version_name')} and application_name is not null`,
     },
     list: {
       name: 'versions.list',

@@ -1,5 +1,5 @@
 import { activeStatuses, resumableStatuses } from '../../model/status.js';
-import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
+import { type BatchStatement, type Columns, type Database, type Dialect, everyRow } from '../database.js';
 import { afterChange } from '../database-failed.js';
 import type {
   CancelledWorkflow,
@@ -329,16 +329,16 @@ function insertStatement<T extends NewWorkflow>(
 function treeStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   const steps = d.table('operation_outputs');
+  const given = `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`;
   const target = 'cast($4 as text)';
   // A queue that is deleted meanwhile, and a child, move nowhere.
-  const queues = `select name from ${d.table('queues')} ${d.forKeyShare}`;
+  const queues = `select name from ${d.table('queues')} where ${everyRow('name')} ${d.forKeyShare}`;
   const moves = `${d.anyOf('workflow_uuid', '$1')} and ${target} in (${queues})`;
   return {
     cancel: {
       name: 'workflows.cancel',
       text: [
-        'with recursive tree(id) as (',
-        `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+        `with recursive tree(id) as (${d.few(given)}`,
         `union select c.workflow_uuid from tree t ${d.children('t.id')} where not c.detached),`,
         `picked as materialized (select workflow_uuid from ${workflows} where workflow_uuid in (select id from tree)`,
         `and status in (${list(activeStatuses)}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate})`,
@@ -352,9 +352,7 @@ function treeStatements(d: Dialect) {
     resume: {
       name: 'workflows.resume',
       text: [
-        'with recursive tree(id) as (',
-        `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
-        `and status in (${list(resumableStatuses)})`,
+        `with recursive tree(id) as (${d.few(`${given} and status in (${list(resumableStatuses)})`)}`,
         `union select c.workflow_uuid from tree t ${d.children('t.id')}`,
         `where not c.detached and c.status = 'CANCELLED' and not exists (select 1 from ${steps} o`,
         `where o.workflow_uuid = t.id and o.child_workflow_id = c.workflow_uuid and o.function_name = 'DBOS.getResult'))`,

@@ -26,6 +26,7 @@ export const sqliteDialect: Dialect = {
   fence: (workflowId, owner) =>
     `join workflow_status fence on fence.workflow_uuid = ${workflowId} and fence.owner_xid = ${owner} ` +
     `and fence.status = 'PENDING'`,
+  few: (select) => select,
   children: (parentId) => `join workflow_status c on c.parent_workflow_id = ${parentId}`,
   stillPending: (alias) => `${alias}.status = 'PENDING'`,
   holdsSlot: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)} is not true`,

@@ -1,0 +1,138 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Statement } from '../../src/storage/database.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { describeBackends } from '../support/backends.js';
+import { everyStatement } from './every-statement.js';
+import { writerSettings } from './plan-nodes.js';
+
+/**
+ * What Postgres expects each statement to cost. A server with JIT, as distributions build it, compiles at every execution
+ * what it expects to cost more than `jit_above_cost`, for tenths of a second or for seconds. Our connections switch that
+ * off; behind a pooler that loses settings, and in a transaction of the user's, only a small estimate does.
+ */
+const jitAboveCost = 100_000;
+
+/** Rows of a batch, where a statement gets fewer than a thousand. */
+const fewer: readonly [RegExp, number][] = [
+  [/^workflows\.dequeue/, 200],
+  [/^workflows\.fork$/, 1],
+];
+
+/** How a statement is planned: as on our connections, or as it is without our settings, with and without its values. */
+const modes = {
+  'with the settings of our connections for batches': `${writerSettings}; set plan_cache_mode = force_generic_plan`,
+  'without settings, by its text': 'set plan_cache_mode = force_generic_plan',
+  'without settings, by its values': 'set plan_cache_mode = force_custom_plan',
+};
+type Mode = keyof typeof modes;
+
+const sizes = { new: 0, small: 50, large: 50_000 };
+
+describeBackends(
+  'the estimated cost of each statement',
+  (backend) => {
+    describe.each(Object.entries(sizes))('on %s tables', (_, workflows) => {
+      let client: pg.Client;
+      beforeAll(async () => {
+        client = new pg.Client(await backend.newDatabase());
+        await client.connect();
+        for (const table of tables) await client.query(`alter table dbos.${table} set (autovacuum_enabled = false)`);
+        for (const insert of workflows > 0 ? inserts(workflows) : []) await client.query(insert);
+      });
+      afterAll(() => client.end());
+
+      describe.each(['never analysed', 'analysed'])('(%s)', (state) => {
+        beforeAll(async () => void (state === 'analysed' && (await client.query('analyze'))));
+
+        it.each(Object.keys(modes) as Mode[])('is below what makes a server compile it, %s', async (mode) => {
+          const statements = await everyStatement(postgresDialect('dbos'));
+          expect(await tooExpensive(client, statements, mode)).toEqual([]);
+        });
+
+        it('is told to be too high of one that only a scan of a whole table can answer', async () => {
+          const mode = 'with the settings of our connections for batches';
+          const scan = { name: 'test.scan', text: 'select paused from dbos.queues where paused' };
+          expect(await tooExpensive(client, [scan], mode)).toEqual([expect.stringMatching(/^test\.scan: /)]);
+        });
+      });
+    });
+
+    it('is known of every statement that the sources name', async () => {
+      const known = (await everyStatement(postgresDialect('dbos'))).map(({ name }) => name);
+      const missing = namesInSources().filter((name) => !known.some((each) => name.test(each)));
+      expect(missing).toEqual([]);
+    });
+  },
+  ['postgres'],
+);
+
+async function tooExpensive(client: pg.Client, statements: readonly Statement[], mode: Mode): Promise<string[]> {
+  const found: string[] = [];
+  for (const { name, variant, first, text } of statements) {
+    for (const each of first ? [first, text] : [text]) {
+      const { cost, isDisabled } = await estimate(client, name, each, mode);
+      // Postgres 18 does not add to the cost of what is disabled, but says so.
+      if (cost < jitAboveCost && !isDisabled) continue;
+      found.push(`${name}${variant ? ` (${variant})` : ''}: ${cost}${isDisabled ? ', disabled' : ''}`);
+    }
+  }
+  return found;
+}
+
+async function estimate(client: pg.Client, name: string, text: string, mode: Mode) {
+  await client.query('begin');
+  await client.query(modes[mode]);
+  await client.query(`prepare estimated as ${text}`);
+  const { rows } = await client.query(`select parameter_types::text[] as types from pg_prepared_statements`);
+  const rowsOfBatch = fewer.find(([which]) => which.test(name))?.[1] ?? 1000;
+  const values = (rows[0].types as string[]).map((type) =>
+    mode === 'without settings, by its values' ? sampleOf(type, rowsOfBatch) : 'null',
+  );
+  const given = values.length > 0 ? `(${values.join(', ')})` : '';
+  const explained = await client.query(`explain (format json) execute estimated${given}`);
+  await client.query('deallocate estimated');
+  await client.query('rollback');
+  const [{ Plan: plan }] = explained.rows[0]['QUERY PLAN'];
+  return { cost: plan['Total Cost'] as number, isDisabled: JSON.stringify(plan).includes('"Disabled":true') };
+}
+
+function sampleOf(type: string, rowsOfBatch: number): string {
+  const value = type.startsWith('bool') ? 'true' : '1';
+  if (!type.endsWith('[]')) return `'${value}'`;
+  const items = Array.from({ length: rowsOfBatch }, (_, i) => (type === 'text[]' ? `w${i}` : value));
+  return `'{${items.join(',')}}'`;
+}
+
+const tables = ['workflow_status', 'operation_outputs', 'queues', 'executors', 'notifications', 'streams'];
+
+/** Workflows of every kind, each with two steps, a message and a value in a stream. */
+function inserts(count: number): string[] {
+  const ids = `'w' || i`;
+  const series = `from generate_series(1, ${count}) i`;
+  const statuses = "(array['PENDING', 'ENQUEUED', 'SUCCESS', 'SUCCESS', 'DELAYED'])[1 + i % 5]";
+  const place = "'v1', 'app', 'e' || i % 3, 'o.' || i, 'q' || i % 3";
+  return [
+    `insert into dbos.workflow_status (workflow_uuid, status, name, created_at, updated_at, completed_at, ` +
+      `application_version, application_name, executor_id, owner_xid, queue_name) ` +
+      `select ${ids}, ${statuses}, 'n', i, i, case when i % 5 in (2, 3) then i end, ${place} ${series}`,
+    `insert into dbos.operation_outputs (workflow_uuid, function_id, function_name) select ${ids}, s, 'f' ${series}, generate_series(0, 1) s`,
+    `insert into dbos.notifications (destination_uuid, topic, message, consumed) select ${ids}, 't', 'x', i % 2 = 0 ${series}`,
+    `insert into dbos.streams (workflow_uuid, key, value, "offset") select ${ids}, 'k', 'x', 0 ${series}`,
+    `insert into dbos.queues (name, created_at, updated_at) select 'q' || i, 1, 1 from generate_series(0, 20) i`,
+    `insert into dbos.executors select 'i' || i, 'e' || i, 'app', 'v1', 'h', 1, null, 1, null, 1, 1, 1 from generate_series(0, 20) i`,
+  ];
+}
+
+/** What statements are called in the sources, e.g. `queues.list`; parts that are put in there are any. */
+function namesInSources(): RegExp[] {
+  const folder = new URL('../../src/storage/sql/', import.meta.url);
+  const sources = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), 'utf8'));
+  const names = sources.flatMap((source) => [
+    ...source.matchAll(/(?:\bname:\s*|\(d, |\bbatch\()(['`])([a-zA-Z]{2,}\.[^'`]+)\1/g),
+  ]);
+  return [...new Set(names.map(([, , name = '']) => name))].map(
+    (name) => new RegExp(`^${name.replaceAll('.', '\\.').replace(/\$\{.*\}/g, '.*')}$`),
+  );
+}
