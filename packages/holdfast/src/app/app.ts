@@ -1,8 +1,8 @@
 import type { Watcher } from '../classes/instances.js';
-import { noteClosed, noteRunning, standFor } from '../engine/app-engine.js';
+import { noteCallable, noteClosed, noteRunning, standFor } from '../engine/app-engine.js';
 import type { Executions } from '../engine/executions.js';
 import type { Loop } from '../engine/loop.js';
-import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
+import { workflowInternals } from '../engine/workflow.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { type Duration, parseDuration } from '../model/duration.js';
@@ -40,8 +40,6 @@ export interface AppParts {
   readonly scheduler: Scheduler;
   readonly liveness: Liveness;
   readonly loops: readonly Loop[];
-  /** The workflows that know of the engine, to be told when it is gone. */
-  readonly registered: Set<AnyWorkflow>;
   /** The classes whose new instances the app hears of, and how it stops to. */
   readonly watched: Map<object, () => void>;
 }
@@ -82,13 +80,13 @@ function wake({ recovery, dispatcher, scheduler }: AppParts): void {
   scheduler.wake();
 }
 
-/** Makes workflows known to the engine, and the engine to the workflows, so that calling one finds its app. */
+/** Makes workflows known to the engine, and the engine to those who call them. */
 export function attach(parts: AppParts, picked: Picked): void {
-  const { engine, registered, watched } = parts;
+  const { engine, watched } = parts;
   addTo(engine.registry, picked);
   for (const each of picked.workflows) {
-    workflowInternals(each)?.engines.add(engine);
-    registered.add(each);
+    const own = workflowInternals(each);
+    if (own) noteCallable(engine, own.definition);
   }
   for (const { definedBy, watch } of picked.classes) {
     if (watch && !watched.has(definedBy)) watched.set(definedBy, watch(lateInstance(parts)));
@@ -108,9 +106,8 @@ function lateInstance(parts: AppParts): Watcher {
 }
 
 /** The opposite of {@link attach}: calls find other apps, or none. */
-export function detach({ engine, registered, watched }: AppParts): void {
+export function detach({ engine, watched }: AppParts): void {
   noteClosed(engine);
-  for (const each of registered) workflowInternals(each)?.engines.delete(engine);
   for (const stop of watched.values()) stop();
 }
 

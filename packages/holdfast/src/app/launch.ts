@@ -5,7 +5,6 @@ import { Executions } from '../engine/executions.js';
 import { idleRelease } from '../engine/idle-release.js';
 import { Registry } from '../engine/registry.js';
 import { otherVersion } from '../engine/warnings.js';
-import type { AnyWorkflow } from '../engine/workflow.js';
 import { retention } from '../management/retention.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
 import { Dispatcher } from '../queues/dispatcher.js';
@@ -120,8 +119,7 @@ async function assemble(
   if (checked.recovery.enabled) loops.push(reclaim(engine, internals.reclaimEveryMs));
   if (checked.retention) loops.push(retention(engine, checked.retention));
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
-  const known = { registered: new Set<AnyWorkflow>(), watched: new Map() };
-  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, ...known };
+  const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, watched: new Map() };
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   try {

@@ -4,7 +4,7 @@ import type { Serializer } from '../codec/codec.js';
 import type { WorkflowDefinition } from '../engine/definition.js';
 import { defaultReleaseAfterMs } from '../engine/idle-release.js';
 import type { Registry } from '../engine/registry.js';
-import { type AnyWorkflow, workflowInternals } from '../engine/workflow.js';
+import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/workflow.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
@@ -170,7 +170,10 @@ export function pickWorkflows(given: LaunchOptions['workflows']): Picked {
     if (workflowInternals(each)) plain.push(each as AnyWorkflow);
     else if (ofClass) classes.push(ofClass);
     else if (isList) {
-      const hint = each === undefined ? ' (is an import circular?)' : '';
+      const other = otherReleaseOfWorkflow(each);
+      const made =
+        other === undefined ? '' : ` of this release (that is one of Holdfast ${other}: see "npm ls holdfast")`;
+      const hint = each === undefined ? ' (is an import circular?)' : made;
       throw invalidOption(
         'launch()',
         `workflows[${key}]`,

@@ -2,6 +2,7 @@ import type { WorkflowDefinition, WorkflowOptions } from '../engine/definition.j
 import { methodStep, type StepOptions } from '../engine/step.js';
 import { define } from '../engine/workflow.js';
 import { misplacedOption } from '../model/options.js';
+import { processWide } from '../model/process-wide.js';
 import type { ConfiguredInstance } from './configured-instance.js';
 import { instanceWorkflow, isConfigured, setClassName, staticWorkflow } from './instances.js';
 import { type Class, functionsNamed, isClass, type Method, mark, methodOf, misuse } from './method.js';
@@ -62,7 +63,7 @@ export function step(options: StepMethodOptions = {}) {
 }
 
 /** Roles that a method requires, until the decorator that makes it a workflow comes to it. */
-const required = new WeakMap<object, readonly string[]>();
+const required = processWide('requiredRoles', () => new WeakMap<object, readonly string[]>());
 
 /** Only who has one of these roles may start the workflow. Goes with `@workflow()`, before it or after. */
 export function requireRole(...roles: readonly [string, ...string[]]) {

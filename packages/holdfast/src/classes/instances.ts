@@ -2,6 +2,7 @@ import type { WorkflowDefinition } from '../engine/definition.js';
 import { type AnyWorkflow, workflowOf } from '../engine/workflow.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkClassName } from '../model/ids.js';
+import { release } from '../model/release.js';
 import { type Class, isClass, type Method, methodsOf } from './method.js';
 
 /**
@@ -30,8 +31,8 @@ interface InstanceRecord {
   readonly workflows: ReadonlyMap<Method, AnyWorkflow>;
 }
 
-const classKey = Symbol.for('holdfast.class.v1');
-const instanceKey = Symbol.for('holdfast.instance.v1');
+const classKey = Symbol.for(`holdfast.class@${release}`);
+const instanceKey = Symbol.for(`holdfast.instance@${release}`);
 
 interface Configured {
   readonly [instanceKey]: InstanceRecord;

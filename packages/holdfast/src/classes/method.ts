@@ -1,6 +1,7 @@
 import type { WorkflowDefinition } from '../engine/definition.js';
 import { workflowInternals } from '../engine/workflow.js';
 import { HoldfastError } from '../model/errors.js';
+import { release } from '../model/release.js';
 
 /**
  * A method that is a workflow: what its decorator leaves on the function that takes the method's place. The class it
@@ -18,7 +19,7 @@ export interface Method {
 export type Class = abstract new (...args: never[]) => object;
 
 /** Under which a method's function keeps what it is, also for another copy of the package. */
-const methodKey = Symbol.for('holdfast.method.v1');
+const methodKey = Symbol.for(`holdfast.method@${release}`);
 
 export function mark(replacement: object, method: Method): void {
   Object.defineProperty(replacement, methodKey, { value: method });

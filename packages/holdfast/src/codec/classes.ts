@@ -2,11 +2,14 @@
  * The user's own classes. An instance of a class that is not known here is refused when it is stored: writing its
  * fields and giving back a plain object would only move the failure to the first method call after a recovery.
  *
- * The register belongs to the process, like the classes themselves; it is not part of any app.
+ * The register belongs to the process, like the classes themselves; it is not part of any app. A module that is
+ * evaluated twice (by two bundles, or by a hot reload) makes two classes of one source text: instances of either can be stored, and
+ * what is read is of the first, whose code the running workflows refer to.
  */
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { processWide } from '../model/process-wide.js';
 
 /** Any class, also one whose constructor is private. */
 export interface ClassOf<T> {
@@ -30,10 +33,12 @@ export interface RegisteredClass {
   readonly isError: boolean;
   readonly to: ((instance: unknown) => unknown) | undefined;
   readonly from: ((stored: unknown) => unknown) | undefined;
+  /** Its code, by which a copy of it is told from another class of the name. */
+  readonly source: string;
 }
 
-const byName = new Map<string, RegisteredClass>();
-const byPrototype = new Map<object, RegisteredClass>();
+const byName = processWide('classesByName', () => new Map<string, RegisteredClass>());
+const byPrototype = processWide('classesByPrototype', () => new WeakMap<object, RegisteredClass>());
 
 /** Names that rows use for the recipes of built-in classes. */
 const reserved: readonly string[] = ['Buffer', 'ArrayBuffer', 'DataView'];
@@ -56,15 +61,17 @@ export function registerClass<T extends object, Stored = unknown>(
   const prototype: object = Class.prototype;
   const isError = prototype instanceof Error;
   checkConversions(Class, name, isError, options);
-  checkUnclaimed(name, prototype);
+  const source = [Class, options.to, options.from].map(sourceOf).join('\0');
+  checkUnclaimed(name, prototype, source);
   const entry: RegisteredClass = {
     name,
     prototype,
     isError,
     to: options.to as RegisteredClass['to'],
     from: options.from as RegisteredClass['from'],
+    source,
   };
-  byName.set(name, entry);
+  if ((byName.get(name)?.prototype ?? prototype) === prototype) byName.set(name, entry);
   byPrototype.set(prototype, entry);
 }
 
@@ -102,7 +109,11 @@ function wrongOption(name: string, advice: string): HoldfastError {
   return new HoldfastError('INVALID_OPTION', `registerClass(${name}): ${advice}.`, { details: { name } });
 }
 
-function checkUnclaimed(name: string, prototype: object): void {
+function sourceOf(code: unknown): string {
+  return typeof code === 'function' ? Function.prototype.toString.call(code) : '';
+}
+
+function checkUnclaimed(name: string, prototype: object, source: string): void {
   const advice = 'Give one of them another name: registerClass(Class, { name }).';
   if (reserved.includes(name)) {
     throw new HoldfastError('INVALID_NAME', `The class name "${name}" is taken by the built-in class. ${advice}`, {
@@ -110,10 +121,11 @@ function checkUnclaimed(name: string, prototype: object): void {
     });
   }
   const holder = byName.get(name);
-  if (holder !== undefined && holder.prototype !== prototype) {
+  if (holder !== undefined && holder.prototype !== prototype && holder.source !== source) {
     throw new HoldfastError(
       'INVALID_NAME',
-      `Two classes want the name "${name}", so a stored value could not tell them apart. ${advice}`,
+      `Two classes want the name "${name}", so a stored value could not tell them apart. ${advice} ` +
+        'If they are one class that was edited, restart the process.',
       { details: { name } },
     );
   }

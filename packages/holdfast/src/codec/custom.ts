@@ -3,7 +3,7 @@
  * (error-record.ts), and answers at once or with a promise. What it may store is its own affair; that the result is a
  * text which both databases can hold is ours.
  */
-import { HoldfastError } from '../model/errors.js';
+import { HoldfastError, isHoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
 import { errorRecord, thrownFrom } from './error-record.js';
@@ -137,7 +137,7 @@ function checkText(text: unknown, name: string, what: string): string {
 }
 
 function cannotStringify(name: string, what: string, cause: unknown): HoldfastError {
-  if (cause instanceof HoldfastError) return unserializable(what, cause);
+  if (isHoldfastError(cause)) return unserializable(what, cause);
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new HoldfastError(
     'UNSERIALIZABLE',

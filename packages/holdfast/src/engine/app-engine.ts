@@ -1,10 +1,14 @@
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
+import { processWide } from '../model/process-wide.js';
+import { release } from '../model/release.js';
+import { keyText, type WorkflowKey } from '../model/workflow-key.js';
 import { currentScope } from './context.js';
+import type { WorkflowDefinition } from './definition.js';
 import type { Engine } from './engine.js';
 
 /** Under which an app or a client keeps its engine, also for another copy of the package. */
-const engineKey = Symbol.for('holdfast.engine.v1');
+const engineKey = Symbol.for(`holdfast.engine@${release}`);
 
 /** Makes the object stand for the engine where an option `app` is asked for. */
 export function standFor(app: object, engine: Engine): void {
@@ -18,15 +22,31 @@ export function engineOf(app: unknown): Engine | undefined {
   return (app as { [engineKey]?: Engine })[engineKey];
 }
 
-// The running apps of this process, for calls that say neither by a workflow nor by an option which one they mean.
-const running = new Set<Engine>();
+/**
+ * The running apps of this process, and the workflows that can be called in each. An app is here from its launch on; its
+ * workflows follow when it may run them, which is later than when its registry has them.
+ */
+const running = processWide('runningApps', () => new Map<Engine, Map<string, WorkflowDefinition>>());
 
 export function noteRunning(engine: Engine): void {
-  running.add(engine);
+  running.set(engine, new Map());
+}
+
+export function noteCallable(engine: Engine, definition: WorkflowDefinition): void {
+  running.get(engine)?.set(keyText(definition), definition);
 }
 
 export function noteClosed(engine: Engine): void {
   running.delete(engine);
+}
+
+/** The running apps in which a workflow of this name can be called, each with what it has registered under the name. */
+export function appsWith(key: WorkflowKey): { readonly engine: Engine; readonly definition: WorkflowDefinition }[] {
+  const text = keyText(key);
+  return [...running].flatMap(([engine, callable]) => {
+    const definition = callable.get(text);
+    return definition ? { engine, definition } : [];
+  });
 }
 
 /** The engine that a call means: of the app that it names, of the workflow it is made in, or of the only app there is. */
@@ -38,7 +58,7 @@ export function engineMeant(what: string, app: object | undefined): Engine {
   }
   const scope = currentScope();
   if (scope) return scope.execution.engine;
-  const [engine, another] = running;
+  const [engine, another] = running.keys();
   if (engine && !another) return engine;
   const code = engine ? 'AMBIGUOUS_APP' : 'NOT_LAUNCHED';
   const why = engine ? 'several apps run in this process' : 'no app runs in this process';

@@ -1,6 +1,7 @@
 import { HoldfastError } from '../model/errors.js';
+import { release } from '../model/release.js';
 import type { Effect } from '../storage/messaging.js';
-import { carrier } from './carrier.js';
+import { carrier, otherReleaseCalling } from './carrier.js';
 import type { Execution } from './execution.js';
 import { parseRoles } from './identity.js';
 
@@ -27,8 +28,18 @@ export function enter<R>(scope: Scope, fn: () => R): R {
   return carrier.run(scope, fn);
 }
 
+/** Undefined outside workflows. A typed error in a workflow of another release: what it calls would not go on record. */
 export function currentScope(): Scope | undefined {
-  return carrier.getStore() as Scope | undefined;
+  const scope = carrier.getStore() as Scope | undefined;
+  if (scope) return scope;
+  const other = otherReleaseCalling();
+  if (other === undefined) return undefined;
+  throw new HoldfastError(
+    'UNSUPPORTED_CALL',
+    `A workflow that runs in Holdfast ${other} called into Holdfast ${release}, which cannot record the call there. Use one ` +
+      'version of the package in this process: "npm ls holdfast" shows who brings which.',
+    { details: { releases: [release, other] } },
+  );
 }
 
 /** The inside of a step. User code that is not repeated in a replay belongs here, not in the workflow around it. */

@@ -46,10 +46,6 @@ export class Registry {
     return this.workflows.get(keyText(key));
   }
 
-  has(definition: WorkflowDefinition): boolean {
-    return this.get(definition) === definition;
-  }
-
   require(key: WorkflowKey): WorkflowDefinition {
     const found = this.get(key);
     if (found) return found;

@@ -3,11 +3,13 @@ import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { otherReleaseOf } from '../model/process-wide.js';
 import { checkWorkflowRecovery } from '../model/recovery.js';
+import { release } from '../model/release.js';
 import { describeKey, plainKey } from '../model/workflow-key.js';
+import { callTarget, registeredIn } from './call-target.js';
 import { currentExecution, currentScope } from './context.js';
 import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
-import type { Engine } from './engine.js';
 import { batchItems, enqueueTogether } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
@@ -39,12 +41,10 @@ export interface Workflow<Args extends unknown[] = never[], Result = unknown> ex
 // biome-ignore lint/suspicious/noExplicitAny: any workflow, whatever its arguments and result.
 export type AnyWorkflow = Workflow<any[], any>;
 
-const internals = Symbol.for('holdfast.workflow.v1');
+const internals = Symbol.for(`holdfast.workflow@${release}`);
 
 interface WorkflowInternals {
   readonly definition: WorkflowDefinition;
-  /** The running engines that have registered it. */
-  readonly engines: Set<Engine>;
 }
 
 /**
@@ -71,7 +71,7 @@ export function workflow<Args extends unknown[], Result>(
 
 /** A workflow to call, from what the engine is to know of it. */
 export function workflowOf<Args extends unknown[], Result>(definition: WorkflowDefinition): Workflow<Args, Result> {
-  const own: WorkflowInternals = { definition, engines: new Set() };
+  const own: WorkflowInternals = { definition };
   return Object.assign(invocation<Args, Result>(own, {}), {
     workflowName: definition.name,
     with: (startOptions: StartOptions) => {
@@ -98,6 +98,11 @@ const workflowOptionNames = [
   'serialization',
   'requireRole',
 ];
+
+/** The release that made a workflow, if that is not ours: we do not know what its objects look like. */
+export function otherReleaseOfWorkflow(value: unknown): string | undefined {
+  return otherReleaseOf(value, 'workflow');
+}
 
 /** What the engine is to know of a plain function that becomes a workflow. */
 export function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
@@ -137,17 +142,18 @@ function invocation<Args extends unknown[], Result>(
   options: StartOptions,
 ): Invocation<Args, Result> {
   const call = (...args: Args): Promise<Result> => {
-    const parent = parentOf(own, options);
-    if (parent) return callChild(parent, own, options, args) as Promise<Result>;
+    const child = childOf(own, options);
+    if (child) return callChild(child, options, args) as Promise<Result>;
     return startRoot<Result>(own, options, args).then((handle) => handle.result());
   };
   const start = (...args: Args): Promise<WorkflowHandle<Result>> => {
-    const parent = parentOf(own, options);
-    if (!parent) return startRoot(own, options, args);
+    const child = childOf(own, options);
+    if (!child) return startRoot(own, options, args);
+    const { parent, definition } = child;
     const stepNumber = parent.takeStepNumber();
-    const started = startChild(parent, stepNumber, own.definition, options, args);
+    const started = startChild(parent, stepNumber, definition, options, args);
     const handle = started.then((id) => createHandle<Result>(parent.engine, id));
-    return parent.calls.follow(own.definition.name, stepNumber, handle);
+    return parent.calls.follow(definition.name, stepNumber, handle);
   };
   const startAll: Invocation<Args, Result>['startAll'] = (inputs, each) => {
     const started = startMany<Args, Result>(own, options, inputs, each);
@@ -162,10 +168,10 @@ async function startMany<Args extends unknown[], Result>(
   inputs: readonly Readonly<Args>[],
   each: ((args: Readonly<Args>, index: number) => StartOptions) | undefined,
 ): Promise<WorkflowHandle<Result>[]> {
-  const { definition } = own;
-  const items = batchItems(definition.name, options, inputs, each);
-  const parent = parentOf(own, options);
-  if (parent) {
+  const items = batchItems(own.definition.name, options, inputs, each);
+  const child = childOf(own, options);
+  if (child) {
+    const { parent, definition } = child;
     // Numbers are taken in this turn, before anything is awaited; the starts go together by group commit.
     const started = items.map((item) =>
       startChild(parent, parent.takeStepNumber(), definition, item.options, item.args),
@@ -173,24 +179,19 @@ async function startMany<Args extends unknown[], Result>(
     const ids = await Promise.all(started);
     return ids.map((id) => createHandle<Result>(parent.engine, id));
   }
-  const engine = engineFor(own, options);
+  const { engine, definition } = callTarget(own.definition, options);
   engine.checkOpen();
   const ids = await enqueueTogether(engine, definition, items);
   return ids.map((id) => createHandle<Result>(engine, id));
 }
 
 /** A call takes two steps of its parent, start and result. Both numbers are taken now, before anything is awaited. */
-function callChild(
-  parent: Execution,
-  own: WorkflowInternals,
-  options: StartOptions,
-  args: unknown[],
-): Promise<unknown> {
+function callChild({ parent, definition }: Child, options: StartOptions, args: unknown[]): Promise<unknown> {
   const startNumber = parent.takeStepNumber();
   const resultNumber = parent.takeStepNumber();
-  const started = startChild(parent, startNumber, own.definition, options, args);
+  const started = startChild(parent, startNumber, definition, options, args);
   const result = started.then((id) => childResult(parent, resultNumber, id));
-  return parent.calls.follow(own.definition.name, startNumber, result);
+  return parent.calls.follow(definition.name, startNumber, result);
 }
 
 async function startRoot<Result>(
@@ -198,12 +199,18 @@ async function startRoot<Result>(
   options: StartOptions,
   args: unknown[],
 ): Promise<WorkflowHandle<Result>> {
-  const engine = engineFor(own, options);
-  return createHandle<Result>(engine, await startWorkflow(engine, own.definition, options, args));
+  const { engine, definition } = callTarget(own.definition, options);
+  return createHandle<Result>(engine, await startWorkflow(engine, definition, options, args));
 }
 
-/** The execution that calls the workflow as its child, if the call comes from a workflow function. */
-function parentOf(own: WorkflowInternals, options: StartOptions): Execution | undefined {
+interface Child {
+  readonly parent: Execution;
+  /** What the parent's app has registered. */
+  readonly definition: WorkflowDefinition;
+}
+
+/** The child that the workflow is started as, if the call comes from a workflow function. */
+function childOf(own: WorkflowInternals, options: StartOptions): Child | undefined {
   const scope = currentScope();
   if (!scope) return undefined;
   const name = describeKey(own.definition);
@@ -222,36 +229,6 @@ function parentOf(own: WorkflowInternals, options: StartOptions): Execution | un
       { details: { name } },
     );
   }
-  if (engine.registry.has(own.definition)) return scope.execution;
-  engine.registry.require(own.definition);
-  throw new HoldfastError(
-    'DUPLICATE_WORKFLOW',
-    `Another workflow is registered under the name "${name}" in this app: rename one.`,
-    { details: { name } },
-  );
-}
-
-/** The engine of the one running app that has registered the workflow, or of the app that is named. */
-export function engineFor(own: WorkflowInternals, options: Pick<StartOptions, 'app'>): Engine {
-  const { definition, engines } = own;
-  const candidates = options.app ? [...engines].filter((engine) => engine.app === options.app) : [...engines];
-  const [engine, another] = candidates;
-  if (engine && !another) return engine;
-  const name = describeKey(definition);
-  if (engine) {
-    throw new HoldfastError(
-      'AMBIGUOUS_APP',
-      `${candidates.length} running apps have registered workflow "${name}". ` +
-        `Say which one: ${definition.name}.with({ app })(...).`,
-      { details: { name } },
-    );
-  }
-  const given = definition.className === null ? 'it' : 'its class';
-  throw new HoldfastError(
-    'NOT_LAUNCHED',
-    options.app
-      ? `The given app has not registered workflow "${name}", or was shut down.`
-      : `Workflow "${name}" belongs to no running app. Give ${given} to launch({ name, workflows: [...] }) or app.register() first.`,
-    { details: { name } },
-  );
+  const definition = registeredIn(engine, own.definition) ?? engine.registry.require(own.definition);
+  return { parent: scope.execution, definition };
 }

@@ -1,11 +1,12 @@
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
+import { processWide } from '../model/process-wide.js';
 
 /** Whose calls are kept in order: those of an execution, or those through an app that are outside workflows. */
 type Owner = Execution | Engine;
 
 /** The last call of each line of an owner that is still being made ready. */
-const lines = new WeakMap<Owner, Map<string, Promise<void>>>();
+const lines = processWide('callOrder', () => new WeakMap<Owner, Map<string, Promise<void>>>());
 
 /** Whether calls of this line are still being made ready: one that is ready at once must wait for them all the same. */
 export function isAnyBefore(owner: Owner, line: string): boolean {

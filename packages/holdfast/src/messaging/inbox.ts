@@ -1,6 +1,7 @@
 import type { Execution } from '../engine/execution.js';
 import type { Watcher } from '../engine/watch.js';
 import { type InboxQuestion, watchKey } from '../engine/watches.js';
+import { processWide } from '../model/process-wide.js';
 import type { WaitingMessage } from '../storage/messaging.js';
 import { Looks, restBy, type Sought } from './sought.js';
 
@@ -96,7 +97,7 @@ interface Receiver {
   reject(error: Error): void;
 }
 
-const inboxes = new WeakMap<Execution, Map<string, Inbox>>();
+const inboxes = processWide('inboxes', () => new WeakMap<Execution, Map<string, Inbox>>());
 
 /** The inbox of an execution for a topic: another execution of the same workflow has its own. */
 export function inboxOf(execution: Execution, topic: string): Inbox {

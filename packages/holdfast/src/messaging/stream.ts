@@ -8,6 +8,7 @@ import { endKey, watchKey } from '../engine/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { processWide } from '../model/process-wide.js';
 import { isTerminal } from '../model/status.js';
 import {
   type Effect,
@@ -92,7 +93,7 @@ interface Writing {
 }
 
 /** The streams that each execution has closed: known from its own calls, which a replay repeats. */
-const closed = new WeakMap<Execution, Set<string>>();
+const closed = processWide('closedStreams', () => new WeakMap<Execution, Set<string>>());
 
 function write({ what, key, options }: StreamParts, value: unknown): Promise<void> {
   const scope = currentScope();

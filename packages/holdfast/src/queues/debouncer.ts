@@ -1,4 +1,5 @@
 import { engineOf } from '../engine/app-engine.js';
+import { callTarget, registeredIn } from '../engine/call-target.js';
 import { currentExecution } from '../engine/context.js';
 import type { Engine } from '../engine/engine.js';
 import { enqueuedRow } from '../engine/enqueue.js';
@@ -9,11 +10,12 @@ import { byName, type Startable } from '../engine/new-row.js';
 import { rejecting } from '../engine/rejecting.js';
 import { recordStart } from '../engine/start.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
-import { engineFor, type Workflow, workflowInternals } from '../engine/workflow.js';
+import { type Workflow, workflowInternals } from '../engine/workflow.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { describeError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
+import { processWide } from '../model/process-wide.js';
 import { internalQueue } from '../model/queues.js';
 import { plainKey, sameKey, type WorkflowKey } from '../model/workflow-key.js';
 import type { DebouncedWorkflow } from '../storage/storage.js';
@@ -65,19 +67,28 @@ export function debouncer(
       rejecting('debounce()', () => {
         checkName('The key of a debouncer', key);
         const delayMs = parseDuration(delay, `${what}: the delay`);
-        const call: Call = { target, start, key, delayMs, timeoutMs, args };
         const execution = currentExecution();
-        return execution ? debounceInside(execution, call) : debounceOutside(target.engine(), call);
+        const { engine, workflow } = execution ? target.within(execution.engine) : target.outside();
+        const call: Call = { target: workflow, start, key, delayMs, timeoutMs, args };
+        return execution ? debounceInside(execution, call) : debounceOutside(engine, call);
       }),
   };
 }
 
-interface Target extends Startable {
-  engine(): Engine;
+/** What to debounce, which is found anew in each call: by then another app may run. */
+interface Target {
+  readonly name: string;
+  within(engine: Engine): Found;
+  outside(): Found;
+}
+
+interface Found {
+  readonly engine: Engine;
+  readonly workflow: Startable;
 }
 
 interface Call {
-  readonly target: Target;
+  readonly target: Startable;
   readonly start: StartOptions;
   readonly key: string;
   readonly delayMs: number;
@@ -88,13 +99,19 @@ interface Call {
 function targetOf(workflow: Workflow<unknown[], unknown> | string, options: DebouncerOptions): Target {
   if (typeof workflow === 'string') {
     const name = checkName('A workflow name', workflow);
-    return { ...byName(plainKey(name)), engine: () => engineNamed(name, options) };
+    const within = (engine: Engine) => ({ engine, workflow: byName(plainKey(name)) });
+    return { name, within, outside: () => within(engineNamed(name, options)) };
   }
   const own = workflowInternals(workflow);
   if (!own) throw invalidOption('debouncer()', 'workflow', workflow, 'what workflow() returns, or a name');
   const { definition } = own;
-  const given = () => (options.app === undefined ? engineFor(own, {}) : engineNamed(definition.name, options));
-  return { ...definition, engine: given };
+  const within = (engine: Engine) => ({ engine, workflow: registeredIn(engine, definition) ?? definition });
+  const outside = (): Found => {
+    if (options.app !== undefined) return within(engineNamed(definition.name, options));
+    const found = callTarget(definition, {});
+    return { engine: found.engine, workflow: found.definition };
+  };
+  return { name: definition.name, within, outside };
 }
 
 function engineNamed(name: string, { app }: DebouncerOptions): Engine {
@@ -146,7 +163,7 @@ function dedupIdOf({ name, className, configName }: WorkflowKey, key: string): s
   return `debounce:${JSON.stringify([...method, name, key])}`;
 }
 
-const turns = new WeakMap<Engine, Map<string, Promise<unknown>>>();
+const turns = processWide('debouncers', () => new WeakMap<Engine, Map<string, Promise<unknown>>>());
 
 /** Calls of one process under one key reach the database in the order in which they were made. */
 function inTurn<T>(engine: Engine, key: string, work: () => Promise<T>): Promise<T> {

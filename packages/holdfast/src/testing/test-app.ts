@@ -6,6 +6,7 @@ import { launchWith } from '../app/launch.js';
 import type { LaunchOptions } from '../app/options.js';
 import type { Executions } from '../engine/executions.js';
 import { defaultLogger, type Logger } from '../model/logger.js';
+import { processWide } from '../model/process-wide.js';
 import { isGone } from '../recovery/process.js';
 import type { ExecutorRecord } from '../storage/executors.js';
 import { CrashClock, type CrashPoint } from './crash-point.js';
@@ -47,7 +48,7 @@ export interface TestApp {
 const errorsOnly: Logger = { ...defaultLogger, warn: () => {} };
 
 /** Incarnations that have crashed. They share a process with those that have not, and are to be as dead as if they had not. */
-const crashedHere = new Set<string>();
+const crashedHere = processWide('crashedApps', () => new Set<string>());
 
 function asCrashed(engine: Executions, abandon: () => Promise<void>): Promise<void> {
   crashedHere.add(engine.owners.incarnation);
@@ -67,7 +68,7 @@ interface Shared {
 
 /** Launches an app on a temporary SQLite file (or on the database given), with a virtual clock. */
 export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const clock = options.clock instanceof VirtualClock ? options.clock : new VirtualClock();
+  const clock = typeof options.clock === 'object' ? options.clock : new VirtualClock();
   const signals = new Signals();
   if (options.database) return start(options, { clock, signals, database: options.database, cleanUp: async () => {} });
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'));

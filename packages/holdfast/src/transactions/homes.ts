@@ -1,5 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
+import { processWide } from '../model/process-wide.js';
 import type { Borrowed } from '../storage/borrowed.js';
 import type { Datasource } from '../storage/datasource.js';
 import { sqlState } from '../storage/postgres/failures.js';
@@ -24,11 +25,12 @@ export type Home =
   /** `earlier`: where others keep, or kept, records: processes that judge differently, or DBOS. If it is there by now. */
   | { readonly kind: 'checkpoint'; readonly earlier: () => Promise<Completions | undefined> };
 
-const homes = new WeakMap<Engine, WeakMap<object, Promise<Home | undefined>>>();
-const tables = new WeakMap<object, Promise<Completions>>();
+type Homes = WeakMap<Engine, WeakMap<object, Promise<Home | undefined>>>;
+const homes = processWide<Homes>('transactionHomes', () => new WeakMap());
+const tables = processWide('completionTables', () => new WeakMap<object, Promise<Completions>>());
 
 /** Executions that have owned their workflow since the table of the datasource was there. */
-const heldSince = new WeakMap<object, WeakSet<Execution>>();
+const heldSince = processWide('heldSinceCompletions', () => new WeakMap<object, WeakSet<Execution>>());
 
 /** Found out once per app and datasource. Undefined: the workflow has another owner, which is no time to find out. */
 export async function homeOf<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {

@@ -6,6 +6,7 @@ import { attemptPolicy, type StepOptions } from '../engine/step.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
+import { processWide } from '../model/process-wide.js';
 import {
   checkIntact,
   type Datasource,
@@ -28,8 +29,8 @@ export interface TransactionOptions extends Pick<StepOptions, 'retries'> {
 const isolations: readonly Isolation[] = ['read committed', 'repeatable read', 'serializable'];
 
 /** Transactions that were called outside any workflow, to tell one inside another. */
-const plain = new AsyncLocalStorage<string>();
-const inTransaction = new WeakSet<StepScope>();
+const plain = processWide('plainTransaction', () => new AsyncLocalStorage<string>());
+const inTransaction = processWide('transactionScopes', () => new WeakSet<StepScope>());
 
 /**
  * Defines a transaction: a step whose changes to the application's own database are committed together with the record

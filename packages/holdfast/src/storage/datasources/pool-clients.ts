@@ -1,3 +1,5 @@
+import { processWide } from '../../model/process-wide.js';
+
 /** A Pool of pg, as far as it is used here. */
 interface PoolLike {
   on(event: string, listener: (...args: never[]) => void): unknown;
@@ -9,7 +11,7 @@ interface ClientLike {
   off(event: 'error', listener: () => void): unknown;
 }
 
-const attended = new WeakSet<object>();
+const attended = processWide('attendedPools', () => new WeakSet<object>());
 
 /**
  * A pool of pg listens to the errors of its clients only while they are in it, and an error event that nobody listens to

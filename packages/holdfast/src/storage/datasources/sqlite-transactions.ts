@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
+import { processWide } from '../../model/process-wide.js';
 import { sqliteQuery } from '../borrowed.js';
 import type { Datasource } from '../datasource.js';
 
@@ -7,7 +8,7 @@ import type { Datasource } from '../datasource.js';
 const blockingWaitMs = 20;
 
 /** A Database is one connection: its transactions come one after the other. */
-const queues = new WeakMap<Database, Promise<unknown>>();
+const queues = processWide('sqliteTransactions', () => new WeakMap<Database, Promise<unknown>>());
 
 /** Transactions over a Database of better-sqlite3, for whoever has it (`tx`: the form in which users get it). */
 export function sqliteTransactions<Tx>(
