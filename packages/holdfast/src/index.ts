@@ -1,7 +1,8 @@
 export type { App } from './app/app.js';
 export { launch } from './app/launch.js';
 export type { LaunchOptions } from './app/options.js';
-export { type Client, type ClientOptions, connect, type WorkflowName } from './client/client.js';
+export { type Client, type ClientOptions, connect } from './client/client.js';
+export type { WorkflowName } from './client/what-to-start.js';
 export { type ClassOptions, registerClass, type Serializer } from './codec/codec.js';
 export { now, random, uuid } from './engine/chance.js';
 export { context, type WorkflowContext } from './engine/context.js';

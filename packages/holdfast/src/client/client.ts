@@ -5,27 +5,22 @@ import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { batchItems, enqueueTogether, enqueueWorkflow } from '../engine/enqueue.js';
 import { enqueueIn } from '../engine/enqueue-in.js';
 import { Executions } from '../engine/executions.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { byName, type Startable } from '../engine/new-row.js';
+import { createHandle } from '../engine/handle.js';
 import { Registry } from '../engine/registry.js';
 import { rejecting } from '../engine/rejecting.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
-import { checkClassName, checkName } from '../model/ids.js';
+import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions, misplacedOption } from '../model/options.js';
+import { checkKnownOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import { clientKnowledge, listIncomplete } from '../recovery/incomplete.js';
 import type { RecoveryOperations } from '../recovery/operations.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import { checkPoolSize, checkSchema, databaseOf, openStorage } from '../storage/open.js';
-
-/** What to start: a workflow's name; of a method, with its class and (of an instance) the instance's name. */
-export type WorkflowName =
-  | string
-  | { readonly name: string; readonly className?: string; readonly configName?: string };
+import { type ClientStarts, whatToStart } from './what-to-start.js';
 
 export interface ClientOptions {
   /** `postgres://...` or `sqlite:path`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
@@ -43,36 +38,13 @@ export interface ClientOptions {
  * Access to an application from outside it: starts workflows by name, waits for them, looks at them and steers them.
  * It never runs a workflow and never changes the schema.
  */
-export interface Client {
+export interface Client extends ClientStarts {
   readonly workflows: WorkflowOperations;
   readonly queues: QueueOperations;
   readonly schedules: ScheduleOperations;
   readonly versions: VersionOperations;
   /** What work there is whose process may be dead. To take it over is for a process of the app. */
   readonly recovery: Pick<RecoveryOperations, 'incomplete'>;
-  /**
-   * Enqueues a workflow by its name; without a queue it runs in any process of the app. In a workflow function it takes an
-   * `id`, as startAll does: without one a replay would start another.
-   */
-  start<T = unknown>(workflow: WorkflowName, options: StartOptions, ...args: unknown[]): Promise<WorkflowHandle<T>>;
-  /**
-   * The same inside a transaction of the caller's own, of the same database: the workflow is there when, and only if, that
-   * commits. `tx` is what the library gives: a client of pg, a transaction of postgres.js, knex, kysely or drizzle, or a
-   * Database of better-sqlite3.
-   */
-  startIn<T = unknown>(
-    tx: unknown,
-    workflow: WorkflowName,
-    options: StartOptions,
-    ...args: unknown[]
-  ): Promise<WorkflowHandle<T>>;
-  /** Enqueues one workflow for each list of arguments: all of them or none, in one statement. */
-  startAll<T = unknown>(
-    workflow: WorkflowName,
-    options: StartOptions,
-    inputs: readonly (readonly unknown[])[],
-    each?: (args: readonly unknown[], index: number) => StartOptions,
-  ): Promise<WorkflowHandle<T>[]>;
   close(): Promise<void>;
 }
 
@@ -148,31 +120,7 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
         return listIncomplete(engine, await clientKnowledge(engine), options);
       },
     },
-    start: (workflow, options, ...args) =>
-      rejecting('start()', () => {
-        engine.checkOpen();
-        const target = known(workflow);
-        checkStartOptions(target.name, options);
-        checkRepeatable(`start() of "${target.name}"`, [options]);
-        return enqueueWorkflow(engine, target, options, args, null).then((id) => createHandle(engine, id));
-      }),
-    startIn: async (tx, workflow, options, ...args) => {
-      engine.checkOpen();
-      const target = known(workflow);
-      checkStartOptions(target.name, options);
-      return createHandle(engine, await enqueueIn(engine, tx, target, options, args));
-    },
-    startAll: (workflow, options, inputs, each) =>
-      rejecting('startAll()', () => {
-        engine.checkOpen();
-        const target = known(workflow);
-        const items = batchItems(target.name, options, inputs, each);
-        checkRepeatable(
-          `startAll() of "${target.name}"`,
-          items.map((item) => item.options),
-        );
-        return enqueueTogether(engine, target, items).then((ids) => ids.map((id) => createHandle(engine, id)));
-      }),
+    ...clientStarts(engine),
     close: () => {
       closing ??= close();
       return closing;
@@ -182,6 +130,40 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
   return client;
 }
 
+function clientStarts(engine: Executions): ClientStarts {
+  const start = (workflow: unknown, options: StartOptions = {}, ...args: unknown[]) =>
+    rejecting('start()', () => {
+      engine.checkOpen();
+      const target = whatToStart(workflow);
+      checkStartOptions(target.name, options);
+      checkRepeatable(`start() of "${target.name}"`, [options]);
+      return enqueueWorkflow(engine, target, options, args, null).then((id) => createHandle(engine, id));
+    });
+  const startIn = async (tx: unknown, workflow: unknown, options: StartOptions = {}, ...args: unknown[]) => {
+    engine.checkOpen();
+    const target = whatToStart(workflow);
+    checkStartOptions(target.name, options);
+    return createHandle(engine, await enqueueIn(engine, tx, target, options, args));
+  };
+  const startAll = (
+    workflow: unknown,
+    options: StartOptions = {},
+    inputs: readonly (readonly unknown[])[],
+    each?: (args: readonly unknown[], index: number) => StartOptions,
+  ) =>
+    rejecting('startAll()', () => {
+      engine.checkOpen();
+      const target = whatToStart(workflow);
+      const items = batchItems(target.name, options, inputs, each);
+      checkRepeatable(
+        `startAll() of "${target.name}"`,
+        items.map((item) => item.options),
+      );
+      return enqueueTogether(engine, target, items).then((ids) => ids.map((id) => createHandle(engine, id)));
+    });
+  return { start, startIn, startAll } as ClientStarts;
+}
+
 /** Under an ID a start that a replay repeats is the first one; without one, each would start another workflow. */
 function checkRepeatable(call: string, starts: readonly StartOptions[]): void {
   if (starts.every(({ id }) => id !== undefined)) return;
@@ -189,16 +171,4 @@ function checkRepeatable(call: string, starts: readonly StartOptions[]): void {
     `${call} without an "id"`,
     'Call it in a step, or give an "id", or start the workflow itself as a child.',
   );
-}
-
-/** A client knows no more of a workflow than its name. */
-function known(workflow: WorkflowName): Startable {
-  const given: Exclude<WorkflowName, string> = typeof workflow === 'object' && workflow ? workflow : { name: workflow };
-  checkKnownOptions('What start() is given', given, ['name', 'className', 'configName']);
-  const { name, className, configName } = given;
-  checkName('A workflow name', name);
-  if (className !== undefined) checkClassName('A class name', className);
-  if (configName === undefined) return byName({ name, className: className ?? null, configName: null });
-  if (className === undefined) throw misplacedOption('start()', 'configName', 'needs a className beside it');
-  return byName({ name, className, configName: checkClassName('The name of an instance', configName) });
 }

@@ -268,7 +268,7 @@ describeBackends('a client', (backend) => {
     const cases: [() => Promise<unknown>, string][] = [
       [() => client.start('', {}), 'INVALID_NAME'],
       [() => client.start(undefined as never, {}), 'INVALID_NAME'],
-      [() => client.start('wf', undefined as never), 'INVALID_OPTION'],
+      [() => client.start('wf', null as never), 'INVALID_OPTION'],
       [() => client.start('wf', { queu: 'q' } as never), 'INVALID_OPTION'],
       [() => client.start('wf', { queue: 'unknown' }), 'UNKNOWN_QUEUE'],
       [() => client.start('wf', { queue: 'q', partition: 'a' }), 'INVALID_OPTION'],
