@@ -11,7 +11,7 @@ import type { StepRecord } from '../storage/storage.js';
  * **Invariant:** a result is delivered only after its row, and the rows of all results before it, are committed.
  */
 export class Deliveries {
-  private readonly recorded: readonly number[];
+  private readonly recorded: StepRecord[];
   private cursor = 0;
   private readonly replayed: Map<number, Delivery>;
   private live: Map<number, Delivery> = noDeliveries;
@@ -30,7 +30,7 @@ export class Deliveries {
     }
     this.replayed = new Map();
     const ended = history.filter((step) => step.completionSeq !== null || !isBegunOnly(step)).sort(byCompletion);
-    this.recorded = ended.map((step) => step.stepNumber);
+    this.recorded = ended;
     this.nextSeq = ended.reduce((highest, step) => Math.max(highest, step.completionSeq ?? -1), -1) + 1;
     this.nextLive = this.nextSeq;
   }
@@ -71,7 +71,21 @@ export class Deliveries {
   /** The recorded step whose result is next while others wait behind it, if the code has yet to ask for it. */
   get heldUpBy(): number | undefined {
     if (this.stopped || !this.replaying || this.next() || this.replayed.size + this.live.size === 0) return undefined;
-    return this.recorded[this.cursor];
+    return this.recorded[this.cursor]?.stepNumber;
+  }
+
+  /**
+   * Gives a sleep that DBOS began its place among what DBOS recorded, if it ended before some of that. DBOS notes the wake
+   * time only, so a sleep ended if a result came after that time; and then the code goes on to ask for that result.
+   * Not before the code asks for the sleep: the time limit of a receive has the same form, and nobody asks for it.
+   */
+  placeSleep(sleep: StepRecord): boolean {
+    const wakeAt = Number(sleep.output ?? sleep.completedAt);
+    const isLater = (step: StepRecord, n: number): boolean =>
+      n >= this.cursor && step.completionSeq === null && (step.completedAt ?? 0) >= wakeAt;
+    const place = this.recorded.findIndex(isLater);
+    if (place >= 0) this.recorded.splice(place, 0, sleep);
+    return place >= 0;
   }
 
   stop(): void {
@@ -85,7 +99,7 @@ export class Deliveries {
   deliverOne(): void {
     const delivery = this.next();
     if (!delivery) return;
-    if (this.replaying) this.replayed.delete(this.recorded[this.cursor++] as number);
+    if (this.replaying) this.replayed.delete(this.recorded[this.cursor++]?.stepNumber as number);
     else this.live.delete(this.nextLive++);
     delivery.deliver();
     this.request();
@@ -93,7 +107,8 @@ export class Deliveries {
 
   private next(): Delivery | undefined {
     if (this.stopped) return undefined;
-    return this.replaying ? this.replayed.get(this.recorded[this.cursor] as number) : this.live.get(this.nextLive);
+    const recorded = this.recorded[this.cursor];
+    return recorded ? this.replayed.get(recorded.stepNumber) : this.live.get(this.nextLive);
   }
 
   private request(): void {
@@ -104,7 +119,7 @@ export class Deliveries {
 
 // What a first run has, and one without a result so far: shared and never written to, because most executions are
 // first runs, and many only wait.
-const none: readonly number[] = [];
+const none: StepRecord[] = [];
 const noDeliveries = new Map<number, Delivery>();
 
 export interface Delivery {

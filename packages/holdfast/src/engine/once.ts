@@ -58,7 +58,7 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
   if (found && !found.matches) stall(execution, stepNumber, name);
   else {
     const done =
-      found?.step && isComplete(found.step)
+      found?.step && (isComplete(found.step) || execution.deliveries.placeSleep(found.step))
         ? replay(execution, found.step, caller)
         : perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
     done.catch((error) => setAside(execution, stepNumber, name, error));

@@ -1,5 +1,5 @@
 import type { Codec } from '../codec/codec.js';
-import { describeError, HoldfastError } from '../model/errors.js';
+import { describeError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
@@ -21,6 +21,7 @@ export async function runWorkflow(
 ): Promise<void> {
   // All in one function: every workflow that waits would hold another suspended call, and each await costs.
   try {
+    if (isInputMissing(execution)) return await stallWithoutInput(execution);
     // Awaited in any case, so that none of its code runs before its start has returned.
     const args = await readArguments(execution);
     let result: Result = args;
@@ -49,8 +50,7 @@ function readArguments(execution: Execution): Result | Promise<Result> {
   if (refusal) return failed(refusal);
   if (args) return { ok: true, value: args };
   try {
-    if (inputs === null) throw missingInput(execution.workflowId);
-    const value = execution.engine.codecs.for(serialization).decodeArguments(inputs);
+    const value = execution.engine.codecs.for(serialization).decodeArguments(inputs ?? '');
     return Array.isArray(value) ? succeeded(value) : (value as Promise<unknown[]>).then(succeeded, failed);
   } catch (error) {
     return failed(error);
@@ -66,11 +66,19 @@ function failed(error: unknown): Result {
   return { ok: false, error };
 }
 
-/** DBOS 5 keeps inputs in a table of its own. Running such a workflow without its arguments would be worse than not. */
-function missingInput(workflowId: string): HoldfastError {
-  return new HoldfastError('UNREADABLE_VALUE', `Workflow "${workflowId}" has no stored input. Start it again.`, {
-    details: { workflowId },
-  });
+function isInputMissing({ facts: { args, inputs } }: Execution): boolean {
+  return !args && inputs === null;
+}
+
+/**
+ * No input where this code looks for it, unlike one that is there and cannot be read: some other system may keep it
+ * elsewhere, as DBOS 5 began to. Ending such work would destroy it, so the workflow is set aside, with all that it has.
+ */
+function stallWithoutInput({ facts, engine }: Execution): Promise<void> {
+  const why =
+    'it has no stored input, neither in workflow_status nor in workflow_input. If another system started it, let that one ' +
+    'continue it, or upgrade Holdfast and resume it: app.workflows.resume(id). If its input is lost, delete it and start it again.';
+  return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
 }
 
 function call(execution: Execution, args: readonly unknown[]): unknown {

@@ -82,10 +82,33 @@ describe('dbos.enqueue_workflow', () => {
       "'wf', null": { message: 'Queue name cannot be null or empty' },
       "'wf', 'q', workflow_id => ''": { message: 'Workflow ID cannot be an empty string if provided.' },
       "'wf', 'q', named_args => '[1]'": { message: 'Named args must be a JSON object' },
+      "'wf', 'q', delay_until_epoch_ms => -1": { message: 'delay_until_epoch_ms must be >= 0' },
     };
     for (const [args, refusal] of Object.entries(refusals)) {
       await expect(client.query(`select dbos.enqueue_workflow(${args})`), args).rejects.toMatchObject(refusal);
     }
+  });
+
+  it('is brought up to date where it is ours, and left alone where it is not', async () => {
+    const client = await migrated();
+    const source = async (): Promise<string> =>
+      (await client.query("select prosrc from pg_proc where proname = 'enqueue_workflow'")).rows[0].prosrc;
+    const current = await source();
+    const withBody = async (body: string): Promise<void> => {
+      const { rows } = await client.query(
+        "select pg_get_functiondef(oid) as text from pg_proc where proname = 'enqueue_workflow'",
+      );
+      await client.query(rows[0].text.replace(await source(), body));
+      await client.query('update dbos.holdfast_migrations set version = 16');
+      await migratePostgres(client, { schema: 'dbos', migrate: true, logger: quiet });
+    };
+    const check = /\n {2}if enqueue_workflow.delay_until_epoch_ms < 0[^]*?end if;/;
+    expect(current).toMatch(check);
+    await withBody(current.replace(check, ''));
+    expect(await source()).toBe(current);
+    const theirs = "\nbegin return 'of DBOS'; end;";
+    await withBody(theirs);
+    expect(await source()).toBe(theirs);
   });
 
   it('finds nothing that a caller put in front of the catalog', async () => {

@@ -79,7 +79,7 @@ begin
   end if;
   if json_typeof(${given('named_args')}) <> 'object' then
     raise exception 'Named args must be a JSON object';
-  end if;
+  end if;${checkDelay(since)}
   begin
     ${insertWorkflow(d, since)};
   exception when unique_violation then
@@ -100,6 +100,24 @@ begin
   return id;
 end;`;
   return define(d, 'enqueue_workflow', enqueueSignatures[since], 'text', body, since > 20);
+}
+
+/** In the words of DBOS. */
+function checkDelay(since: EnqueueSignature): string {
+  if (since < 38) return '';
+  return `
+  if ${given('delay_until_epoch_ms')} < 0 then
+    raise exception 'delay_until_epoch_ms must be >= 0';
+  end if;`;
+}
+
+/** A query with a row if \`enqueue_workflow\` is not ours: it is not there, or DBOS made it, whose text differs in this line. */
+export function hasOtherEnqueueWorkflow(d: Ddl, since: EnqueueSignature): string {
+  const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+  return (
+    `select 1 where not exists (select 1 from pg_proc where oid = to_regprocedure(${text(enqueueIdentity(d, since))}) ` +
+    `and position(${text(`id text := coalesce(${given('workflow_id')}`)} in prosrc) > 0)`
+  );
 }
 
 function insertWorkflow(d: Ddl, since: EnqueueSignature): string {

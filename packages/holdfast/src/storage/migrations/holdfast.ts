@@ -1,4 +1,5 @@
 import { enqueueBlock, retriedRows, waitingRows } from '../database.js';
+import { createEnqueueWorkflow, hasOtherEnqueueWorkflow } from './functions.js';
 import type { Ddl, Index, Migration } from './migration.js';
 
 const indexes: readonly Index[] = [
@@ -281,7 +282,43 @@ export const holdfastMigrations: readonly Migration[] = [
     // Code before it would find what waits, but by reading all of it.
     oldestCode: 14,
   },
+  {
+    version: 16,
+    name: 'where DBOS 5 keeps inputs and outputs',
+    change: payloadTables,
+    // Code before it keeps its own where it always did.
+    oldestCode: 14,
+  },
+  {
+    version: 17,
+    name: 'enqueue_workflow refuses a negative delay',
+    only: 'postgres',
+    unless: (d) => hasOtherEnqueueWorkflow(d, 105),
+    change: (d) => [createEnqueueWorkflow(d, 105)],
+    oldestCode: 14,
+  },
 ];
+
+/**
+ * The tables in which DBOS 5 keeps inputs and outputs of its workflows (its migration 109), in its own words, so that a DBOS
+ * that migrates a database of ours on finds them as it would have made them. Made even without any DBOS: one statement
+ * serves all databases, and none has to know whether a DBOS came along since the launch.
+ */
+function payloadTables(d: Ddl): string[] {
+  const tables = { workflow_input: 'inputs text', workflow_output: 'output text, error text' };
+  const creates = Object.entries(tables).map(
+    ([name, values]) =>
+      `create table if not exists ${d.table(name)} (workflow_uuid text not null primary key, ${values}, ` +
+      `retention_timestamp ${d.bigint} not null default ${d.nowMs})`,
+  );
+  if (d.name === 'postgres') return creates;
+  const clear = Object.keys(tables).map((name) => `delete from ${name} where workflow_uuid = old.workflow_uuid;`);
+  // Postgres deletes them in the statement that deletes the workflow.
+  return [
+    ...creates,
+    'create trigger if not exists holdfast_payloads after delete on workflow_status begin ' + `${clear.join(' ')} end`,
+  ];
+}
 
 /**
  * A number that grows with each message, whoever sends it: their order, exact where milliseconds are not. On SQLite the

@@ -1,6 +1,7 @@
 import { activeStatuses, type WorkflowStatus } from '../../model/status.js';
 import type { Database, Dialect, Row, Statement } from '../database.js';
 import type { Deletions, ExpiredPage, Obstacle } from '../deletions.js';
+import { payloadTables } from './payloads.js';
 
 /** Trees of workflows that go, or stay, as a whole. */
 export class SqlDeletions implements Deletions {
@@ -161,7 +162,9 @@ function isMemory(d: Dialect): string {
  * The whole tree is locked first: what is resumed meanwhile is then either seen as unfinished, or waits and finds nothing.
  * Only what has ended is, because what a running workflow holds on to may be waiting for one of these.
  *
- * What belongs to a workflow goes with it by foreign keys, but a database that DBOS 5 has migrated has none for steps.
+ * What belongs to a workflow goes with it by foreign keys, but a database that DBOS 5 has migrated has none for steps, and
+ * there is none for payloads. A payload that stayed would be the input of the next workflow of that ID: DBOS 5 inserts with
+ * `on conflict do nothing`, and reads it before anything else. On SQLite a trigger sees to payloads.
  */
 function removeStatement(d: Dialect, name: string, rules: typeof byHand, condition: string): Statement {
   const workflows = d.table('workflow_status');
@@ -181,7 +184,10 @@ function removeStatement(d: Dialect, name: string, rules: typeof byHand, conditi
       `(select id from tree) and status not in (${active}) and ${typed} ` +
       `order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate}) locked`,
     text:
-      `${before}, gone as (${remove}), steps as (delete from ${d.table('operation_outputs')} ` +
-      'where workflow_uuid in (select workflow_uuid from gone)) select workflow_uuid from gone',
+      `${before}, gone as (${remove}), ${payloadTables.map((table) => `${table} as (${clear(d, table)})`).join(', ')}, ` +
+      `steps as (${clear(d, 'operation_outputs')}) select workflow_uuid from gone`,
   };
 }
+
+const clear = (d: Dialect, table: string): string =>
+  `delete from ${d.table(table)} where workflow_uuid in (select workflow_uuid from gone)`;

@@ -168,7 +168,7 @@ function dequeueStatement(d: Dialect, health: Health, hold: Hold, byPartition: b
         `deduplication_id = case when ${dead} then null else deduplication_id end,`,
         `completed_at = case when ${dead} then cast($5 as bigint) end`,
         `from picked p where w.workflow_uuid = p.id`,
-        `returning ${claimedColumns}, ${d.neverRan('p.started')} as never_ran, ${d.mixed('p')} as mixed`,
+        `returning ${claimedColumns(d)}, ${d.neverRan('p.started')} as never_ran, ${d.mixed('p')} as mixed`,
       ].join(' '),
     ),
   };

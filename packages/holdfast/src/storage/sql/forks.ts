@@ -1,6 +1,7 @@
 import { internalQueue } from '../../model/queues.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import type { Forks, NewFork } from '../forks.js';
+import { storedInputs } from './payloads.js';
 import { partitionKey } from './queues.js';
 
 /**
@@ -43,7 +44,7 @@ const columns: Columns<NewFork> = {
 };
 
 const copied = [
-  ...['name', 'class_name', 'config_name', 'inputs', 'serialization', 'request', 'application_id'],
+  ...['name', 'class_name', 'config_name', 'serialization', 'request', 'application_id'],
   ...['authenticated_user', 'authenticated_roles', 'assumed_role', 'attributes'],
 ];
 
@@ -57,11 +58,11 @@ function forkStatements(d: Dialect) {
     `where name = r."queueName" ${d.forKeyShare}))`;
   const before = d.locksRows ? `with ${d.enqueueSeq.before}, ${held(d)} ` : '';
   const main = [
-    `${before}insert into ${d.table('workflow_status')} (workflow_uuid, status, ${copied.join(', ')}, forked_from,`,
+    `${before}insert into ${d.table('workflow_status')} (workflow_uuid, status, inputs, ${copied.join(', ')}, forked_from,`,
     'application_version, application_name, recovery_attempts, created_at, updated_at, workflow_timeout_ms,',
     'queue_name, priority, queue_partition_key, delay_until_epoch_ms, incarnation, seed, began_at, enqueue_seq)',
     `select r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end,`,
-    `${copied.map((column) => `o.${column}`).join(', ')}, o.workflow_uuid,`,
+    `${storedInputs(d, 'o.inputs', 'o.workflow_uuid')}, ${copied.map((column) => `o.${column}`).join(', ')}, o.workflow_uuid,`,
     'coalesce(r.version, o.application_version), coalesce(r."appName", o.application_name), 0, r."createdAt", r."createdAt",',
     'case when r.untimed then null else coalesce(r."timeoutMs", o.workflow_timeout_ms) end,',
     `r."queueName", r.priority, ${partitionKey(d, 'r.partition', 'r."queueName"')}, r."delayUntil", ${d.token},`,

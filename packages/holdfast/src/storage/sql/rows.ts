@@ -1,18 +1,16 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { WorkflowKey } from '../../model/workflow-key.js';
-import type { Columns, Row } from '../database.js';
+import type { Columns, Dialect, Row } from '../database.js';
 import type { CancelledWorkflow, ClaimedRecord, Ending, NewStep, StepRecord, WorkflowRecord } from '../storage.js';
+import { storedInputs, storedOutcome } from './payloads.js';
 
 /** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
-export const workflowColumns = [
+const plainColumns = [
   'workflow_uuid',
   'status',
   'name',
   'class_name',
   'config_name',
-  'inputs',
-  'output',
-  'error',
   'serialization',
   'executor_id',
   'owner_xid',
@@ -43,6 +41,11 @@ export const workflowColumns = [
   'began_at',
   'incarnation',
 ].join(', ');
+
+export function workflowColumns(d: Dialect): string {
+  const outcome = `${storedOutcome(d, 'output')} as output, ${storedOutcome(d, 'error')} as error`;
+  return `${plainColumns}, ${storedInputs(d)} as inputs, ${outcome}`;
+}
 
 /** An empty text is what some clients of DBOS write for a class that there is none of. */
 export function toKey(row: Row): WorkflowKey {
@@ -95,13 +98,12 @@ export function toWorkflow(row: Row): WorkflowRecord {
 }
 
 /** What running a workflow takes: a claim of many reads no more, because reading it is a good part of its cost. */
-export const claimedColumns = [
+const plainClaimedColumns = [
   'workflow_uuid',
   'status',
   'name',
   'class_name',
   'config_name',
-  'inputs',
   'serialization',
   'recovery_attempts',
   'created_at',
@@ -116,6 +118,10 @@ export const claimedColumns = [
   'began_at',
   'incarnation',
 ].join(', ');
+
+export function claimedColumns(d: Dialect): string {
+  return `${plainClaimedColumns}, ${storedInputs(d)} as inputs`;
+}
 
 /** Each column by its name: put together from parts, it would take twice as long. */
 export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'owner' | 'queueName'>): ClaimedRecord {

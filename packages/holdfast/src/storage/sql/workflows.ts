@@ -22,6 +22,7 @@ import type {
 import { Dequeue } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
 import { inLockOrder } from './lock-order.js';
+import { storedOutcome } from './payloads.js';
 import { partitionKey } from './queues.js';
 import { claimedColumns, toCancelled, toClaimed, toEnding, toWorkflow, workflowColumns } from './rows.js';
 
@@ -270,25 +271,25 @@ function readStatements(d: Dialect) {
     claimedUnder: {
       name: 'workflows.claimedUnder',
       text:
-        `select ${workflowColumns} from ${workflows} where status = 'PENDING' and executor_id = $2 ` +
+        `select ${workflowColumns(d)} from ${workflows} where status = 'PENDING' and executor_id = $2 ` +
         'and application_version = $3 and owner_xid = $1',
     },
     get: {
       name: 'workflows.get',
-      text: `select ${workflowColumns} from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
+      text: `select ${workflowColumns(d)} from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
     },
     endings: {
       name: 'workflows.endings',
       text:
         'select workflow_uuid, status, serialization, status_reason, ' +
-        `case when status in (${list(activeStatuses)}) then null else output end as output, ` +
-        `case when status in (${list(activeStatuses)}) then null else error end as error ` +
+        `case when status in (${list(activeStatuses)}) then null else ${storedOutcome(d, 'output')} end as output, ` +
+        `case when status in (${list(activeStatuses)}) then null else ${storedOutcome(d, 'error')} end as error ` +
         `from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`,
     },
     pending: {
       name: 'workflows.pending',
       text:
-        `select ${claimedColumns}, owner_xid, queue_name from ${workflows} ` +
+        `select ${claimedColumns(d)}, owner_xid, queue_name from ${workflows} ` +
         `where ${d.anyOf('workflow_uuid', '$1')} and status = 'PENDING'`,
     },
     expired: {
@@ -387,7 +388,7 @@ function listQuery(d: Dialect, filter: WorkflowFilter): { text: string; params: 
   if (filter.forkedFrom !== undefined) conditions.push(`forked_from = ${param(filter.forkedFrom)}`);
   const direction = filter.newestFirst ? 'desc' : 'asc';
   const text =
-    `select ${workflowColumns} from ${d.table('workflow_status')} where ${conditions.join(' and ')} ` +
+    `select ${workflowColumns(d)} from ${d.table('workflow_status')} where ${conditions.join(' and ')} ` +
     `order by created_at ${direction}, workflow_uuid ${direction} ` +
     `limit ${param(filter.limit ?? 1000)} offset ${param(filter.offset ?? 0)}`;
   return { text, params };
