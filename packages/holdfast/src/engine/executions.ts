@@ -22,7 +22,7 @@ import { limitOutages, type Retried } from './outage-log.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 import { type Rest, Resting } from './resting.js';
-import { runWorkflow } from './run-workflow.js';
+import { codecFor, runWorkflow } from './run-workflow.js';
 import { Sends } from './sends.js';
 import { Standing } from './standing.js';
 import { Warnings } from './warnings.js';
@@ -219,7 +219,7 @@ export class Executions implements Engine {
     execution.park();
     this.logger.error(error.message);
     try {
-      const text = await this.codecs.for(execution.facts.serialization).encodeError(error);
+      const text = await codecFor(this, execution.facts.serialization).encodeError(error);
       const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
       await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
     } catch (failure) {

@@ -131,8 +131,8 @@ async function settle(execution: Execution, result: Result): Promise<void> {
 
 type StoredOutcome = Pick<FinishedWorkflow, 'status' | 'output' | 'error'>;
 
-/** A row in a format that this app lacks still needs its ERROR; whoever reads that learns of the format. */
-function codecFor(engine: Engine, serialization: string | null): Codec {
+/** A row in a format that this app lacks still needs its error; whoever reads that learns of the format. */
+export function codecFor(engine: Engine, serialization: string | null): Codec {
   try {
     return engine.codecs.for(serialization);
   } catch {

@@ -316,7 +316,7 @@ function payloadTables(d: Ddl): string[] {
   // Postgres deletes them in the statement that deletes the workflow.
   return [
     ...creates,
-    'create trigger if not exists holdfast_payloads after delete on workflow_status begin ' + `${clear.join(' ')} end`,
+    `create trigger if not exists holdfast_payloads after delete on workflow_status begin ${clear.join(' ')} end`,
   ];
 }
 
