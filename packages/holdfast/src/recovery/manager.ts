@@ -9,6 +9,7 @@ import { Notices } from './notices.js';
 import type { Death } from './peers.js';
 import { insisting, type RecoveryPlan } from './policy.js';
 import { type SweepReport, Tally } from './report.js';
+import { warnOfStrangers } from './strangers.js';
 import { fates, type Left, type Page, pageSize, type RecoveringEngine, takeOver } from './takeover.js';
 
 /** Work that cannot be taken over yet, because its function is not registered, is tried again after this long. */
@@ -67,6 +68,8 @@ export class Recovery {
   private readonly loop: Loop;
   private readonly underWay = new Set<Promise<unknown>>();
   private readonly notices: Notices;
+  /** Executors with unfinished work of which nothing is known, when it was last looked. */
+  private strangers: readonly string[] = [];
   private launched = false;
   private begun = (): void => {};
   private lookedAt = Number.NEGATIVE_INFINITY;
@@ -167,6 +170,10 @@ export class Recovery {
     const now = engine.clock.now();
     if (now - this.lookedAt < lookAgainMs) return;
     for (const each of await this.findDead(this.launched ? 'later' : 'launch')) this.waiting.set(textOf(each), each);
+    if (!this.launched) {
+      const theirs = this.strangers.map((executorId) => ({ executorId, incarnation: null }));
+      await warnOfStrangers(engine, this.freeOf(theirs), this.strangers);
+    }
     [this.launched, this.lookedAt] = [true, now];
     await this.bury(now);
   }
@@ -184,6 +191,8 @@ export class Recovery {
     const pending = await engine.storage.takeovers.executors({ version, appName: writer.appName });
     const unlisted = pending.filter((id) => (id === writer.executorId ? when === 'launch' : isDeadHere(id)));
     const left = new Set(pending);
+    const known = new Set([writer.executorId, ...deaths.executors().map(({ record }) => record.executorId)]);
+    this.strangers = pending.filter((id) => !known.has(id) && !isDeadHere(id));
     return [
       ...deaths
         .deaths()
@@ -290,11 +299,12 @@ export class Recovery {
     return tally.toReport();
   }
 
-  /** What becomes of all that the dead have left, one by one, and of what was handed over to nobody. */
+  /** What becomes of all that the dead and the unknown have left, one by one, and of what was handed over to nobody. */
   private async plans(): Promise<[IncompleteRecord, RecoveryPlan][]> {
     const { engine, deaths } = this.parts;
     const dead = [...(await this.findDead('later')), ...deaths.deaths()];
-    const executorIds = [...new Set(dead.map(({ executorId }) => executorId))];
+    const strangers = new Set(this.strangers);
+    const executorIds = [...new Set([...dead.map(({ executorId }) => executorId), ...strangers])];
     const records = [
       ...(await this.readAll({ executorIds })),
       ...(await this.readAll({ handedOver: { butFor: [...deaths.versions()], only: true } })),
@@ -302,7 +312,8 @@ export class Recovery {
     return records.flatMap((record) => {
       const owner = this.knowledge.ownerOf(record);
       const isFree = owner.standing === 'dead' || owner.standing === 'none';
-      return isFree ? [[record, planHere(engine, true, record, owner)]] : [];
+      const isStrange = owner.standing === 'unknown' && strangers.has(record.executorId ?? '');
+      return isFree || isStrange ? [[record, planHere(engine, true, record, owner)]] : [];
     });
   }
 

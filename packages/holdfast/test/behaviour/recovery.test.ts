@@ -80,9 +80,20 @@ describeBackends('recovery', (backend) => {
 
   it.each([
     ['is not valid JSON', `update workflow_status set inputs = '{"json":' where workflow_uuid = 'bad'`],
-    ['is missing', `update workflow_status set inputs = null where workflow_uuid = 'bad'`],
     ['is of an unknown format', `update workflow_status set serialization = 'py_pickle' where workflow_uuid = 'bad'`],
-  ])('makes a workflow whose input %s an ERROR at once, and goes on with the others', async (_, fault) => {
+  ])('makes a workflow whose input %s an ERROR at once, and goes on with the others', (_, fault) =>
+    endsAs('ERROR', fault, ['UNREADABLE_VALUE', 'UNKNOWN_SERIALIZER']),
+  );
+
+  it.each([
+    ['', 'inputs = null'],
+    [', in an unknown format', `inputs = null, serialization = 'py_pickle'`],
+  ])('sets a workflow without a stored input aside%s, and goes on with the others', (_, change) => {
+    const fault = `update workflow_status set ${change} where workflow_uuid = 'bad'`;
+    return endsAs('STALLED', fault, ['WORKFLOW_STALLED', 'UNKNOWN_SERIALIZER']);
+  });
+
+  async function endsAs(status: string, fault: string, codes: readonly string[]): Promise<void> {
     let bodies = 0;
     const wf = workflow('wf', async (n: number) => {
       bodies++;
@@ -99,12 +110,12 @@ describeBackends('recovery', (backend) => {
     bodies = 0;
     const again = await t.restart();
     await again.clock.advance('1s');
-    expect(await again.app.workflows.get('bad')).toMatchObject({ status: 'ERROR' });
+    expect(await again.app.workflows.get('bad')).toMatchObject({ status });
     const { code } = await failure(again.app.workflows.handle('bad').result());
-    expect(['UNREADABLE_VALUE', 'UNKNOWN_SERIALIZER']).toContain(code);
+    expect(codes).toContain(code);
     expect(await again.clock.runUntil(again.app.workflows.handle('good').result())).toBe(2);
     expect(bodies).toBe(1);
-  });
+  }
 
   it('stalls only the workflow that has a step which cannot be decoded', async () => {
     const wf = workflow('wf', async () => {
@@ -161,6 +172,7 @@ describeBackends('recovery', (backend) => {
     await tamper(database, 'delete from executors');
     const logger = recordingLogger();
     const b = await backend.testApp({ database, executorId: 'worker-b', version: 'v1', clock: a.clock, logger });
+    expect(logger.lines.splice(0)).toEqual([expect.stringMatching(/not in the table of executors: 'worker-a'/)]);
     expect(await b.app.recovery.recover(['worker-c', 'nobody', left.id, 'worker-a'])).toEqual([]);
     expect(logger.lines).toEqual([
       expect.stringMatching(/cannot be recovered: no workflow named "wf" is registered.*then call recover\(\) again/),
