@@ -5,6 +5,7 @@ import type { WorkflowDefinition } from '../engine/definition.js';
 import { defaultReleaseAfterMs } from '../engine/idle-release.js';
 import type { Registry } from '../engine/registry.js';
 import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/workflow.js';
+import type { DatabaseOption } from '../model/database.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
@@ -14,6 +15,7 @@ import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySetti
 import { checkRetention, type RetentionOptions, type RetentionSettings } from '../model/retention.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
+import type { DatabaseSource } from '../storage/database-option.js';
 import { checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
 
 /** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
@@ -22,8 +24,11 @@ export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => obje
 export interface LaunchOptions {
   /** Name of the application, the same in all its processes. */
   readonly name: string;
-  /** `postgres://...`, `sqlite:path` or `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
-  readonly database?: string | undefined;
+  /**
+   * `postgres://...`, `sqlite:path` or `sqlite::memory:`; or a Pool of `pg`, whose settings are used and which stays yours,
+   * or what such a pool is made of. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite.
+   */
+  readonly database?: DatabaseOption | undefined;
   /**
    * The workflows of this process: a list, or a module's exports (what is not a workflow is passed over). A class with
    * workflows (`holdfast/classes`) stands for its static ones and those of all its instances.
@@ -85,9 +90,8 @@ const launchOptionNames = [
   'migrate',
 ];
 
-export interface CheckedOptions {
+export interface CheckedOptions extends DatabaseSource {
   readonly name: string;
-  readonly url: string;
   readonly schema: string;
   readonly logger: Logger;
   readonly migrate: boolean;
@@ -124,11 +128,11 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
   const recovery = checkRecovery(options.recovery);
   const retention = checkRetention(options.retention);
-  const { url } = databaseOf('launch()', options.database, name);
-  const pool = checkPoolSize('launch()', options.poolSize);
+  const { max, ...database } = databaseOf('launch()', options);
+  const pool = checkPoolSize('launch()', options.poolSize ?? max);
   return {
+    ...database,
     name,
-    url,
     schema,
     ...pool,
     logger,

@@ -11,6 +11,7 @@ import { rejecting } from '../engine/rejecting.js';
 import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
+import type { DatabaseOption } from '../model/database.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions } from '../model/options.js';
@@ -23,8 +24,8 @@ import { checkPoolSize, checkSchema, databaseOf, openStorage } from '../storage/
 import { type ClientStarts, whatToStart } from './what-to-start.js';
 
 export interface ClientOptions {
-  /** `postgres://...` or `sqlite:path`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
-  readonly database?: string | undefined;
+  /** As for `launch`, without `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
+  readonly database?: DatabaseOption | undefined;
   /** The app whose workflows it starts. Without it, what it starts is for any app of the database. */
   readonly name?: string;
   /** Schema of the system tables on Postgres (default `dbos`). */
@@ -55,10 +56,11 @@ export async function connect(options: ClientOptions): Promise<Client> {
   if (options.name !== undefined) checkName('The name of an app', name);
   checkSchema('connect()', schema);
   checkLogger('connect()', logger);
+  const { max, ...database } = databaseOf('connect()', options);
   const storage = await openStorage({
-    ...databaseOf('connect()', options.database, options.name),
+    ...database,
     schema,
-    ...checkPoolSize('connect()', options.poolSize),
+    ...checkPoolSize('connect()', options.poolSize ?? max),
     migrate: false,
     logger,
     applicationName: name === '' ? 'client' : `${name} client`,

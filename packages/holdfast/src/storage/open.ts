@@ -2,6 +2,7 @@ import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js'
 import type { Logger } from '../model/logger.js';
 import type { Database, Statement, Statements } from './database.js';
 import { databaseFailed } from './database-failed.js';
+import { type DatabaseSource, isPostgresUrl } from './database-option.js';
 import type { StatementProbe } from './probe.js';
 import { SqlDeletions } from './sql/deletions.js';
 import { SqlEvents } from './sql/events.js';
@@ -22,8 +23,7 @@ export { databaseOf } from './database-option.js';
 export { checkPoolSize } from './postgres/connect.js';
 export { checkSchema } from './postgres/identifiers.js';
 
-export interface StorageOptions {
-  readonly url: string;
+export interface StorageOptions extends DatabaseSource {
   /** Schema of the system tables on Postgres; a SQLite file has none. */
   readonly schema: string;
   readonly migrate: boolean;
@@ -106,8 +106,8 @@ function withTypedErrors(database: Database): Database {
 }
 
 async function openDatabase(options: StorageOptions): Promise<Database> {
-  const { url } = options;
-  if (/^postgres(ql)?:\/\//.test(url)) {
+  const { url = '', settings } = options;
+  if (settings || isPostgresUrl(url)) {
     const { openPostgres } = await import('./postgres/database.js');
     return openPostgres(options);
   }

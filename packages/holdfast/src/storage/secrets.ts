@@ -9,12 +9,22 @@
 export class Secrets {
   private readonly texts = new Set<string>();
   private readonly shown = new Set<string>();
+  private passing: string[] = [];
 
-  /** Anything: texts, bytes, and objects or lists of them. */
-  add(secret: unknown): void {
+  /** Anything: texts, bytes, and objects or lists of them, as in `ssl`. */
+  add(secret: unknown, depth = 0): void {
     if (typeof secret === 'string') for (const spelling of spellings(secret)) this.texts.add(spelling.toLowerCase());
     else if (secret instanceof Uint8Array) this.add(Buffer.from(secret).toString());
-    else if (typeof secret === 'object' && secret !== null) for (const each of Object.values(secret)) this.add(each);
+    else if (typeof secret === 'object' && secret !== null && depth < 4) {
+      // pg hides the keys of certificates from whoever enumerates them.
+      for (const key of Reflect.ownKeys(secret)) this.add((secret as Record<PropertyKey, unknown>)[key], depth + 1);
+    }
+  }
+
+  /** A password that will be another one soon: the last ones are enough. */
+  addPassing(token: unknown): void {
+    if (typeof token !== 'string' || this.passing.includes(token)) return;
+    this.passing = [token, ...this.passing].slice(0, 5);
   }
 
   /** A name that is no secret. */
@@ -38,7 +48,8 @@ export class Secrets {
   private isIn(text: string): boolean {
     const lower = text.toLowerCase();
     const shown = [...this.shown].flatMap((name) => occurrences(lower, name));
-    return [...this.texts].some((secret) => {
+    const passing = this.passing.flatMap((token) => spellings(token).map((spelling) => spelling.toLowerCase()));
+    return [...this.texts, ...passing].some((secret) => {
       const length = Math.min(4, secret.length);
       for (let at = 0; at + length <= lower.length; at++) {
         const isShown = shown.some(([from, to]) => from <= at && at + length <= to);

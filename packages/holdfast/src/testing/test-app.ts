@@ -13,7 +13,9 @@ import { CrashClock, type CrashPoint } from './crash-point.js';
 import { Signals } from './signals.js';
 import { VirtualClock } from './virtual-clock.js';
 
-export interface TestAppOptions extends Partial<LaunchOptions> {
+export interface TestAppOptions extends Omit<Partial<LaunchOptions>, 'database'> {
+  /** A URL. Default: a temporary SQLite file. */
+  readonly database?: string | undefined;
   /** Default: a virtual clock that stands still. `'real'`: the database's own. */
   readonly clock?: VirtualClock | 'real';
   /**

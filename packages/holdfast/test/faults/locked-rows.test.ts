@@ -302,7 +302,7 @@ type Internals = NonNullable<Parameters<typeof launchWith>[1]>;
 async function launched(
   backend: Backend,
   workflows: NonNullable<LaunchOptions['workflows']>,
-  more: Partial<LaunchOptions> = {},
+  more: Partial<LaunchOptions> & { readonly database?: string } = {},
   internals: Internals = {},
 ) {
   const database = more.database ?? (await backend.newDatabase());

@@ -47,6 +47,7 @@ export async function connect(server: Server, options: ConnectOptions): Promise<
   });
   try {
     await client.connect();
+    await server.prepare(client);
     await checkWritable(client);
     return client;
   } catch (cause) {

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import { describeError, HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
+import type { DatabaseSource } from '../database-option.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
 import { applicationName, checkWritable, connect, unreachable } from './connect.js';
@@ -57,8 +58,7 @@ const writerSettings = [
 
 const nowStatement = { name: 'now', text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now' };
 
-export interface PostgresOptions {
-  readonly url: string;
+export interface PostgresOptions extends DatabaseSource {
   readonly schema: string;
   readonly migrate: boolean;
   readonly logger: Logger;
@@ -70,7 +70,8 @@ export interface PostgresOptions {
 
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const driver = await loadDriver();
-  const server = new Server(driver, { config: { connectionString: options.url } });
+  const { settings = { config: { connectionString: options.url } }, listenUrl } = options;
+  const server = new Server(driver, settings);
   const first = await connect(server, options).catch(async (error) => {
     if (sqlState((error as Error).cause) !== '3D000') throw error;
     const { database } = server;
@@ -88,7 +89,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   } finally {
     await first.end().catch(() => {});
   }
-  return new PostgresDatabase(driver, server, options);
+  if (listenUrl === undefined) return new PostgresDatabase(driver, server, options);
+  const listening = new Server(driver, { config: { connectionString: listenUrl } });
+  // Later it would only be a connection that does not come up, among others that do.
+  await (await connect(listening, options)).end();
+  return new PostgresDatabase(driver, server, options, listening);
 }
 
 async function loadDriver(): Promise<typeof pg> {
@@ -134,13 +139,14 @@ class PostgresDatabase implements Database {
     driver: typeof pg,
     private readonly server: Server,
     private readonly options: PostgresOptions,
+    listening: Server = server,
   ) {
     const { poolSize: size = defaultPoolSize } = options;
     const writers = Math.min(writerConnections, size - 1);
     this.dialect = postgresDialect(options.schema);
     this.probe = options.probe;
     this.signals = new PostgresSignals(options.schema, {
-      connect: async () => (await connect(server, options)).on('error', () => this.broken++),
+      connect: async () => (await connect(listening, options)).on('error', () => this.broken++),
       query: (statement, params) => this.query(statement, params),
       onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
     });
@@ -209,7 +215,8 @@ class PostgresDatabase implements Database {
     else {
       logger.warn(
         'LISTEN does not work on this connection: a notification to oneself did not arrive. A pooler in transaction mode ' +
-          'does that. Everything still works, by polling; with a direct connection, or a pooler in session mode, it is faster.',
+          'does that. Everything still works, by polling; with a direct connection, for all or only to listen by ' +
+          '(`database: { url, listen }`, both of the same database), or a pooler in session mode, it is faster.',
       );
     }
   }
@@ -332,7 +339,11 @@ function createPool(driver: typeof pg, server: Server, options: PostgresOptions,
     connectionTimeoutMillis: Math.min(10_000, answerTimeoutMs * 10),
     query_timeout: answerTimeoutMs,
     keepAlive: true,
-    verify: (client, done) => void checkWritable(client, settings).then(() => done(), done),
+    verify: (client, done) =>
+      void server
+        .prepare(client)
+        .then(() => checkWritable(client, settings))
+        .then(() => done(), done),
     types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
   });
   // A connection that breaks, idle or under a statement, is replaced on its next use. The pool listens to idle ones

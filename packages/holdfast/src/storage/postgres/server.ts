@@ -1,12 +1,8 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
+import { misplacedOption } from '../../model/options.js';
+import type { PostgresSettings } from '../database-option.js';
 import { Secrets } from '../secrets.js';
-
-/** What a connection is opened with. `Client`: the class of it, where that is not the driver's own. */
-export interface PostgresSettings {
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly Client?: typeof pg.Client;
-}
 
 /** Settings that are no secret, and that errors may repeat. Whatever is not in this list is taken for one. */
 const harmless = new Set(
@@ -26,20 +22,27 @@ export class Server {
   readonly database: string;
   private readonly secrets = new Secrets();
 
+  private readonly config: Readonly<Record<string, unknown>>;
+  private readonly Client: typeof pg.Client;
+
   constructor(
     private readonly driver: typeof pg,
-    private readonly settings: PostgresSettings,
+    { config, Client }: PostgresSettings,
   ) {
-    const { config } = settings;
     const url = config.connectionString;
+    this.config =
+      typeof config.password === 'function'
+        ? { ...config, password: this.asked(config.password as () => unknown) }
+        : config;
+    this.Client = clientClass((Client as typeof pg.Client | undefined) ?? driver.Client, this.config);
     if (typeof url === 'string') {
       checkUrl(url);
       for (const each of secretsIn(url)) this.secrets.add(each);
     }
     for (const [name, value] of Object.entries(config)) {
-      if (name !== 'connectionString' && !harmless.has(name)) this.secrets.add(value);
+      if (name !== 'connectionString' && !harmless.has(name) && typeof value !== 'function') this.secrets.add(value);
     }
-    const { user, host, port, database } = this.client({});
+    const { user, host = '', port, database } = this.probe();
     const isSocket = host.startsWith('/');
     // A user that holds a colon is, most likely, one whose password was encoded with the colon before it.
     const colon = /^(.*?)(?::|%(?:25)*3a)(.*)$/is.exec(user ?? '');
@@ -54,8 +57,7 @@ export class Server {
 
   /** A connection that is yet to be opened; to another database of the server, if that is given. */
   client(more: pg.ClientConfig, database?: string): pg.Client {
-    const { Client = this.driver.Client } = this.settings;
-    const client = this.parsed(() => new Client(this.merged(more)));
+    const client = this.parsed(() => new this.Client(this.merged(more)));
     if (database === undefined) return client;
     // Not among the settings, where a URL would prevail.
     const { connectionParameters } = client as unknown as { connectionParameters: { database: string } };
@@ -64,12 +66,34 @@ export class Server {
   }
 
   pool(more: pg.PoolConfig): pg.Pool {
-    const { Client } = this.settings;
-    return new this.driver.Pool({ ...this.merged(more), ...(Client && { Client: Client as never }) });
+    return new this.driver.Pool({ ...this.merged(more), Client: this.Client as never });
+  }
+
+  /** What the settings have to say to a connection that has been opened. */
+  async prepare(client: pg.ClientBase): Promise<void> {
+    const { onConnect } = this.config;
+    if (typeof onConnect === 'function') await onConnect(client);
+  }
+
+  /** One that is never opened. */
+  private probe(): pg.Client {
+    const client = this.client({});
+    const { connection } = client as unknown as { connection?: { on?: unknown } };
+    if (typeof connection?.on === 'function') return client;
+    throw misplacedOption('launch(), connect()', 'database', 'must be a Pool of pg itself, and not of pg.native');
+  }
+
+  /** Asks for a password, and keeps it to recognize it. */
+  private asked(password: (...args: unknown[]) => unknown): (...args: unknown[]) => Promise<unknown> {
+    return async (...args) => {
+      const token = await password(...args);
+      this.secrets.addPassing(token);
+      return token;
+    };
   }
 
   private merged(more: pg.ClientConfig): pg.ClientConfig {
-    const { config } = this.settings;
+    const { onConnect, ...config } = this.config;
     const name = config.application_name;
     return { ...config, ...more, ...(typeof name === 'string' && { application_name: name }) };
   }
@@ -95,6 +119,29 @@ export class Server {
       throw unparsable();
     }
   }
+}
+
+/**
+ * Beside a `connectionString` pg forgets the password of its settings, for want of one in the URL as well. Whoever gives
+ * both (a URL from the environment, and a function for its tokens) means both.
+ */
+function clientClass(
+  Client: typeof pg.Client,
+  { connectionString, password }: Record<string, unknown>,
+): typeof pg.Client {
+  const isForgotten = password !== undefined && typeof connectionString === 'string' && !hasPassword(connectionString);
+  if (!isForgotten) return Client;
+  return class extends Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config);
+      const { connectionParameters } = this as unknown as { connectionParameters: object };
+      for (const each of [this, connectionParameters]) Object.assign(each, { password });
+    }
+  };
+}
+
+function hasPassword(url: string): boolean {
+  return /^[^/]*\/\/[^/?#:]*:[^/?#]+@/.test(url) || /[?&]password=./.test(url);
 }
 
 function unparsable(): HoldfastError {

@@ -1,0 +1,164 @@
+import { createRequire } from 'node:module';
+import pg from 'pg';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { connect, type LaunchOptions, launch, run, workflow } from '../../src/index.js';
+import { SeededRandom } from '../../src/model/ids.js';
+import { openPooler } from '../faults/pooler.js';
+import { emptyDatabase } from '../storage/migrations-support.js';
+import { silent } from '../support/backends.js';
+import { failure, recordingLogger } from '../support/faults.js';
+
+type Database = NonNullable<LaunchOptions['database']>;
+
+const greet = workflow('greet', async (name: string) => run('greet', () => `Hello ${name}`));
+
+/** Launches on it, connects to it, and runs a workflow through both. */
+async function works(database: Database): Promise<void> {
+  const app = await launch({ name: 'shop', database, workflows: [greet], logger: silent });
+  const client = await connect({ name: 'shop', database, logger: silent });
+  try {
+    expect(await greet('Ada')).toBe('Hello Ada');
+    expect(await (await client.start('greet', {}, 'Bob')).result()).toBe('Hello Bob');
+  } finally {
+    await client.close();
+    await app.shutdown();
+  }
+}
+
+function newPool(config: pg.PoolConfig, Pool = pg.Pool): pg.Pool {
+  const pool = new Pool(config);
+  onTestFinished(() => pool.end());
+  return pool;
+}
+
+/** The parts of a URL, as a configuration has them. */
+function configOf(url: string): { host: string; port: number; user: string; password: string; database: string } {
+  const { hostname, port, username, password, pathname } = new URL(url);
+  return { host: hostname, port: Number(port), user: username, password, database: pathname.slice(1) };
+}
+
+describe('the option database', () => {
+  it.each<[string, (url: string) => Database]>([
+    ['a pool', (url) => newPool({ connectionString: url })],
+    ['a pool that was given parts', (url) => newPool(configOf(url))],
+    ['{ pool }', (url) => ({ pool: newPool({ connectionString: url }) })],
+    ['a configuration', (url) => configOf(url)],
+    ['{ config }', (url) => ({ config: { connectionString: url } })],
+    ['{ url }', (url) => ({ url })],
+    ['{ url } with blanks around it', (url) => ({ url: ` ${url}\n` })],
+  ])('takes %s', async (_, make) => {
+    await works(make(await emptyDatabase()));
+  });
+
+  it('takes { url } of SQLite', async () => {
+    const app = await launch({
+      name: 'shop',
+      database: { url: 'sqlite::memory:' },
+      workflows: [greet],
+      logger: silent,
+    });
+    expect(await greet('Ada')).toBe('Hello Ada');
+    await app.shutdown();
+  });
+
+  it('never closes the pool that it was given, and takes none of its connections', async () => {
+    const pool = newPool({ connectionString: await emptyDatabase() });
+    await works(pool);
+    expect([pool.ended, pool.ending, pool.totalCount]).toEqual([false, false, 0]);
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('records a step that holds every connection of the pool', async () => {
+    const pool = newPool({ connectionString: await emptyDatabase(), max: 2 });
+    const hold = workflow('hold', async () => {
+      const held: pg.PoolClient[] = [];
+      await run('hold', async () => void held.push(await pool.connect(), await pool.connect()));
+      await run('while they are held', () => {});
+      for (const each of held) each.release();
+    });
+    const app = await launch({ name: 'shop', database: pool, workflows: [hold], logger: silent });
+    onTestFinished(() => app.shutdown());
+    await hold();
+  });
+
+  it('takes the pool of another copy of pg', async () => {
+    const require = createRequire(import.meta.url);
+    const isOfPg = (path: string): boolean => /node_modules\/pg(-[a-z]+)?\//.test(path);
+    const loaded = Object.entries(require.cache).filter(([path]) => isOfPg(path));
+    for (const [path] of loaded) delete require.cache[path];
+    const another = require('pg') as typeof pg;
+    for (const path of Object.keys(require.cache).filter(isOfPg)) delete require.cache[path];
+    Object.assign(require.cache, Object.fromEntries(loaded));
+    const pool = newPool({ connectionString: await emptyDatabase() }, another.Pool);
+    expect(pool).not.toBeInstanceOf(pg.Pool);
+    await works(pool);
+  });
+
+  it('leads over the socket of a server', async () => {
+    const url = await emptyDatabase();
+    const admin = new pg.Client(url);
+    await admin.connect();
+    const { rows } = await admin.query('show unix_socket_directories');
+    await admin.end();
+    const host = rows[0].unix_socket_directories.split(',')[0] as string;
+    const { hostname: _, ...rest } = { hostname: '', ...configOf(url), host };
+    await works(rest);
+    await works(newPool(rest));
+    await works(url.replace(/@[^/]*/, '@').concat(`?host=${encodeURIComponent(host)}&port=${rest.port}`));
+  });
+
+  it('prepares each connection as the configuration says', async () => {
+    const seen: unknown[] = [];
+    const config = { ...configOf(await emptyDatabase()), onConnect: (client: unknown) => void seen.push(client) };
+    await works(newPool(config));
+    expect(seen.length).toBeGreaterThan(3);
+  });
+
+  it('listens by a URL of its own, beside a pooler', async () => {
+    const direct = await emptyDatabase();
+    const random = new SeededRandom('listen');
+    const pooler = await openPooler(direct, { random, prepared: 'tracked', sessions: 4 });
+    onTestFinished(() => pooler.close());
+    for (const listen of [undefined, direct]) {
+      const logger = recordingLogger();
+      const app = await launch({ name: 'shop', database: { url: pooler.url, listen }, workflows: [greet], logger });
+      expect(await greet('Ada')).toBe('Hello Ada');
+      await app.shutdown();
+      const isDeaf = logger.lines.some((line) => JSON.stringify(line).includes('LISTEN does not work'));
+      expect(isDeaf).toBe(listen === undefined);
+    }
+  });
+
+  it('says at once that nobody answers where it is to listen', async () => {
+    const database = { url: inject('postgresUrl'), listen: 'postgres://u:qzxjkw@127.0.0.1:1/x' };
+    const error = await failure(launch({ name: 'shop', database, logger: silent }));
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', details: { url: 'postgres://u@127.0.0.1:1/x' } });
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['nothing', {}, /must be a URL, a Pool of pg or its configuration/],
+    ['a number', 7, /but it is a number/],
+    ['a URL object', new URL('postgres://u:qzxjkw@h/x'), /give its href/],
+    ['a client', new pg.Client({ password: 'qzxjkw' }), /give the Pool of pg/],
+    ['two at once', { url: 'postgres://u:qzxjkw@h/x', config: {} }, /"url", "config" and "pool", and only one/],
+    ['an unknown member', { url: 'postgres://u:qzxjkw@h/x', listn: 'qzxjkw' }, /Did you mean "listen"/],
+    ['a typing mistake', { hots: 'qzxjkw' }, /Did you mean "host"/],
+    ['a URL for a host', { host: 'postgres://u:qzxjkw@h/x' }, /database.host/],
+    ['a port that is none', { host: 'h', port: 'qzxjkw' }, /database.port/],
+    ['a password that is none', { host: 'h', password: { qzxjkw: 1 } }, /database.password/],
+    ['a string of libpq', { connectionString: 'host=h password=qzxjkw' }, /cannot be parsed/],
+    ['a client for a pool', { pool: new pg.Client({ password: 'qzxjkw' }) }, /database.pool/],
+    ['a URL to listen by that is none', { url: 'postgres://h/x', listen: 'qzxjkw' }, /database.listen/],
+    ['a URL to listen by, for a file', { url: 'sqlite:x', listen: 'postgres://h/x' }, /database.listen/],
+    ['a single connection', { host: 'h', max: 1 }, /at least 2/],
+  ])('refuses %s, and repeats nothing of it', async (_, database, message) => {
+    for (const error of [
+      await failure(launch({ name: 'x', database: database as never, logger: silent })),
+      await failure(connect({ database: database as never, logger: silent })),
+    ]) {
+      expect(error).toMatchObject({ code: expect.stringMatching(/^(DATABASE_URL_INVALID|INVALID_OPTION)$/) });
+      expect(error.message).toMatch(message);
+      expect(JSON.stringify([error.message, error.details, error.stack])).not.toContain('qzxjkw');
+    }
+  });
+});
