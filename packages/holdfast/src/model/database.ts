@@ -1,5 +1,5 @@
 /** A Pool of `pg`, from any copy of that package. Its settings are used; its connections are not, and it is never closed. */
-export interface PostgresPool {
+interface PostgresPool {
   readonly options: object;
   readonly totalCount: number;
   connect(...args: never[]): unknown;
@@ -7,7 +7,7 @@ export interface PostgresPool {
 }
 
 /** What `new Pool()` of `pg` takes, as far as it says where the server is and how to get in. */
-export interface PostgresConfig {
+interface PostgresConfig {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   readonly user?: string | undefined;
