@@ -68,6 +68,7 @@ export function debouncer(
         checkName('The key of a debouncer', key);
         const delayMs = parseDuration(delay, `${what}: the delay`);
         const execution = currentExecution();
+        if (execution) checkSameApp(what, execution, options);
         const { engine, workflow } = execution ? target.within(execution.engine) : target.outside();
         const call: Call = { target: workflow, start, key, delayMs, timeoutMs, args };
         return execution ? debounceInside(execution, call) : debounceOutside(engine, call);
@@ -127,6 +128,16 @@ function engineNamed(name: string, { app }: DebouncerOptions): Engine {
 async function debounceOutside(engine: Engine, call: Call): Promise<WorkflowHandle> {
   engine.checkOpen();
   return createHandle(engine, await debounceCall(engine, call, null, undefined));
+}
+
+/** The run is a child of the workflow: cancelled with it, and looked for by its replays, in one database and app. */
+function checkSameApp(what: string, { engine }: Execution, { app }: DebouncerOptions): void {
+  if (app === undefined || engineOf(app) === engine) return;
+  throw new HoldfastError(
+    'UNSUPPORTED_CALL',
+    `${what} was given an "app" that is not the one of the workflow that calls it: a run that is debounced in a workflow is its child, ` +
+      'and runs in the same app. Leave out "app", or call debounce() in a step.',
+  );
 }
 
 /** On record like a child: a replay gets the run that the call belonged to, and does not put it off again. */

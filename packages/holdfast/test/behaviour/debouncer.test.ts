@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { connect, debouncer, queue, sleep, workflow } from '../../src/index.js';
+import { connect, debouncer, queue, run, sleep, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
@@ -212,6 +212,25 @@ describeBackends('a debouncer', (backend) => {
     await t.app.workflows.setDelay(own.id, 0);
     expect(await t.clock.runUntil(theirs.result())).toBe('from a client');
     expect(ran.map(([input]) => input)).toEqual(['from a client']);
+    await client.close();
+  });
+
+  it('in a workflow refuses another app than that of the workflow, and takes the same', async () => {
+    const { wf, follow } = recorder();
+    const database = await backend.newDatabase();
+    const client = await connect({ database, name: 'test', logger: silent });
+    const caller = workflow('caller', async (): Promise<string> => {
+      const refused = await failure(debouncer('wf', { app: client }).debounce('k', '1s', 'x'));
+      const taken = await debouncer('wf', { app: t.app }).debounce('k', '1s', 'x');
+      const inStep = await run(
+        'in a step',
+        async () => (await debouncer('wf', { app: client }).debounce('k', '1s', 'y')).id,
+      );
+      return `${(refused as { code?: string }).code} ${taken.id} ${inStep}`;
+    });
+    const t = await backend.testApp({ database, workflows: [wf, caller] });
+    follow(t);
+    expect(await caller.with({ id: 'c' })()).toBe('UNSUPPORTED_CALL c-0 c-0');
     await client.close();
   });
 
