@@ -3,12 +3,11 @@
  * (error-record.ts), and answers at once or with a promise. What it may store is its own affair; that the result is a
  * text which both databases can hold is ours.
  */
-import { HoldfastError, isHoldfastError } from '../model/errors.js';
+import { HoldfastError, isError, isHoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
 import { errorRecord, thrownFrom } from './error-record.js';
 import type { Codec, Serializer } from './format.js';
-import { isError } from './recipes.js';
 import { textProblem, unserializable } from './refusal.js';
 import { unreadable } from './revive.js';
 import { salvage } from './salvage.js';
@@ -77,7 +76,7 @@ const unwrittenPrefix = 'holdfast:unwritten:';
  * reach): a workflow that failed must not stay PENDING for that. Of the error itself nothing, which may be a secret.
  */
 function unwritten(cause: unknown): string {
-  return `${unwrittenPrefix}${JSON.stringify(cause instanceof Error ? cause.message : String(cause))}`;
+  return `${unwrittenPrefix}${JSON.stringify(isError(cause) ? cause.message : String(cause))}`;
 }
 
 function readUnwritten(text: string): HoldfastError | undefined {
@@ -138,7 +137,7 @@ function checkText(text: unknown, name: string, what: string): string {
 
 function cannotStringify(name: string, what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause)) return unserializable(what, cause);
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = isError(cause) ? cause.message : String(cause);
   return new HoldfastError(
     'UNSERIALIZABLE',
     `${what} cannot be stored: the serializer "${name}" threw ${JSON.stringify(reason)}. Store something that it can write.`,

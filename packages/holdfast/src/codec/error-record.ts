@@ -6,7 +6,7 @@
  *   registered class as an instance of it (`holdfast_class` in the record says so); any other as an Error with the
  *   same name. Code that may see an error after a recovery should tell it by name or code.
  */
-import { type ErrorCode, FatalError, HoldfastError } from '../model/errors.js';
+import { type ErrorCode, FatalError, HoldfastError, isError } from '../model/errors.js';
 import { classNamed, classWithPrototype } from './classes.js';
 
 export type ErrorRecord = Record<string, unknown> & { name: string; message: string; stack: string };
@@ -32,7 +32,9 @@ export function errorFields(error: Error, read = (key: string): unknown => Refle
   const code = read('code');
   if (typeof code === 'string' || typeof code === 'number') fields.code = code;
   if (Object.hasOwn(error, 'cause')) fields.cause = read('cause');
-  if (error instanceof AggregateError) fields.errors = read('errors');
+  // By its name in another realm: such is Node's own of a connection that failed at each address of a host.
+  const collects = error instanceof AggregateError || (name === 'AggregateError' && 'errors' in error);
+  if (collects) fields.errors = read('errors');
   for (const key of Object.keys(error)) if (!Object.hasOwn(fields, key)) fields[key] = read(key);
   return fields;
 }
@@ -42,7 +44,7 @@ export function errorRecord(error: Error, ancestors: readonly unknown[] = []): E
   const fields = errorFields(error);
   const within = [...ancestors, error];
   const nested = (value: unknown): unknown => {
-    if (!(value instanceof Error)) return value;
+    if (!isError(value)) return value;
     return within.includes(value) ? '[Circular]' : errorRecord(value, within);
   };
   if ('cause' in fields) fields.cause = nested(fields.cause);
@@ -55,7 +57,7 @@ export function errorRecord(error: Error, ancestors: readonly unknown[] = []): E
  * texts; a plain object that was thrown has all three only if it means to be an Error.
  */
 function isErrorRecord(value: unknown): value is ErrorRecord {
-  if (typeof value !== 'object' || value === null || value instanceof Error) return false;
+  if (typeof value !== 'object' || value === null || isError(value)) return false;
   const { name, message, stack } = value as Partial<ErrorRecord>;
   return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string';
 }

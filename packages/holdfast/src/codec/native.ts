@@ -4,11 +4,11 @@
  *
  * Also reads the rows of DBOS SDKs from before superjson, which have no marker and no name in the column.
  */
+import { isError } from '../model/errors.js';
 import { errorRecord, thrownFrom } from './error-record.js';
 import { flatten, type Meta } from './flatten.js';
 import type { Codec } from './format.js';
 import { hasEscapes, isPlainJson } from './plain.js';
-import { isError } from './recipes.js';
 import { type Root, unserializable, ValuePath } from './refusal.js';
 import { revive, unreadable } from './revive.js';
 import { salvage } from './salvage.js';

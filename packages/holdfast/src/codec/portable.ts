@@ -7,11 +7,12 @@
  * cycles. An object that occurs twice is written twice; -0 is written as 0. What was converted is read as what it
  * became.
  */
+import { isError } from '../model/errors.js';
 import { thrownFrom } from './error-record.js';
 import { refuseUnknown } from './flatten.js';
 import type { Codec } from './format.js';
 import { hasEscapes, isPlainJson } from './plain.js';
-import { isError, recipeFor } from './recipes.js';
+import { recipeFor } from './recipes.js';
 import { type Root, unserializable, ValuePath } from './refusal.js';
 import { unreadable } from './revive.js';
 import { salvage } from './salvage.js';

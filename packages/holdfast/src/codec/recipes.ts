@@ -10,6 +10,7 @@
  * Not part of a value, as in JSON: properties with symbol keys, properties that are not enumerable, properties put on
  * arrays, Maps, Dates and the like, and the lack of a prototype.
  */
+import { isError } from '../model/errors.js';
 import { classWithPrototype, isBuiltIn, type RegisteredClass } from './classes.js';
 import { errorFields } from './error-record.js';
 
@@ -81,11 +82,6 @@ export function recipeFor(value: object): Recipe | undefined {
   const registered = classWithPrototype(prototype);
   if (registered !== undefined && !registered.isError) return classRecipe(registered);
   return isError(value) ? errorRecipe : fromAnotherRealm(value, prototype);
-}
-
-/** Also an Error of another realm, and a DOMException. */
-export function isError(value: unknown): value is Error {
-  return value instanceof Error || Object.prototype.toString.call(value) === '[object Error]';
 }
 
 function classRecipe({ name, to }: RegisteredClass): Recipe {

@@ -7,7 +7,7 @@
  *
  * Paths come from the database and are looked up among own properties only: a path through "__proto__" leads nowhere.
  */
-import { HoldfastError } from '../model/errors.js';
+import { HoldfastError, isError } from '../model/errors.js';
 import { classNamed } from './classes.js';
 import { fillError, openError } from './error-record.js';
 import { type Meta, type TagNode, type TagTree, unbox } from './flatten.js';
@@ -216,7 +216,7 @@ function isPair(
 
 /** What reading a stored text threw, as the typed error. */
 export function unreadable(format: string, text: string, cause: unknown): HoldfastError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = isError(cause) ? cause.message : String(cause);
   const excerpt = text.length > 200 ? `${text.slice(0, 200)}…` : text;
   return new HoldfastError(
     'UNREADABLE_VALUE',

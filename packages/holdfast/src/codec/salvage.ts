@@ -4,8 +4,9 @@
  * a workflow failed. Functions and symbols are dropped, strange objects become their name in brackets, texts are
  * cleaned of what a database cannot hold.
  */
+import { isError } from '../model/errors.js';
 import { errorFields } from './error-record.js';
-import { isError, recipeFor } from './recipes.js';
+import { recipeFor } from './recipes.js';
 
 /** Enough for an HTTP client's `error.response.data.errors[0].path`; deeper is somebody's object graph. */
 const deepest = 8;

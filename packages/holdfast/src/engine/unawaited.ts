@@ -1,4 +1,4 @@
-import { describeError } from '../model/errors.js';
+import { describeError, isErrorNamed } from '../model/errors.js';
 import type { Call } from './calls.js';
 import type { Execution } from './execution.js';
 
@@ -20,7 +20,7 @@ export function reportUnawaited(execution: Execution, returned: boolean): void {
 /** The same for a failure that arrives when the workflow has ended. */
 export function warnOfLateFailure(execution: Execution, call: Call, error: unknown): void {
   // What stops because its signal aborted did what it should.
-  const obeyed = error instanceof Error && error.name === 'AbortError';
+  const obeyed = isErrorNamed(error, 'AbortError');
   if (execution.state === 'closed' && !call.wasLookedAt && !obeyed) warnOfFailure(execution, call, error);
 }
 

@@ -89,13 +89,28 @@ export function closedError(): HoldfastError {
   );
 }
 
+/**
+ * Whether the value is an Error, also one of another realm: jest runs code in a realm of its own, in which the errors of
+ * Node's own modules are no instances of Error.
+ */
+export function isError(value: unknown): value is Error {
+  return value instanceof Error || errorTags.has(Object.prototype.toString.call(value));
+}
+
+const errorTags: ReadonlySet<string> = new Set(['[object Error]', '[object DOMException]']);
+
+/** Whether it is an error of a built-in class, of whatever realm. */
+export function isErrorNamed(value: unknown, ...names: readonly string[]): value is Error {
+  return isError(value) && names.includes(value.name);
+}
+
 /** Whether `error` is one of ours (and, if given, has this code), also when another copy of the package made it. */
 export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return false;
+  if (!isError(error) || !('code' in error) || typeof error.code !== 'string') return false;
   return code === undefined ? error.code in errorCodes && 'details' in error : error.code === code;
 }
 
 /** The error as a text for a log line or another error's message. */
 export function describeError(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return isError(error) ? `${error.name}: ${error.message}` : String(error);
 }

@@ -1,4 +1,4 @@
-import { isHoldfastError } from '../model/errors.js';
+import { isError, isHoldfastError } from '../model/errors.js';
 import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/failures.js';
 
 /**
@@ -7,7 +7,7 @@ import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/fai
  */
 function causes(error: unknown): Error[] {
   const found: Error[] = [];
-  for (let each = error; each instanceof Error && !isHoldfastError(each) && found.length < 10; each = each.cause) {
+  for (let each = error; isError(each) && !isHoldfastError(each) && found.length < 10; each = each.cause) {
     found.push(each);
   }
   return found;

@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
-import { describeError } from '../../model/errors.js';
+import { describeError, isError } from '../../model/errors.js';
 import { misplacedOption } from '../../model/options.js';
 import { pgQuery } from '../borrowed.js';
 import {
@@ -65,7 +65,7 @@ async function transact<R>(pool: Pool, mode: TransactionMode, work: (client: Poo
  */
 async function connected(pool: Pool): Promise<PoolClient> {
   return pool.connect().catch((error: unknown) => {
-    if (pool.ending || (error instanceof Error && 'code' in error)) throw error;
+    if (pool.ending || (isError(error) && 'code' in error)) throw error;
     // With the driver's words: it may also be a setting that no waiting will cure, such as SSL on a server without it.
     const message = `A connection to Postgres could not be opened: ${describeError(error)}`;
     throw Object.assign(new Error(message, { cause: error }), connectionFailure);

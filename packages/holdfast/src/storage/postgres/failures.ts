@@ -1,3 +1,4 @@
+import { isError, isErrorNamed } from '../../model/errors.js';
 import type { Failure } from '../database.js';
 
 /** SQLSTATE classes whose statements would fail again with the same data: bad data, violated constraint, too large. */
@@ -20,7 +21,7 @@ const foreignKeyViolation = '23503';
 
 export function classifyPostgres(error: unknown): Failure {
   // The driver could not even write the statement: a text longer than a text can be, a value of no known kind.
-  if (error instanceof RangeError || error instanceof TypeError) return 'refused';
+  if (isErrorNamed(error, 'RangeError', 'TypeError')) return 'refused';
   const state = sqlState(error);
   // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';
@@ -45,12 +46,12 @@ export function standsWrong(error: unknown): boolean {
 }
 
 export function sqlState(error: unknown): string | undefined {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = isError(error) && 'code' in error ? error.code : undefined;
   // Every SQLSTATE has a digit; the errno EPIPE has none.
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
 /** The same of an error that a library has put around it. */
 export function stateOf(error: unknown): string | undefined {
-  return sqlState(error) ?? (error instanceof Error && error.cause !== undefined ? stateOf(error.cause) : undefined);
+  return sqlState(error) ?? (isError(error) && error.cause !== undefined ? stateOf(error.cause) : undefined);
 }
