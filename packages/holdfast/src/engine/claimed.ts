@@ -254,6 +254,7 @@ function runRecord(engine: Engine, record: ClaimedRecord, histories: ReadonlyMap
     incarnation: record.incarnation,
     seed: record.seed,
     beganAt: record.beganAt,
+    retries: record.retries,
     deadlineAt,
     inputs,
     serialization,

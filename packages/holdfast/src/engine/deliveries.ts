@@ -18,6 +18,8 @@ export class Deliveries {
   private nextSeq: number;
   private nextLive: number;
   private stopped = false;
+  /** The place of the last result that the code was given; -1 before the first, and after those that have no place. */
+  lastSeq = -1;
 
   constructor(
     private readonly turns: Turns,
@@ -55,7 +57,7 @@ export class Deliveries {
 
   /** A place that was taken in vain: those after it need not wait for it. */
   skip(seq: number): void {
-    this.commit(seq, { deliver: () => {}, cancelled: () => {} });
+    this.commit(seq, nothing);
   }
 
   /** Whether results of an earlier execution are still to come. */
@@ -99,8 +101,15 @@ export class Deliveries {
   deliverOne(): void {
     const delivery = this.next();
     if (!delivery) return;
-    if (this.replaying) this.replayed.delete(this.recorded[this.cursor++]?.stepNumber as number);
-    else this.live.delete(this.nextLive++);
+    if (this.replaying) {
+      const { stepNumber, completionSeq } = this.recorded[this.cursor++] as StepRecord;
+      this.replayed.delete(stepNumber);
+      this.lastSeq = completionSeq ?? -1;
+    } else {
+      // A place that was taken in vain is not on record, so that a replay will not know of it.
+      if (delivery !== nothing) this.lastSeq = this.nextLive;
+      this.live.delete(this.nextLive++);
+    }
     delivery.deliver();
     this.request();
   }
@@ -121,6 +130,7 @@ export class Deliveries {
 // first runs, and many only wait.
 const none: StepRecord[] = [];
 const noDeliveries = new Map<number, Delivery>();
+const nothing: Delivery = { deliver: () => {}, cancelled: () => {} };
 
 export interface Delivery {
   /** Hands the result to the code that waits for it. */
@@ -137,7 +147,7 @@ function isBegunOnly(step: StepRecord): boolean {
 }
 
 /** Rows that DBOS wrote have no completion order; their time of completion is the best there is. */
-function byCompletion(a: StepRecord, b: StepRecord): number {
+export function byCompletion(a: StepRecord, b: StepRecord): number {
   if (a.completionSeq !== null && b.completionSeq !== null) return a.completionSeq - b.completionSeq;
   if (a.completionSeq !== null) return 1;
   if (b.completionSeq !== null) return -1;

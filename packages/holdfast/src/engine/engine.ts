@@ -91,6 +91,8 @@ export interface ClaimedWorkflow {
   /** Of a fork that repeats steps of another workflow: what that drew chance from, and when it began. */
   readonly seed: string | null;
   readonly beganAt: number | null;
+  /** What is on record of its retries (model/retries.ts). */
+  readonly retries: string | null;
   readonly deadlineAt: number | null;
   readonly inputs: string | null;
   readonly serialization: string | null;

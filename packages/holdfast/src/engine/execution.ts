@@ -1,6 +1,7 @@
 import type { Timer } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import { SeededRandom } from '../model/ids.js';
+import { parseRetries, type RetryMark, retryBefore } from '../model/retries.js';
 import { Calls } from './calls.js';
 import { outside } from './carrier.js';
 import { Deliveries } from './deliveries.js';
@@ -47,6 +48,9 @@ export class Execution {
   isRestless = false;
   private stirred: (() => void) | undefined;
   private steps = 0;
+  /** By step number: the place of the last result that the code had been given when it asked for the step. */
+  private askedAfter: number[] = noNumbers;
+  private retries: readonly RetryMark[] | undefined;
   private generator: SeededRandom | undefined;
   private controller: AbortController | undefined;
   private cancellation: HoldfastError | undefined;
@@ -80,7 +84,35 @@ export class Execution {
    * in call order, or a replay would hand each the other's result.
    */
   takeStepNumber(): number {
+    if (this.steps === 0) this.askedAfter = [];
+    this.askedAfter.push(this.deliveries.lastSeq);
     return this.steps++;
+  }
+
+  /** A step is asked for. Its number may be older: that of a result which a direct call of a child waits for. */
+  ask(stepNumber: number): void {
+    this.askedAfter[stepNumber] = this.deliveries.lastSeq;
+  }
+
+  /** The place of the last result that the code had been given when it asked for this step; -1: none. The same in a replay. */
+  requestedAfter(stepNumber: number): number {
+    return this.askedAfter[stepNumber] ?? -1;
+  }
+
+  /** The ID of the workflow that this step starts, unless it is given another: the same in a replay. */
+  childId(stepNumber: number): string {
+    const { number } = this.retryBefore(stepNumber);
+    return `${this.workflowId}-${stepNumber}${number === 0 ? '' : `-r${number}`}`;
+  }
+
+  /** Since when what is kept elsewhere for this step, under its workflow and number, is of this step and no other. */
+  isNewSince(stepNumber: number): number {
+    return this.retryBefore(stepNumber).at ?? this.facts.createdAt;
+  }
+
+  private retryBefore(stepNumber: number) {
+    this.retries ??= parseRetries(this.facts.retries);
+    return retryBefore(this.retries, stepNumber, this.requestedAfter(stepNumber));
   }
 
   get stepCount(): number {
@@ -208,6 +240,7 @@ export class Execution {
 
 // Of one that does not wait: shared and never written to, because most executions never do.
 const noWaits = new Set<Wait>();
+const noNumbers: number[] = [];
 
 export interface Wait {
   /** When it ends by itself, if that is known. */

@@ -1,4 +1,5 @@
 import type { Codecs } from '../codec/codec.js';
+import { parseRetries, type RetryMark } from '../model/retries.js';
 import type { WorkflowStatus } from '../model/status.js';
 import type { WorkflowRecord } from '../storage/storage.js';
 import { parseRoles } from './identity.js';
@@ -16,6 +17,8 @@ export interface WorkflowInfo {
   readonly input: readonly unknown[] | undefined;
   readonly output: unknown;
   readonly error: unknown;
+  /** How it had failed before `retry` let it go on, oldest first. */
+  readonly retries: readonly RetryInfo[];
   /** 0 while enqueued, 1 at its first start, one more at each recovery. */
   readonly attempts: number;
   readonly executorId: string | undefined;
@@ -45,6 +48,20 @@ export interface WorkflowInfo {
   readonly attributes: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** A retry of a workflow: who did it and when, and what it made of a failure. */
+export interface RetryInfo {
+  readonly retriedAt: number;
+  /** The executor whose process did it; undefined: a client. */
+  readonly executorId: string | undefined;
+  /** The step that it was told to begin with. */
+  readonly fromStep: number | undefined;
+  /** The error that the workflow had ended with, and when that was. */
+  readonly error: unknown;
+  readonly failedAt: number | undefined;
+  /** The steps that were taken off the record, to be run again if they are asked for. */
+  readonly dropped: readonly { readonly stepNumber: number; readonly name: string }[];
+}
+
 export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<WorkflowInfo> {
   const { serialization } = record;
   return {
@@ -57,6 +74,7 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
     input: await readable(record.inputs, (text) => codecs.for(serialization).decodeArguments(text)),
     output: await readable(record.output, (text) => codecs.for(serialization).decode(text)),
     error: await readable(record.error, (text) => codecs.for(serialization).decodeError(text)),
+    retries: await Promise.all(parseRetries(record.retries).map((each) => toRetryInfo(codecs, each))),
     attempts: record.attempts,
     executorId: record.executorId ?? undefined,
     version: record.version ?? undefined,
@@ -80,6 +98,18 @@ export async function toInfo(codecs: Codecs, record: WorkflowRecord): Promise<Wo
     roles: parseRoles(record.roles),
     assumedRole: record.assumedRole ?? undefined,
     attributes: parseJson(record.attributes),
+  };
+}
+
+async function toRetryInfo(codecs: Codecs, mark: RetryMark): Promise<RetryInfo> {
+  const { at, by, fromStep, error, serialization, failedAt, dropped } = mark;
+  return {
+    retriedAt: at,
+    executorId: by === '' ? undefined : by,
+    fromStep: fromStep ?? undefined,
+    error: await readable(error, (text) => codecs.for(serialization).decodeError(text)),
+    failedAt: failedAt ?? undefined,
+    dropped,
   };
 }
 

@@ -50,6 +50,7 @@ export function once<T>(execution: Execution, name: string, live: Live): Promise
 /** {@link once} for an operation that had to take its number earlier. */
 export function onceAt<T>(execution: Execution, stepNumber: number, name: string, live: Live): Promise<T> {
   if (!execution.running) return execution.refuse();
+  execution.ask(stepNumber);
   execution.openCalls++;
   execution.activity++;
   const call = execution.calls.begin<T>(name, stepNumber);
@@ -207,6 +208,7 @@ function write(
     startedAt: outcome.startedAt,
     completedAt,
     completionSeq,
+    requestedAfter: execution.requestedAfter(stepNumber),
   };
   const { effects, errorIfAbsent = null } = outcome;
   return effects?.length ? checkpoints.recordEffects({ ...row, effects, errorIfAbsent }) : checkpoints.recordStep(row);

@@ -71,6 +71,7 @@ async function beginSleep(
     startedAt,
     completedAt: wakeAt,
     completionSeq: null,
+    requestedAfter: execution.requestedAfter(stepNumber),
   });
   if (written !== 'written') {
     execution.engine.superseded(workflowId, owner, written);

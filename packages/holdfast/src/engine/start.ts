@@ -85,7 +85,7 @@ async function insertChild(
   args: readonly unknown[],
 ): Promise<string> {
   const { engine, facts } = execution;
-  const withId = { ...options, id: options.id ?? `${facts.workflowId}-${stepNumber}` };
+  const withId = { ...options, id: options.id ?? execution.childId(stepNumber) };
   if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, withId, args, execution);
   const checked = definition.input ? await checkArguments(definition, options, args, execution) : args;
   const row = await newRow(engine, definition, withId, checked, execution);
@@ -128,6 +128,7 @@ function begin(
       incarnation: owner,
       seed: null,
       beganAt: null,
+      retries: null,
       deadlineAt,
       inputs,
       serialization,

@@ -55,7 +55,7 @@ export function forkWorkflow<T>(engine: Engine, workflowId: string, options: For
 /** On record like a child: a replay gets the fork that was made. */
 function forkInside<T>(execution: Execution, engine: Engine, workflowId: string, options: ForkOptions) {
   const stepNumber = execution.takeStepNumber();
-  const id = options.id ?? `${execution.workflowId}-${stepNumber}`;
+  const id = options.id ?? execution.childId(stepNumber);
   const made = recordStart(execution, stepNumber, forkName, () => fork(engine, workflowId, { ...options, id }));
   const handle = made.then((forkId) => createHandle<T>(engine, forkId));
   return execution.calls.follow(forkName, stepNumber, handle);

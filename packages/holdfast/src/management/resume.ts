@@ -66,9 +66,9 @@ async function checkResumable({ storage }: Engine, workflowIds: readonly string[
 function failedError(workflowId: string): HoldfastError {
   return new HoldfastError(
     'WORKFLOW_NOT_RESUMABLE',
-    `Workflow "${workflowId}" has failed, and its error is its outcome: resume() does not change that. To run it again from ` +
-      'one of its steps under another ID, call app.workflows.fork(id, { fromStep }); app.workflows.steps(id) shows the steps. ' +
-      'To start it anew under the same ID, delete it first: app.workflows.delete(id).',
+    `Workflow "${workflowId}" has failed, and its error is its outcome: resume() does not change that. To let it go on from the ` +
+      'step that failed, call app.workflows.retry(id). To run it again under another ID, call app.workflows.fork(id, { fromStep }); ' +
+      'app.workflows.steps(id) shows the steps. To start it anew under the same ID, delete it first: app.workflows.delete(id).',
     { details: { workflowId, status: 'ERROR' } },
   );
 }

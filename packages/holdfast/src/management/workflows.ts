@@ -14,6 +14,7 @@ import { type DeleteOptions, deleteWorkflows } from './delete.js';
 import { type ForkOptions, forkWorkflow } from './fork.js';
 import { type ListOptions, listWorkflows } from './list.js';
 import { type ResumeOptions, resumeWorkflows } from './resume.js';
+import { retryWorkflows, type WorkflowRetryOptions } from './retry.js';
 
 /** A recorded step as `steps` shows it. */
 export interface StepInfo {
@@ -46,6 +47,12 @@ export interface WorkflowOperations {
    */
   resume<T = unknown>(workflowId: string, options?: ResumeOptions): Promise<WorkflowHandle<T>>;
   resume<T = unknown>(workflowIds: readonly string[], options?: ResumeOptions): Promise<WorkflowHandle<T>[]>;
+  /**
+   * Lets a workflow that has failed go on under its ID, from the step whose error ended it, or from another: that one is run
+   * again, with new attempts, and what the workflow had done by then is kept. The former error stays in `retries` of `get`.
+   */
+  retry<T = unknown>(workflowId: string, options?: WorkflowRetryOptions): Promise<WorkflowHandle<T>>;
+  retry<T = unknown>(workflowIds: readonly string[], options?: WorkflowRetryOptions): Promise<WorkflowHandle<T>[]>;
   /**
    * Runs a workflow anew from one of its steps, under another ID: with the same input, and with what the steps before that
    * one left. The original stays as it is.
@@ -88,11 +95,8 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       await checkKnown(engine, ids);
       await engine.cancel(ids, null);
     },
-    resume: async (workflowIds: string | readonly string[], options: ResumeOptions = {}) => {
-      const isList = Array.isArray(workflowIds);
-      const handles = await resumeWorkflows(engine, isList ? workflowIds : [workflowIds], options);
-      return (isList ? handles : handles[0]) as never;
-    },
+    resume: ofOneOrMany((ids, options: ResumeOptions) => resumeWorkflows(engine, ids, options)),
+    retry: ofOneOrMany((ids, options: WorkflowRetryOptions) => retryWorkflows(engine, ids, options)),
     fork: (workflowId, options = {}) => forkWorkflow(engine, workflowId, options),
     delete: (workflowIds, options = {}) => deleteWorkflows(engine, workflowIds, options),
     setDelay: async (workflowId, delay) => {
@@ -121,6 +125,17 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
     setDelay: 2,
     setPriority: 2,
   });
+}
+
+/** Resolves with a handle for an ID, and with a list for a list. */
+function ofOneOrMany<Options extends object>(
+  operate: (workflowIds: readonly string[], options: Options) => Promise<WorkflowHandle<never>[]>,
+) {
+  return async (workflowIds: string | readonly string[], options: Options = {} as Options): Promise<never> => {
+    const isList = Array.isArray(workflowIds);
+    const handles = await operate(isList ? workflowIds : [workflowIds as string], options);
+    return (isList ? handles : handles[0]) as never;
+  };
 }
 
 /** Before anything is changed: a mistyped ID must not pass for a workflow that was cancelled. */

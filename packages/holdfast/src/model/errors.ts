@@ -50,7 +50,10 @@ export const errorCodes = {
   WORKFLOW_NEEDED: 'The workflow cannot be deleted, because another one needs it.',
   WORKFLOW_NOT_FOUND: 'There is no workflow with this ID.',
   WORKFLOW_NOT_REGISTERED: 'No registered workflow has this name.',
-  WORKFLOW_NOT_RESUMABLE: 'The workflow has failed, and its error is its outcome: resume does not change that.',
+  WORKFLOW_NOT_RESUMABLE:
+    'The workflow has failed, and its error is its outcome: resume does not change that, retry does.',
+  WORKFLOW_NOT_RETRYABLE:
+    'The workflow has not failed, or retrying it would repeat what it has done since its failure.',
   WORKFLOW_STALLED: 'The workflow was set aside: a step cannot be read, or it is not to be resumed by itself.',
   WORKFLOW_UNFINISHED: 'The workflow cannot be deleted before it has ended.',
 } as const;

@@ -4,7 +4,7 @@
  *   ENQUEUED, DELAYED -> PENDING -> SUCCESS | ERROR | CANCELLED | MAX_RECOVERY_ATTEMPTS_EXCEEDED | STALLED
  *
  * STALLED is Holdfast's one addition to the states of DBOS: the code no longer matches the record, so running on
- * would be a guess. The last three leave their state only by `resume`; SUCCESS and ERROR never do.
+ * would be a guess. The last three leave their state only by `resume`, ERROR only by `retry`, and SUCCESS never.
  */
 export const workflowStatuses = [
   'PENDING',

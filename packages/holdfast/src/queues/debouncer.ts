@@ -144,7 +144,7 @@ function checkSameApp(what: string, { engine }: Execution, { app }: DebouncerOpt
 function debounceInside(execution: Execution, call: Call): Promise<WorkflowHandle> {
   const { engine } = execution;
   const stepNumber = execution.takeStepNumber();
-  const id = `${execution.workflowId}-${stepNumber}`;
+  const id = execution.childId(stepNumber);
   const started = recordStart(execution, stepNumber, stepName, () => debounceCall(engine, call, execution, id));
   const handle = started.then((workflowId) => createHandle(engine, workflowId));
   return execution.calls.follow(stepName, stepNumber, handle);

@@ -10,6 +10,7 @@ import { SqlExecutors } from './sql/executors.js';
 import { SqlForks } from './sql/forks.js';
 import { SqlMessages } from './sql/messages.js';
 import { SqlQueues } from './sql/queues.js';
+import { SqlRetries } from './sql/retries.js';
 import { SqlSchedules } from './sql/schedules.js';
 import { SqlSteps } from './sql/steps.js';
 import { SqlStreams } from './sql/streams.js';
@@ -47,6 +48,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     executors: new SqlExecutors(database),
     takeovers: new SqlTakeovers(database),
     forks: new SqlForks(database),
+    retries: new SqlRetries(database),
     deletions: new SqlDeletions(database),
     queues: new SqlQueues(database),
     schedules: new SqlSchedules(database),

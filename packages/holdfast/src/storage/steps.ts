@@ -15,6 +15,11 @@ export interface StepRecord {
   readonly startedAt: number | null;
   readonly completedAt: number | null;
   readonly completionSeq: number | null;
+  /**
+   * The `completionSeq` of the last result that the code had been given when it asked for this step; -1: none, or one without
+   * such a number. Null: the row is older than this column, or DBOS wrote it.
+   */
+  readonly requestedAfter: number | null;
 }
 
 export interface NewStep extends StepRecord {

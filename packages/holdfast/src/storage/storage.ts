@@ -9,6 +9,7 @@ import type { Executors } from './executors.js';
 import type { Forks } from './forks.js';
 import type { Events, Messages, Streams } from './messaging.js';
 import type { Queues } from './queues.js';
+import type { Retries } from './retries.js';
 import type { Schedules } from './schedules.js';
 import type { Steps } from './steps.js';
 import type { Takeovers } from './takeovers.js';
@@ -33,6 +34,7 @@ export interface Storage {
   readonly executors: Executors;
   readonly takeovers: Takeovers;
   readonly forks: Forks;
+  readonly retries: Retries;
   readonly deletions: Deletions;
   readonly queues: Queues;
   readonly schedules: Schedules;
@@ -110,6 +112,8 @@ export interface WorkflowRecord extends WorkflowKey {
   readonly beganAt: number | null;
   /** Differs between workflows that had the ID one after the other. Null: the row is older than this column. */
   readonly incarnation: string | null;
+  /** What is on record of its retries (model/retries.ts); null: none. */
+  readonly retries: string | null;
   /** Of what was just taken from a queue: that no execution of it can have left steps behind. */
   readonly neverRan: boolean;
 }
@@ -217,6 +221,7 @@ export type ClaimedRecord = Pick<
   | 'seed'
   | 'beganAt'
   | 'incarnation'
+  | 'retries'
   | 'neverRan'
 >;
 

@@ -215,7 +215,8 @@ export class TransactionRun<Tx> {
     const { output, error, serialization, childWorkflowId, startedAt } = outcome;
     const { workflowId, owner } = facts;
     const written = { output, error, serialization, childWorkflowId, startedAt, completedAt, completionSeq: this.seq };
-    const row = { workflowId, owner, stepNumber, name, ...written };
+    const requestedAfter = this.execution.requestedAfter(stepNumber);
+    const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written };
     const { steps } = engine.storage.within(borrowed(datasource, tx));
     if (!(await steps.recordMany(engine.writer.appName, [row])).has(stepKey(row))) throw new Beaten();
     return { ...outcome, seq: this.seq, writtenAt: completedAt };
@@ -227,8 +228,10 @@ export class TransactionRun<Tx> {
   }
 
   private get key() {
-    const { workflowId, createdAt, incarnation } = this.execution.facts;
-    return { workflowId, stepNumber: this.call.stepNumber, startedAt: createdAt, incarnation };
+    const { workflowId, incarnation } = this.execution.facts;
+    const { stepNumber } = this.call;
+    // A retry frees the number: what has another instant on record then is of the attempts before it, and is replaced.
+    return { workflowId, stepNumber, startedAt: this.execution.isNewSince(stepNumber), incarnation };
   }
 
   private async recorded(tx: Tx, startedAt: number): Promise<Outcome | undefined> {

@@ -115,7 +115,7 @@ describeBackends('resume', (backend) => {
       code: 'WORKFLOW_NOT_RESUMABLE',
       details: { workflowId: 'order-7', status: 'ERROR' },
     });
-    expect(error.message).toMatch(/"order-7" has failed.*fork.*delete/);
+    expect(error.message).toMatch(/"order-7" has failed.*retry.*fork.*delete/);
     expect(await other.status()).toMatchObject({ status: 'CANCELLED' });
     expect(await failed.status()).toMatchObject({ status: 'ERROR' });
     expect(await failure(t.app.workflows.resume([other.id, 'nobody']))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });

@@ -151,6 +151,7 @@ export function newStep(workflowId: string, stepNumber: number, more: Partial<Ne
     startedAt: 1100,
     completedAt: 1200,
     completionSeq: stepNumber,
+    requestedAfter: null,
     ...more,
   };
 }

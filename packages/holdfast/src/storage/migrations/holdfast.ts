@@ -297,6 +297,17 @@ export const holdfastMigrations: readonly Migration[] = [
     change: (d) => [createEnqueueWorkflow(d, 105)],
     oldestCode: 14,
   },
+  {
+    version: 18,
+    name: 'retries of workflows',
+    change: (d) => [
+      ...d.addColumns('operation_outputs', 'requested_after integer'),
+      ...d.addColumns('workflow_status', 'retries text'),
+      ...d.addColumns('notifications', 'consumed_by integer'),
+    ],
+    // Steps that older code records do without, and a retry is the more careful with them.
+    oldestCode: 14,
+  },
 ];
 
 /**

@@ -122,12 +122,12 @@ function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
     `(select 1 from ${workflows} d where d.workflow_uuid = x.destination))`;
   const main = [
     `insert into ${d.table('operation_outputs')} (workflow_uuid, function_id, function_name, output, error,`,
-    'serialization, child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, application_name)',
+    'serialization, child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name)',
     'select r."workflowId", r."stepNumber", r.name, r.output,',
     needed.includes('message')
       ? `case when r."errorIfAbsent" is not null and ${absent} then r."errorIfAbsent" else r.error end,`
       : 'r.error,',
-    'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", $1',
+    'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", r."requestedAfter", $1',
     `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where true`,
     'on conflict (workflow_uuid, function_id) do nothing',
     `returning workflow_uuid, function_id, ${landed('operation_outputs')} as landed`,
@@ -177,10 +177,11 @@ function sendMessages(d: Dialect, effects: string): string {
   ].join(' ');
 }
 
+/** With the step that did: a retry that takes the step off the record gives the message back. */
 function consume(d: Dialect, effects: string): string {
   return [
-    `update ${d.table('notifications')} set consumed = true`,
-    `where message_uuid in (select e.id from ${effects} where e.kind = 'consume')`,
+    `update ${d.table('notifications')} as n set consumed = true, consumed_by = e."stepNumber"`,
+    `from ${effects} where e.kind = 'consume' and n.message_uuid = e.id`,
   ].join(' ');
 }
 

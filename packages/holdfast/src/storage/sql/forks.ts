@@ -120,7 +120,7 @@ const below = (d: Dialect, table: string): string =>
 function copySteps(d: Dialect): string {
   const same = [
     ...['function_id', 'function_name', 'output', 'error', 'serialization', 'started_at_epoch_ms'],
-    ...['completed_at_epoch_ms', 'completion_seq', 'application_name'],
+    ...['completed_at_epoch_ms', 'completion_seq', 'requested_after', 'application_name'],
   ];
   return [
     `insert into ${d.table('operation_outputs')} (workflow_uuid, ${same.join(', ')}, child_workflow_id)`,

@@ -40,6 +40,7 @@ const plainColumns = [
   'seed',
   'began_at',
   'incarnation',
+  'retries',
 ].join(', ');
 
 export function workflowColumns(d: Dialect): string {
@@ -93,6 +94,7 @@ export function toWorkflow(row: Row): WorkflowRecord {
     seed: row.seed as string | null,
     beganAt: instant(row.began_at),
     incarnation: row.incarnation as string | null,
+    retries: row.retries as string | null,
     neverRan: false,
   };
 }
@@ -117,6 +119,7 @@ const plainClaimedColumns = [
   'seed',
   'began_at',
   'incarnation',
+  'retries',
 ].join(', ');
 
 export function claimedColumns(d: Dialect): string {
@@ -147,6 +150,7 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
     seed: row.seed as string | null,
     beganAt: instant(row.began_at),
     incarnation: row.incarnation as string | null,
+    retries: row.retries as string | null,
     neverRan: Boolean(row.never_ran),
   };
 }
@@ -182,6 +186,7 @@ export const stepColumns = [
   'started_at_epoch_ms',
   'completed_at_epoch_ms',
   'completion_seq',
+  'requested_after',
 ].join(', ');
 
 /** What recording a step sends. */
@@ -197,6 +202,7 @@ export const newStepColumns: Columns<NewStep> = {
   startedAt: 'bigint',
   completedAt: 'bigint',
   completionSeq: 'int',
+  requestedAfter: 'int',
 };
 
 export function toStep(row: Row): StepRecord {
@@ -211,6 +217,7 @@ export function toStep(row: Row): StepRecord {
     startedAt: instant(row.started_at_epoch_ms),
     completedAt: instant(row.completed_at_epoch_ms),
     completionSeq: instant(row.completion_seq),
+    requestedAfter: instant(row.requested_after),
   };
 }
 

@@ -86,9 +86,9 @@ function stepStatements(d: Dialect) {
       columns: newStepColumns,
       text: [
         `insert into ${steps} (workflow_uuid, function_id, function_name, output, error, serialization,`,
-        'child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, application_name)',
+        'child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name)',
         'select r."workflowId", r."stepNumber", r.name, r.output, r.error, r.serialization, r."childWorkflowId",',
-        `r."startedAt", r."completedAt", r."completionSeq", $1 from ${d.rows('r', newStepColumns, 2)}`,
+        `r."startedAt", r."completedAt", r."completionSeq", r."requestedAfter", $1 from ${d.rows('r', newStepColumns, 2)}`,
         `${d.fence('r."workflowId"', 'r.owner')} where true`,
         'on conflict (workflow_uuid, function_id) do nothing returning workflow_uuid, function_id',
       ].join(' '),

@@ -1,0 +1,110 @@
+import { byCompletion, sleepName } from '../engine/deliveries.js';
+import type { StepRecord } from '../storage/storage.js';
+
+/** What a retry takes off the record so that a step is run again. */
+export interface RetryPlan {
+  readonly dropped: readonly StepRecord[];
+  /** The first place of a result beyond what is as it was before the failure (model/retries.ts). */
+  readonly cut: number;
+  /** Those of the dropped that had succeeded, and do something each time they are run. */
+  readonly repeated: readonly StepRecord[];
+}
+
+/** Name under which a message received is on record. */
+export const receiveName = 'DBOS.recv';
+/** Name under which a child's result is on record. */
+export const resultName = 'DBOS.getResult';
+
+/** What only reads or waits, or says again what it said: done twice, it does no harm. */
+const harmless = new Set([
+  ...[sleepName, resultName, receiveName, 'DBOS.getEvent', 'DBOS.readStream', 'getStatus'],
+  ...['DBOS.setEvent', 'DBOS.writeStream', 'DBOS.closeStream'],
+]);
+
+/** Operations that have the end of their time on record as a sleep, under the number after their own. */
+const timed = new Set([receiveName, 'DBOS.getEvent']);
+
+/**
+ * Which steps go, and which stay, when the workflow is to go on as if `first` had not ended.
+ *
+ * 1. What the code asked for before it was given the result of `first` stays: it asks for that again, under the same numbers, and its
+ *    effects have happened. So the other branches of a `Promise.all` or `allSettled` keep what they have done.
+ * 2. What it asked for afterwards goes, because the code may take another way now and give these numbers to other steps.
+ * 3. Of what stays by (1), steps go that failed after `first`: they would fail the workflow again, at once.
+ *
+ * Where a record does not tell when it was asked for (it is of DBOS, or older than that column), its number decides: whatever has a higher
+ * one than `first` goes. That repeats more, and is as exact: numbers are given in the order of the calls.
+ */
+export function planRetry(steps: readonly StepRecord[], first: StepRecord | undefined): RetryPlan {
+  if (!first) return { dropped: [], cut: highestSeq(steps) + 1, repeated: [] };
+  const place = first.completionSeq;
+  const goes = (step: StepRecord): boolean => {
+    if (step.stepNumber === first.stepNumber) return true;
+    const isLater = step.stepNumber > first.stepNumber;
+    if (place === null || step.requestedAfter === null) return isLater;
+    if (step.requestedAfter >= place) return true;
+    return step.error !== null && step.completionSeq !== null && step.completionSeq > place;
+  };
+  const gone = new Set(steps.filter(goes));
+  for (const step of steps) if (isTimerOfAny(step, gone)) gone.add(step);
+  const dropped = steps.filter((step) => gone.has(step));
+  const kept = steps.filter((step) => place !== null && step.completionSeq !== null && step.completionSeq < place);
+  const repeated = dropped.filter((step) => step !== first && step.error === null && !isHarmless(step));
+  return { dropped, cut: highestSeq(kept) + 1, repeated };
+}
+
+/** Of a wait that is begun anew, its end too. */
+function isTimerOfAny(step: StepRecord, gone: ReadonlySet<StepRecord>): boolean {
+  if (step.name !== sleepName) return false;
+  return [...gone].some(({ stepNumber, name }) => stepNumber === step.stepNumber - 1 && timed.has(name));
+}
+
+function isHarmless({ name }: StepRecord): boolean {
+  return harmless.has(name) || name.startsWith('DBOS.patch-');
+}
+
+function highestSeq(steps: readonly StepRecord[]): number {
+  return steps.reduce((highest, { completionSeq }) => Math.max(highest, completionSeq ?? -1), -1);
+}
+
+/** A recorded step that failed, with its error as the code was given it. */
+export interface FailedStep {
+  readonly step: StepRecord;
+  readonly error: unknown;
+}
+
+/**
+ * The step whose error ended the workflow:
+ *
+ * 1. The last one whose error is the workflow's, or else one that this was made of (its `cause`, or one of its `errors`: of those
+ *    the first, so that all of them are run again).
+ * 2. Or else the last that failed, if nothing has been done since that running it again would repeat.
+ * 3. Or else none: the workflow failed by itself, after its last step.
+ */
+export function failedStep(
+  steps: readonly StepRecord[],
+  failures: readonly FailedStep[],
+  error: unknown,
+): StepRecord | undefined {
+  const latestFirst = [...failures].sort((a, b) => byCompletion(b.step, a.step));
+  for (let level: unknown[] = [error], depth = 0; level.length > 0 && depth < 8; depth++) {
+    const found = level.flatMap((each) => latestFirst.find((failure) => isSame(failure.error, each))?.step ?? []);
+    if (found.length > 0) return found.sort(byCompletion)[0];
+    level = level.flatMap(partsOf);
+  }
+  const last = latestFirst[0]?.step;
+  return last && planRetry(steps, last).repeated.length === 0 ? last : undefined;
+}
+
+function partsOf(error: unknown): unknown[] {
+  if (typeof error !== 'object' || error === null) return [];
+  const { cause, errors } = error as { cause?: unknown; errors?: unknown };
+  return [...(Array.isArray(errors) ? errors : []), ...(cause === undefined ? [] : [cause])];
+}
+
+/** Both as they were read back: their identity is lost. */
+function isSame(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) return Object.is(a, b);
+  const [one, other] = [a, b] as Record<string, unknown>[];
+  return ['name', 'message', 'code'].every((key) => Object.is(one?.[key], other?.[key]));
+}

@@ -1,0 +1,78 @@
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
+import { streamEnds } from '../messaging.js';
+import type { NewRetry, Retries } from '../retries.js';
+import { partitionKey } from './queues.js';
+
+/** Retrying: a workflow that has failed goes on under its ID, by one statement. */
+export class SqlRetries implements Retries {
+  private readonly sql;
+
+  constructor(private readonly database: Database) {
+    this.sql = retryStatements(database.dialect);
+  }
+
+  async retry(retry: NewRetry): Promise<{ queueName: string } | undefined> {
+    const [row] = await this.database.batch(this.sql.retry, [], [retry]);
+    return row && { queueName: row.queue_name as string };
+  }
+
+  async receipts(workflowId: string): Promise<number[]> {
+    const rows = await this.database.query(this.sql.receipts, [workflowId]);
+    return rows.map((row) => Number(row.consumed_by));
+  }
+}
+
+const columns: Columns<NewRetry> = {
+  workflowId: 'text',
+  incarnation: 'text',
+  createdAt: 'bigint',
+  before: 'text',
+  after: 'text',
+  dropped: 'text',
+  version: 'text',
+  queueName: 'text',
+  now: 'bigint',
+};
+
+function retryStatements(d: Dialect) {
+  const queues = `select name from ${d.table('queues')} ${d.forKeyShare}`;
+  // The rest as `resume` leaves it. Its deadline begins anew with its first start, if it has a timeout of its own.
+  const main = [
+    `update ${d.table('workflow_status')} as w set status = 'ENQUEUED', updated_at = r.now, owner_xid = null,`,
+    `queue_name = case when queue_name in (${queues}) then queue_name else r."queueName" end,`,
+    `queue_partition_key = ${partitionKey(d, 'queue_partition_key', 'queue_name')},`,
+    'application_version = coalesce(r.version, application_version), executor_id = null, recovery_attempts = 0,',
+    'first_started_at = null, resting_owner = null, workflow_deadline_epoch_ms = null, completed_at = null, output = null,',
+    `error = null, status_reason = null, retries = r.after from ${d.rows('r', columns, 1)}`,
+    `where w.workflow_uuid = r."workflowId" and w.status = 'ERROR' and w.created_at = r."createdAt"`,
+    "and coalesce(w.incarnation, '') = coalesce(r.incarnation, '') and coalesce(w.retries, '') = coalesce(r.before, '')",
+    'returning workflow_uuid, queue_name, true as landed',
+  ].join(' ');
+  const retry: BatchStatement<NewRetry> = {
+    name: 'workflows.retry',
+    columns,
+    ...d.together(main, [
+      `delete from ${d.table('operation_outputs')} where ${ofDropped(d)}`,
+      `delete from ${d.table('workflow_events_history')} where ${ofDropped(d)}`,
+      `delete from ${d.table('streams')} where ${ofDropped(d)} and value in (${streamEnds.map((end) => `'${end}'`).join(', ')})`,
+      `update ${d.table('notifications')} set consumed = false, consumed_by = null ` +
+        `where consumed and ${ofDropped(d, 'destination_uuid', 'consumed_by')}`,
+    ]),
+  };
+  return {
+    retry,
+    receipts: {
+      name: 'workflows.receipts',
+      text:
+        `select consumed_by from ${d.table('notifications')} ` +
+        'where destination_uuid = $1 and consumed and consumed_by is not null',
+    },
+  };
+}
+
+/** That a row belongs to a step which goes off the record: found by the workflow's ID, which all these tables have an index on. */
+function ofDropped(d: Dialect, workflowId = 'workflow_uuid', stepNumber = 'function_id'): string {
+  const given = `${d.rows('r', columns, 1)} where ${d.landed}`;
+  const numbers = d.jsonRows('x', { n: 'int' }, `(select r.dropped from ${given})`);
+  return `${workflowId} = (select r."workflowId" from ${given}) and ${stepNumber} in (select x.n from ${numbers})`;
+}

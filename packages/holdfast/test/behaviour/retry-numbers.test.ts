@@ -1,0 +1,230 @@
+import { expect, it } from 'vitest';
+import { event, run, stream, topic, transaction, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { plainest } from '../support/datasources.js';
+import { failure, gate, tamper } from '../support/faults.js';
+import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
+
+/** A retry frees step numbers: what is kept elsewhere under a number must not pass for that of the step that has it next. */
+describeBackends('workflows.retry, and what hangs on step numbers', (backend) => {
+  it('retries a failed child with its parent, under its own ID, from where it failed', async () => {
+    const ran: string[] = [];
+    let isBroken = true;
+    const child = workflow('child', async () => {
+      await run('one', () => void ran.push('one'));
+      return run('two', () => {
+        ran.push('two');
+        if (isBroken) throw new Error('no two');
+        return 2;
+      });
+    });
+    const parent = workflow('parent', async () => (await child()) + (await child.with({ id: 'other' })()));
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.with({ id: 'p' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry('p');
+    expect(await t.clock.runUntil(handle.result())).toBe(4);
+    expect(ran).toEqual(['one', 'two', 'two', 'one', 'two']);
+    const all = await t.app.workflows.list();
+    expect(all.map(({ workflowId }) => workflowId).sort()).toEqual(['other', 'p', 'p-0']);
+    expect((await t.app.workflows.get('p-0'))?.retries).toMatchObject([{ error: { message: 'no two' } }]);
+  });
+
+  it('starts another child where the step that started one is run again, and finds it after a crash', async () => {
+    let runs = 0;
+    const child = workflow('child', async () => ++runs);
+    const parent = workflow('parent', async () => {
+      const n = await child();
+      if (n === 1) throw new Error('too small');
+      return n;
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.with({ id: 'p' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    await t.app.workflows.retry('p', { fromStep: 0 });
+    expect(await t.clock.runUntil(handle.result())).toBe(2);
+    expect(await t.app.workflows.get('p-0-r1')).toMatchObject({ status: 'SUCCESS', parentWorkflowId: 'p' });
+    expect(await t.app.workflows.get('p-0')).toMatchObject({ status: 'SUCCESS' });
+  });
+
+  it('keeps a child apart from the one that had its number on the way that the code took before', async () => {
+    let isBroken = true;
+    const undo = workflow('undo', async () => 'undone');
+    const next = workflow('next', async () => 'next');
+    const wf = workflow('wf', async () => {
+      const shipped = await run('ship', () => Promise[isBroken ? 'reject' : 'resolve']('ship')).catch(() => undefined);
+      if (shipped) return next();
+      await undo();
+      throw new Error('not shipped');
+    });
+    const t = await backend.testApp({ workflows: [wf, undo, next] });
+    const handle = await wf.with({ id: 'w' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry('w', { fromStep: 0 });
+    expect(await t.clock.runUntil(handle.result())).toBe('next');
+    expect((await t.app.workflows.get('w-1-r1'))?.name).toBe('next');
+  });
+
+  it('finds the child again that had been started beside the failure, and was not on record yet', async () => {
+    let runs = 0;
+    let isBroken = true;
+    const child = workflow('child', async () => ++runs);
+    const wf = workflow('wf', () =>
+      Promise.all([child(), run('fail', () => Promise[isBroken ? 'reject' : 'resolve']('failed'))]),
+    );
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf, child] });
+    const handle = await wf.with({ id: 'w' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    // As a process leaves it that ends, with its workflow, before the start of the child is on record.
+    await tamper(database, "delete from operation_outputs where workflow_uuid = 'w' and function_id in (0, 1)");
+    isBroken = false;
+    await t.app.workflows.retry('w', { fromStep: 2 });
+    expect(await t.clock.runUntil(handle.result())).toEqual([1, 'failed']);
+    expect(runs).toBe(1);
+  });
+
+  it.each(['elsewhere', 'beside the workflows'])(
+    'runs a failed transaction again, and none that was committed (%s)',
+    async (place) => {
+      const database = await backend.newDatabase();
+      const isBeside = place !== 'elsewhere' && backend.name === 'postgres';
+      const library = plainest[backend.name];
+      const userData = isBeside ? await openUserDataIn(database, library) : await openUserData(backend, library);
+      const { url, datasource, add } = userData;
+      let isBroken = true;
+      const pay = transaction(datasource, 'pay', (tx, who: string) => {
+        if (who === 'eve' && isBroken) throw new Error('no money');
+        return add(tx, who, 1).then(() => who);
+      });
+      const wf = workflow('wf', async () => {
+        await pay('ada');
+        await pay('eve');
+        await pay('ada');
+      });
+      const t = await backend.testApp({ database, workflows: [wf] });
+      const handle = await wf.start();
+      await failure(t.clock.runUntil(handle.result()));
+      isBroken = false;
+      await t.app.workflows.retry(handle.id);
+      await t.clock.runUntil(handle.result());
+      expect([await counter(url, 'ada'), await counter(url, 'eve')]).toEqual([2, 1]);
+      const again = await t.restart();
+      await again.app.workflows.handle(handle.id).result();
+      expect([await counter(url, 'ada'), await counter(url, 'eve')]).toEqual([2, 1]);
+    },
+  );
+
+  it('gives the messages back that dropped steps had received, in their order', async () => {
+    const orders = topic<string>('orders');
+    let fails = true;
+    const wf = workflow('wf', async () => {
+      const got = [await orders.receive()];
+      await run('check', () => {});
+      got.push(await orders.receive(), await orders.receive());
+      if (fails) throw new Error('no');
+      return got;
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.with({ id: 'w' }).start();
+    for (const value of ['one', 'two', 'three']) await orders.send('w', value);
+    await failure(t.clock.runUntil(handle.result()));
+    fails = false;
+    await t.app.workflows.retry('w', { fromStep: 2 });
+    expect(await t.clock.runUntil(handle.result())).toEqual(['one', 'two', 'three']);
+    expect((await t.app.workflows.messages('w')).map(({ consumed }) => consumed)).toEqual([true, true, true]);
+  });
+
+  it('refuses to lose a message of which nobody knows which one it was', async () => {
+    const orders = topic<string>('orders');
+    const wf = workflow('wf', async () => {
+      throw new Error(`no ${await orders.receive()}`);
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    const handle = await wf.with({ id: 'w' }).start();
+    await orders.send('w', 'lamp');
+    await failure(t.clock.runUntil(handle.result()));
+    await tamper(database, 'update notifications set consumed_by = null');
+    const error = await failure(t.app.workflows.retry('w', { fromStep: 0 }));
+    expect(error).toMatchObject({ code: 'WORKFLOW_NOT_RETRYABLE', details: { stepNumber: 0 } });
+    await t.app.workflows.retry('w');
+    expect((await failure(t.clock.runUntil(handle.result()))).message).toBe('no lamp');
+  });
+
+  it('waits for a message anew, with a new deadline', async () => {
+    const orders = topic<string>('orders');
+    const wf = workflow('wf', async () => {
+      const value = await orders.receive({ timeout: '1h' });
+      if (value === undefined) throw new Error('too late');
+      return value;
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.with({ id: 'w' }).start();
+    await t.clock.advance('2h');
+    await failure(handle.result());
+    await t.app.workflows.retry('w', { fromStep: 0 });
+    await t.clock.advance('30m');
+    await orders.send('w', 'lamp');
+    expect(await t.clock.runUntil(handle.result())).toBe('lamp');
+  });
+
+  it('writes on to a stream that the failure had ended, and keeps events as they were said', async () => {
+    const log = stream<string>('log');
+    const state = event<string>('state');
+    let isBroken = true;
+    const wf = workflow('wf', async () => {
+      await log.write('begun');
+      try {
+        await run('ship', () => Promise[isBroken ? 'reject' : 'resolve']('no carrier'));
+        await log.write('shipped');
+      } catch (error) {
+        await state.set('failed');
+        throw error;
+      } finally {
+        await log.close();
+      }
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry(handle.id);
+    await t.clock.runUntil(handle.result());
+    const values: string[] = [];
+    for await (const value of log.read(handle.id)) values.push(value);
+    expect(values).toEqual(['begun', 'shipped']);
+    expect(await t.app.workflows.events(handle.id)).toEqual({ state: 'failed' });
+    const fork = await t.app.workflows.fork(handle.id, { fromStep: 3 });
+    await t.clock.runUntil(fork.result());
+    expect(await t.app.workflows.events(fork.id)).toEqual({});
+  });
+
+  it('drops all later numbers of records that do not say when they were asked for, and says so first', async () => {
+    const ran: string[] = [];
+    const begun = gate();
+    let isBroken = true;
+    const work = (name: string) => run(name, async () => void ran.push(name));
+    const wf = workflow('wf', async () => {
+      const failing = run('fail', async () => {
+        await begun.promise;
+        if (isBroken) throw new Error('no');
+      });
+      await Promise.all([work('beside').then(begun.open), failing]);
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    const old = 'requested_after = null, completion_seq = null';
+    await tamper(database, `update operation_outputs set ${old}`);
+    isBroken = false;
+    const error = await failure(t.app.workflows.retry(handle.id));
+    expect(error).toMatchObject({ code: 'WORKFLOW_NOT_RETRYABLE', details: { repeated: [{ name: 'beside' }] } });
+    await t.app.workflows.retry(handle.id, { fromStep: 0 });
+    await t.clock.runUntil(handle.result());
+    expect(ran).toEqual(['beside', 'beside']);
+  });
+});

@@ -1,0 +1,315 @@
+import { expect, it } from 'vitest';
+import { FatalError, queue, run, sleep, type WorkflowRetryOptions, workflow } from '../../src/index.js';
+import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, gate, overTime } from '../support/faults.js';
+
+/** Fails as long as it is told to. */
+function switchable(ran: string[]) {
+  const broken = new Set<string>();
+  const work = (name: string) =>
+    run(name, () => {
+      ran.push(name);
+      if (broken.has(name)) throw new Error(`no ${name}`);
+      return name;
+    });
+  return { broken, work };
+}
+
+describeBackends('workflows.retry', (backend) => {
+  it('goes on under the same ID from the failed step, and keeps the steps before it', async () => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const order = workflow('order', async () => `${await work('charge')} ${await work('ship')} ${await work('mail')}`);
+    const t = await backend.testApp({ workflows: [order] });
+    broken.add('ship');
+    const handle = await order.with({ id: 'order-7' }).start();
+    expect((await failure(t.clock.runUntil(handle.result()))).message).toBe('no ship');
+    broken.clear();
+    const again = await t.app.workflows.retry<string>('order-7');
+    expect(await t.clock.runUntil(again.result())).toBe('charge ship mail');
+    expect(again.id).toBe('order-7');
+    expect(ran).toEqual(['charge', 'ship', 'ship', 'mail']);
+    expect(await handle.status()).toMatchObject({ status: 'SUCCESS', attempts: 1, error: undefined });
+  });
+
+  it('keeps on record who retried it, when, and which error that was about', async () => {
+    const { broken, work } = switchable([]);
+    const order = workflow('order', () => work('ship'));
+    const t = await backend.testApp({ workflows: [order] });
+    broken.add('ship');
+    const handle = await order.with({ id: 'order-7' }).start();
+    for (const fromStep of [undefined, 0]) {
+      await failure(t.clock.runUntil(handle.result()));
+      await t.clock.advance('1m');
+      await t.app.workflows.retry('order-7', fromStep === undefined ? {} : { fromStep });
+    }
+    await failure(t.clock.runUntil(handle.result()));
+    broken.clear();
+    const dropped = [{ stepNumber: 0, name: 'ship' }];
+    const by = { executorId: 'test', error: { message: 'no ship' }, dropped };
+    const info = await t.app.workflows.get('order-7');
+    expect(info?.retries).toMatchObject([
+      { ...by, fromStep: undefined },
+      { ...by, fromStep: 0 },
+    ]);
+    const [first, second] = info?.retries ?? [];
+    expect(first?.failedAt).toBeLessThan(first?.retriedAt ?? 0);
+    expect(second?.failedAt).toBeGreaterThanOrEqual(first?.retriedAt ?? 0);
+    expect((await t.app.workflows.retry('order-7')).id).toBe('order-7');
+    expect(await t.clock.runUntil(handle.result())).toBe('ship');
+  });
+
+  it('keeps what the other branches of a Promise.all had done or begun by then', async () => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const wf = workflow('wf', async () => {
+      const all = await Promise.allSettled([work('a'), work('b'), work('c')]);
+      const failed = all.find((each) => each.status === 'rejected');
+      if (failed) throw failed.reason;
+      return [all.map((each) => each.status), await work('d')];
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    broken.add('a');
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    broken.clear();
+    await t.app.workflows.retry(handle.id);
+    const fulfilled = 'fulfilled';
+    expect(await t.clock.runUntil(handle.result())).toEqual([[fulfilled, fulfilled, fulfilled], 'd']);
+    expect(ran).toEqual(['a', 'b', 'c', 'a', 'd']);
+  });
+
+  it('runs all branches again that failed, at once', async () => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const wf = workflow('wf', () => Promise.any([work('a'), work('b')]));
+    const t = await backend.testApp({ workflows: [wf] });
+    for (const name of ['a', 'b']) broken.add(name);
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    broken.clear();
+    await t.app.workflows.retry(handle.id);
+    expect(await t.clock.runUntil(handle.result())).toBe('a');
+    expect(ran).toEqual(['a', 'b', 'a', 'b']);
+  });
+
+  it('replays a retried workflow exactly, after a crash too', async () => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const wf = workflow('wf', async () => {
+      const order: string[] = [];
+      const branch = async (name: string) => order.push((await work(name)) + (await work(`${name}2`)));
+      await Promise.all(['a', 'b', 'c'].map(branch));
+      await sleep('90s');
+      return [...order, await work('end')];
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    broken.add('b');
+    const { id } = await wf.start();
+    await failure(t.clock.runUntil(t.app.workflows.handle(id).result()));
+    broken.clear();
+    await t.app.workflows.retry(id, { fromStep: 1 });
+    await t.clock.advance('30s');
+    const before = [...ran];
+    const again = await t.restart();
+    const result = await overTime(again.clock, again.app.workflows.handle(id).result());
+    expect(ran).toEqual([...before, 'end']);
+    expect(result).toHaveLength(4);
+  });
+
+  it('does not repeat, without being told to, what was done about the failure', async () => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const order = workflow('order', async () => {
+      await work('charge');
+      try {
+        await work('ship');
+      } catch (error) {
+        await work('refund');
+        throw new Error('not shipped', { cause: error });
+      }
+    });
+    const t = await backend.testApp({ workflows: [order] });
+    broken.add('ship');
+    const handle = await order.with({ id: 'order-7' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    broken.clear();
+    const error = await failure(t.app.workflows.retry('order-7'));
+    expect(error).toMatchObject({
+      code: 'WORKFLOW_NOT_RETRYABLE',
+      details: { failedStep: 1, repeated: [{ stepNumber: 2, name: 'refund' }] },
+    });
+    expect(error.message).toMatch(/step 1 "ship".*2 "refund".*fromStep: 1/);
+    expect(await handle.status()).toMatchObject({ status: 'ERROR', retries: [] });
+    await t.app.workflows.retry('order-7', { fromStep: 0 });
+    await t.clock.runUntil(handle.result());
+    expect(ran).toEqual(['charge', 'ship', 'refund', 'charge', 'ship']);
+  });
+
+  it('runs the function on after its last step where that is what failed', async () => {
+    const ran: string[] = [];
+    const { work } = switchable(ran);
+    let isBroken = true;
+    const wf = workflow('wf', async () => {
+      await work('a').catch(() => {});
+      await work('b');
+      if (isBroken) throw new Error('a bug');
+      return work('c');
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry(handle.id);
+    expect(await t.clock.runUntil(handle.result())).toBe('c');
+    expect(ran).toEqual(['a', 'b', 'c']);
+    expect((await handle.status()).retries).toMatchObject([{ error: { message: 'a bug' }, dropped: [] }]);
+  });
+
+  it('retries a step with all its attempts, and back on the queue of its workflow, with its whole timeout', async () => {
+    let failures = 5;
+    const jobs = queue('jobs', { concurrency: 1 });
+    const charge = () => {
+      if (failures-- > 0) throw new Error('busy');
+      return 'paid';
+    };
+    const wf = workflow('wf', () => run('charge', charge, { retries: { max: 2, initial: 10 } }), { timeout: '1h' });
+    const t = await backend.testApp({ workflows: [wf], queues: [jobs] });
+    const handle = await wf.with({ queue: jobs }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    await t.clock.advance('2h');
+    await t.app.workflows.retry(handle.id);
+    expect(await t.clock.runUntil(handle.result())).toBe('paid');
+    const { queueName, deadlineAt, completedAt } = await handle.status();
+    expect(queueName).toBe('jobs');
+    expect(deadlineAt).toBeGreaterThan(completedAt ?? 0);
+  });
+
+  it('is refused for what has not failed or is not there, with typed errors, before anything of the call changes', async () => {
+    const { broken, work } = switchable([]);
+    const waiting = workflow('waiting', () => sleep('1h'));
+    const failing = workflow('failing', () => work('a'));
+    const t = await backend.testApp({ workflows: [waiting, failing] });
+    broken.add('a');
+    await failure(failing.with({ id: 'failed' })());
+    const { id } = await waiting.start();
+    const { retry, cancel } = t.app.workflows;
+    const refusal = (workflowId: string, options?: WorkflowRetryOptions) => failure(retry(workflowId, options));
+    const code = 'WORKFLOW_NOT_RETRYABLE';
+    expect(await refusal(id)).toMatchObject({ code, details: { status: 'PENDING' } });
+    await cancel(id);
+    expect((await refusal(id)).message).toMatch(/CANCELLED.*resume/);
+    expect(await failure(retry(['failed', id]))).toMatchObject({ code });
+    expect(await failure(retry(['failed', 'nobody']))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    const invalid = { code: 'INVALID_OPTION' };
+    expect((await refusal('failed', { fromStep: 2 })).message).toMatch(/"fromStep" must be a step on record.*or 1/);
+    for (const options of [{ fromStep: -1 }, { fromStep: 0.5 }, { fromstep: 0 }, { queue: 'q' }, null]) {
+      expect(await refusal('failed', options as never)).toMatchObject(invalid);
+    }
+    expect(await failure(retry(['failed', id], { fromStep: 0 }))).toMatchObject(invalid);
+    expect(await failure(retry('failed', { version: '' }))).toMatchObject({ code: 'INVALID_NAME' });
+    expect(await t.app.workflows.get('failed')).toMatchObject({ status: 'ERROR', retries: [] });
+    expect(await retry([])).toEqual([]);
+  });
+
+  it('happens once, however many ask for it at once', async () => {
+    const { broken, work } = switchable([]);
+    const wf = workflow('wf', () => work('a'));
+    const t = await backend.testApp({ workflows: [wf] });
+    broken.add('a');
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    broken.clear();
+    const calls = await Promise.allSettled([1, 2, 3].map(() => t.app.workflows.retry(handle.id)));
+    const refused = calls.flatMap((call) => (call.status === 'rejected' ? [call.reason] : []));
+    expect(refused).toHaveLength(2);
+    for (const error of refused) expect(error).toMatchObject({ code: 'WORKFLOW_NOT_RETRYABLE' });
+    expect(await t.clock.runUntil(handle.result())).toBe('a');
+    expect((await handle.status()).retries).toHaveLength(1);
+  });
+
+  it.each(crashPhases)('is done or not done after a crash %s', async (phase) => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const wf = workflow('wf', async () => [await work('a'), await work('b')]);
+    const failedApp = async (crashAt?: CrashPoint) => {
+      const t = await backend.testApp({ workflows: [wf], ...(crashAt && { crashAt }) });
+      broken.add('b');
+      const { id } = await wf.with({ id: 'w', app: t.app }).start();
+      await failure(t.clock.runUntil(t.app.workflows.handle(id).result()));
+      broken.clear();
+      ran.length = 0;
+      return t;
+    };
+    const uncrashed = await failedApp();
+    await uncrashed.app.workflows.retry('w');
+    const statement = uncrashed.statements.indexOf('workflows.retry') + 1;
+    await uncrashed.stop();
+    const t = await failedApp({ statement, phase });
+    void t.app.workflows.retry('w').catch(() => {});
+    await t.crashed;
+    const again = await t.restart();
+    const { status, retries } = (await again.app.workflows.get('w')) ?? {};
+    expect(retries).toHaveLength(status === 'ERROR' ? 0 : 1);
+    if (status === 'ERROR') await again.app.workflows.retry('w');
+    expect(await overTime(again.clock, again.app.workflows.handle('w').result())).toEqual(['a', 'b']);
+    expect(new Set(ran)).toEqual(new Set(['b']));
+  });
+
+  it('cannot be called in a workflow function, and can in a step', async () => {
+    const { broken, work } = switchable([]);
+    const failing = workflow('failing', () => work('a'));
+    const operator = workflow('operator', async () => {
+      const { code } = await failure(t.app.workflows.retry('failed'));
+      await run('retry', async () => void (await t.app.workflows.retry('failed')));
+      return code;
+    });
+    const t = await backend.testApp({ workflows: [failing, operator] });
+    broken.add('a');
+    await failure(failing.with({ id: 'failed' })());
+    broken.clear();
+    expect(await operator()).toBe('UNSUPPORTED_CALL');
+    expect(await t.clock.runUntil(t.app.workflows.handle('failed').result())).toBe('a');
+  });
+
+  it('ends in the same error again where a step fails for good', async () => {
+    const wf = workflow('wf', () => run('a', () => Promise.reject(new FatalError('never'))));
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    for (let n = 0; n < 3; n++) {
+      expect(await failure(t.clock.runUntil(handle.result()))).toMatchObject({ code: 'FATAL' });
+      await t.app.workflows.retry(handle.id);
+    }
+    await failure(t.clock.runUntil(handle.result()));
+    expect((await handle.status()).retries).toHaveLength(3);
+  });
+
+  it('lets a step that was running when its workflow failed have one result only', async () => {
+    const slow = gate<string>();
+    const begun = gate();
+    let runs = 0;
+    const wf = workflow('wf', () => {
+      const slowly = run('slow', () => {
+        runs++;
+        begun.open();
+        return runs === 1 ? slow.promise : 'second';
+      });
+      const failing = run('fail', async () => {
+        await begun.promise;
+        if (runs === 1) throw new Error('once');
+      });
+      return Promise.all([slowly, failing]);
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    await t.app.workflows.retry(handle.id);
+    const result = t.clock.runUntil(handle.result());
+    slow.open('first');
+    // The second run of `fail` sees that `slow` has been begun again, or begins it first: either way it succeeds then.
+    await result.catch(() => {});
+    if ((await handle.status()).status === 'ERROR') await t.app.workflows.retry(handle.id);
+    expect(await t.clock.runUntil(handle.result())).toEqual(['second', undefined]);
+  });
+});
