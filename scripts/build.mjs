@@ -1,5 +1,6 @@
 /**
- * Builds packages/holdfast: src to dist. `node scripts/build.mjs` always builds; setup.mjs builds only what is stale.
+ * Builds packages/holdfast: src to dist, as ES modules, and to dist/cjs for those who cannot load them (jest, and old
+ * releases of Node 20). `node scripts/build.mjs` always builds; setup.mjs builds only what is stale.
  *
  * **Invariant:** dist is the whole result of one successful build. The compiler writes into a folder beside it which
  * takes its place at the end, so a failed build leaves the last good one, and no file outlives its source.
@@ -8,6 +9,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -15,7 +17,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bin, root, runNode } from './run-command.mjs';
 
@@ -26,6 +28,7 @@ const stamp = join(root, 'node_modules', '.cache', 'holdfast', 'built');
 const configuration = [
   join(folder, 'package.json'),
   join(folder, 'tsconfig.build.json'),
+  join(folder, 'tsconfig.cjs.json'),
   join(root, 'tsconfig.base.json'),
 ];
 
@@ -49,14 +52,10 @@ function sourcesIn(path) {
 export async function build() {
   const begunAt = new Date();
   const next = join(folder, `dist-${process.pid}`);
-  const result = await runNode([
-    bin('typescript', 'bin/tsc'),
-    '-p',
-    join(folder, 'tsconfig.build.json'),
-    '--outDir',
-    next,
-  ]);
+  let result = await compile('tsconfig.build.json', next);
+  if (result.ok) result = await compile('tsconfig.cjs.json', join(next, 'cjs'));
   if (result.ok) {
+    addTypesOfCommonJs(next);
     rmSync(dist, { recursive: true, force: true });
     renameSync(next, dist);
     mkdirSync(dirname(stamp), { recursive: true });
@@ -68,6 +67,25 @@ export async function build() {
     rmSync(stamp, { force: true });
   }
   return result;
+}
+
+function compile(project, outDir) {
+  return runNode([bin('typescript', 'bin/tsc'), '-p', join(folder, project), '--outDir', outDir]);
+}
+
+/**
+ * The types of an entry point are those of its ES module, told as those of a CommonJS one: so that the same classes and
+ * workflows have one type, whichever way a program loads each of its modules.
+ */
+function addTypesOfCommonJs(built) {
+  writeFileSync(join(built, 'cjs', 'package.json'), '{ "type": "commonjs" }\n');
+  const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  for (const { require: entry } of Object.values(exports).filter((each) => each.require)) {
+    const path = entry.types.slice('./dist/'.length);
+    const target = relative(dirname(path), path.slice('cjs/'.length).replace(/\.d\.ts$/, '.js')).replaceAll('\\', '/');
+    // Under `moduleResolution: node16` a compiler that checks libraries objects to a CommonJS module that requires an ES module.
+    writeFileSync(join(built, path), `// @ts-ignore\nexport * from '${target}';\n`);
+  }
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

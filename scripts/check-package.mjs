@@ -1,7 +1,7 @@
 /**
  * Packs packages/holdfast as npm would publish it and judges the tarball: its entry points (publint) and its contents.
  *
- * **Invariant:** a user receives built JavaScript, its types, the README and the licence. No tests, no source maps, no
+ * **Invariant:** a user receives built JavaScript (as ES modules, and as CommonJS), its types, the README and the licence. No tests, no source maps, no
  * paths of the machine that built it.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -12,8 +12,8 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { root, runNpm } from './run-command.mjs';
 
-const required = ['package.json', 'README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts'];
-const expected = /^(package\.json|README\.md|LICENSE|dist\/.+\.(js|d\.ts))$/;
+const required = ['package.json', 'README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts', 'dist/cjs/package.json'];
+const expected = /^(package\.json|README\.md|LICENSE|dist\/.+\.(js|d\.ts)|dist\/cjs\/package\.json)$/;
 const testFile = /(^|\/)(test|tests|__tests__)\/|\.test(-d)?\./;
 
 async function main() {

@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest';
+import { describeBackends } from '../support/backends.js';
+import { consumer, printed } from './consumer.js';
+
+/** Node loads the ES modules of the package for both, unless it is told (or too old) to require only CommonJS. */
+const ways = [
+  ['as this Node does', []],
+  ['as a Node that cannot require ES modules', ['--no-experimental-require-module']],
+] as const;
+
+describeBackends('the package', (backend) => {
+  it.each(ways)('can be required, %s', async (_, flags) => {
+    const project = consumer();
+    const program = project.add('program.cjs');
+    expect(printed(project.run([...flags, program], { DATABASE: await backend.newDatabase() }))).toBe('Hello Ada');
+  });
+
+  it.each(ways)('can be required and imported in one process, %s', async (_, flags) => {
+    const project = consumer();
+    const program = project.add('both.cjs');
+    const found = printed(project.run([...flags, program], { DATABASE: await backend.newDatabase() }));
+    const isOneCopy = flags.length === 0;
+    expect(found).toEqual({ isOneCopy, isRecognised: true, result: [0, 1, 2, 3, 1], charges: 1 });
+  });
+});
