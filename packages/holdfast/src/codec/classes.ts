@@ -22,7 +22,10 @@ export interface ClassOptions<T, Stored> {
   readonly name?: string;
   /** What to store of an instance: any value that can be stored. Without it: the own enumerable fields. */
   readonly to?: (instance: T) => Stored;
-  /** The instance again. Without it: an object with the class's prototype and the fields; no constructor runs. */
+  /**
+   * The instance again. Without it: an object with the class's prototype and the fields; no constructor runs. Called when
+   * an instance is stored, too: what cannot be read is refused there.
+   */
   readonly from?: (stored: Stored) => T;
 }
 

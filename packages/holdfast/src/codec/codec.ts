@@ -7,7 +7,8 @@
  *   custom.ts    the app's own serializer, under its name
  *
  * Promises: a value comes back equal to what was stored, or is refused with UNSERIALIZABLE before anything is written,
- * naming the place in it; a text that cannot be read is UNREADABLE_VALUE, never a wrong value. The two built-in formats
+ * naming the place in it; what is handed out can be read (see {@link Codec}); a text that cannot be read is
+ * UNREADABLE_VALUE, never a wrong value. The two built-in formats
  * answer at once; only a custom serializer may return promises.
  */
 import { HoldfastError } from '../model/errors.js';
@@ -17,7 +18,7 @@ import { native } from './native.js';
 import { portable } from './portable.js';
 
 export { type ClassOptions, registerClass } from './classes.js';
-export type { Codec, Serializer } from './format.js';
+export type { Codec, Encoded, Serializer } from './format.js';
 
 /** The built-in native format, which gives back what it was given: a value need not be read again to be used. */
 export const nativeCodecName = native.name;

@@ -61,11 +61,11 @@ describe.each([
     expect(await native.decode(await native.encode({ a: [1] }, 'x'))).toStrictEqual({ a: [1] });
     expect(await native.decodeArguments(await native.encodeArguments([1, 'a'], 'x'))).toStrictEqual([1, 'a']);
     const error = Object.assign(new TypeError('no', { cause: new RangeError('why') }), { code: 'E' });
-    const copy = (await native.decodeError(await native.encodeError(error))) as Error;
+    const copy = (await native.decodeError((await native.encodeError(error)).text)) as Error;
     expect(copy).toBeInstanceOf(TypeError);
     expect(copy).toMatchObject({ message: 'no', code: 'E', stack: error.stack });
     expect(copy.cause).toBeInstanceOf(RangeError);
-    expect(await native.decodeError(await native.encodeError('thrown'))).toBe('thrown');
+    expect(await native.decodeError((await native.encodeError('thrown')).text)).toBe('thrown');
   });
 
   it('stores an error that it cannot write whole without what it cannot write', async () => {
@@ -78,7 +78,9 @@ describe.each([
         },
       },
     }).native;
-    const text = await strict.encodeError(Object.assign(new Error('y'), { at: new Date(0), status: { code: 500 } }));
+    const { text } = await strict.encodeError(
+      Object.assign(new Error('y'), { at: new Date(0), status: { code: 500 } }),
+    );
     expect(await strict.decodeError(text)).toMatchObject({ message: 'y', status: { code: 500 }, at: '[Date]' });
   });
 

@@ -1,22 +1,78 @@
 /**
  * The user's own serializer as a codec. It gets values as they are, arguments as an array, errors as plain records
  * (error-record.ts), and answers at once or with a promise. What it may store is its own affair; that the result is a
- * text which both databases can hold is ours.
+ * text which both databases can hold, and which it can read, is ours: every text is read once before it is stored.
  */
 import { HoldfastError, isError, isHoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
 import { errorRecord, thrownFrom } from './error-record.js';
-import type { Codec, Serializer } from './format.js';
-import { textProblem, unserializable } from './refusal.js';
+import type { Codec, Encoded, Serializer } from './format.js';
+import { notReadBack, textProblem, unserializable } from './refusal.js';
 import { unreadable } from './revive.js';
-import { salvage } from './salvage.js';
+import { bareRecord, salvage } from './salvage.js';
 
 export function customCodec(serializer: Serializer, taken: readonly string[]): Codec {
   checkSerializer(serializer, taken);
-  const { name } = serializer;
+  return new CustomCodec(serializer);
+}
 
-  function write(value: unknown, what: string): string | Promise<string> {
+class CustomCodec implements Codec {
+  readonly name: string;
+
+  constructor(private readonly serializer: Serializer) {
+    this.name = serializer.name;
+  }
+
+  encode(value: unknown, what: string): string | Promise<string> {
+    return settle(
+      () => this.encodeAndRead(value, what),
+      ({ text }) => text,
+      rethrow,
+    );
+  }
+
+  /** What the serializer gives back is its own affair; that it gives back something is what must be known. */
+  encodeAndRead(value: unknown, what: string): Encoded | Promise<Encoded> {
+    return settle(
+      () => this.write(value, what),
+      (text) => this.readBack(text, what),
+      rethrow,
+    );
+  }
+
+  encodeArguments(args: readonly unknown[], what: string): string | Promise<string> {
+    return settle(
+      () => this.encodeAndRead(args, what),
+      ({ text, value }) => {
+        if (!Array.isArray(value)) throw cannotReadBack(this.name, what, new Error(notAnArray));
+        return text;
+      },
+      rethrow,
+    );
+  }
+
+  encodeError(error: unknown): Encoded | Promise<Encoded> {
+    return this.tryError(error, 0, undefined);
+  }
+
+  decode(text: string): unknown {
+    return this.read(text, (value) => value);
+  }
+
+  decodeArguments(text: string): readonly unknown[] | Promise<readonly unknown[]> {
+    return this.read(text, (args) => {
+      if (!Array.isArray(args)) throw new Error(notAnArray);
+      return args as readonly unknown[];
+    });
+  }
+
+  decodeError(text: string): unknown {
+    return readUnwritten(text) ?? this.read(text, thrownFrom);
+  }
+
+  private write(value: unknown, what: string): string | Promise<string> {
+    const { serializer, name } = this;
     return settle(
       () => serializer.stringify(value),
       (text) => checkText(text, name, what),
@@ -26,57 +82,62 @@ export function customCodec(serializer: Serializer, taken: readonly string[]): C
     );
   }
 
-  function read<R>(text: string, next: (value: unknown) => R): R | Promise<R> {
+  private readBack(text: string, what: string): Encoded | Promise<Encoded> {
     return settle(
-      () => serializer.parse(text),
-      next,
+      () => this.serializer.parse(text),
+      (value): Encoded => ({ text, value }),
       (cause) => {
-        throw unreadable(`"${name}"`, text, cause);
+        throw cannotReadBack(this.name, what, cause);
       },
     );
   }
 
-  function writeError(error: unknown): string | Promise<string> {
+  private read<R>(text: string, next: (value: unknown) => R): R | Promise<R> {
     return settle(
-      () => write(isError(error) ? errorRecord(error) : error, 'The error'),
-      (text) => text as string,
-      // What the serializer accepts cannot be asked piece by piece (it may be slow): keep plain data only.
-      () =>
-        settle(
-          () =>
-            write(
-              salvage(error, () => false),
-              'The error',
-            ),
-          (text) => text as string,
-          unwritten,
-        ),
+      () => this.serializer.parse(text),
+      next,
+      (cause) => {
+        throw unreadable(`"${this.name}"`, text, cause);
+      },
     );
   }
 
-  return {
-    name,
-    encode: write,
-    decode: (text) => read(text, (value) => value),
-    encodeArguments: write,
-    decodeArguments: (text) =>
-      read(text, (args) => {
-        if (!Array.isArray(args)) throw new Error('the arguments are not an array');
-        return args as readonly unknown[];
-      }),
-    encodeError: writeError,
-    decodeError: (text) => readUnwritten(text) ?? read(text, thrownFrom),
-  };
+  private tryError(error: unknown, way: number, failure: unknown): Encoded | Promise<Encoded> {
+    const make = recordsOf[way];
+    if (make === undefined) return unwritten(this.name, failure);
+    return settle(
+      () => this.encodeAndRead(make(error), 'The error'),
+      ({ text, value }) => ({ text, value: thrownFrom(value) }),
+      (cause) => this.tryError(error, way + 1, cause),
+    );
+  }
 }
 
+/** What to store of something thrown, from all of it to next to nothing. */
+const recordsOf: readonly ((error: unknown) => unknown)[] = [
+  (error) => (isError(error) ? errorRecord(error) : error),
+  // What the serializer accepts cannot be asked piece by piece (it may be slow): keep plain data only.
+  (error) => salvage(error, () => false),
+  bareRecord,
+];
+
+const notAnArray = 'the arguments are not an array';
 const unwrittenPrefix = 'holdfast:unwritten:';
 
 /**
  * In the place of an error that the serializer will not write at all (one that encrypts, say, by a service that is out of
- * reach): a workflow that failed must not stay PENDING for that. Of the error itself nothing, which may be a secret.
+ * reach), or not read again: a workflow that failed must not stay PENDING for that. Of the error itself nothing, which may
+ * be a secret; nor of what `parse` threw, which may quote what it was to read.
  */
-function unwritten(cause: unknown): string {
-  return `${unwrittenPrefix}${JSON.stringify(isError(cause) ? cause.message : String(cause))}`;
+function unwritten(serializer: string, failure: unknown): Encoded {
+  const isUnread = isHoldfastError(failure) && failure.details.unread === true;
+  const why = isUnread
+    ? `The serializer "${serializer}" cannot read what it wrote of it.`
+    : isError(failure)
+      ? failure.message
+      : String(failure);
+  const text = `${unwrittenPrefix}${JSON.stringify(why)}`;
+  return { text, value: readUnwritten(text) };
 }
 
 function readUnwritten(text: string): HoldfastError | undefined {
@@ -87,15 +148,27 @@ function readUnwritten(text: string): HoldfastError | undefined {
   );
 }
 
-/** `next` gets the result of `run`, and `failed` what either threw: at once, or later if `run` returned a promise. */
-function settle<R>(
-  run: () => unknown,
-  next: (value: unknown) => R,
+function cannotReadBack(name: string, what: string, cause: unknown): HoldfastError {
+  const advice = `Let parse of the serializer "${name}" read every text that its stringify returns.`;
+  const { message } = notReadBack(what, cause, advice);
+  return new HoldfastError('UNSERIALIZABLE', message, { details: { what, serializer: name, unread: true }, cause });
+}
+
+function rethrow(cause: unknown): never {
+  throw cause;
+}
+
+/** `next` gets the result of `run`, and `failed` what either threw: at once, or later if one of them returned a promise. */
+function settle<T, R>(
+  run: () => T | PromiseLike<T>,
+  next: (value: T) => R | Promise<R>,
   failed: (cause: unknown) => R | Promise<R>,
 ): R | Promise<R> {
   try {
     const result = run();
-    return isPromise(result) ? Promise.resolve(result).then(next).catch(failed) : next(result);
+    if (isPromise(result)) return Promise.resolve(result).then(next).catch(failed);
+    const settled = next(result);
+    return isPromise(settled) ? Promise.resolve(settled).catch(failed) : settled;
   } catch (cause) {
     return failed(cause);
   }
@@ -145,6 +218,6 @@ function cannotStringify(name: string, what: string, cause: unknown): HoldfastEr
   );
 }
 
-function isPromise(value: unknown): value is PromiseLike<unknown> {
+function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

@@ -11,7 +11,8 @@ import { classNamed, classWithPrototype } from './classes.js';
 
 export type ErrorRecord = Record<string, unknown> & { name: string; message: string; stack: string };
 
-const classKey = 'holdfast_class';
+/** In the record of an error: the name of its registered class. */
+export const classKey = 'holdfast_class';
 
 const builtIn: ReadonlyMap<string, new (message: string) => Error> = new Map(
   [Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((Class) => [Class.name, Class]),

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { FatalError, HoldfastError } from '../model/errors.js';
-import { createCodecs, registerClass } from './codec.js';
+import { createCodecs, type Encoded, registerClass } from './codec.js';
 
 const { native, portable } = createCodecs();
 const roundTrip = (value: unknown): unknown => native.decode(native.encode(value, 'The value') as string);
-const thrown = (value: unknown): unknown => native.decodeError(native.encodeError(value) as string);
-const portably = (value: unknown): unknown => portable.decodeError(portable.encodeError(value) as string);
+const thrown = (value: unknown): unknown => native.decodeError((native.encodeError(value) as Encoded).text);
+const portably = (value: unknown): unknown => portable.decodeError((portable.encodeError(value) as Encoded).text);
 
 class Declined extends Error {
   constructor(
@@ -97,7 +97,7 @@ describe('the error column', () => {
     const error = Object.assign(new Error('boom', { cause: new TypeError('inner') }), { dbosErrorCode: 3 });
     error.stack = 'S';
     (error.cause as Error).stack = 'T';
-    expect(native.encodeError(error)).toBe(
+    expect((native.encodeError(error) as Encoded).text).toBe(
       '{"json":{"name":"Error","message":"boom","stack":"S","cause":{"name":"TypeError","message":"inner","stack":"T"},' +
         '"dbosErrorCode":3},"__dbos_serializer":"superjson"}',
     );
@@ -197,18 +197,18 @@ describe('an error that cannot be stored whole', () => {
 describe('the portable error record', () => {
   it('has name, message, code and data', () => {
     const error = Object.assign(new Declined(5), { code: 402, data: { card: 'x' } });
-    const text = portable.encodeError(error);
+    const { text } = portable.encodeError(error) as Encoded;
     expect(text).toBe('{"name":"Declined","message":"Declined 5","code":402,"data":{"card":"x"}}');
     const copy = portably(error);
     expect(copy).toBeInstanceOf(Error);
     expect(copy).toMatchObject({ name: 'Declined', message: 'Declined 5', code: 402, data: { card: 'x' } });
-    expect(portable.encodeError(new TypeError('no'))).toBe('{"name":"TypeError","message":"no"}');
+    expect((portable.encodeError(new TypeError('no')) as Encoded).text).toBe('{"name":"TypeError","message":"no"}');
     expect(portably(new TypeError('no'))).toBeInstanceOf(TypeError);
   });
 
   it('keeps the details of a HoldfastError as data', () => {
     const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { id: 'w1' } });
-    expect(portable.encodeError(error)).toContain('"data":{"id":"w1"}');
+    expect((portable.encodeError(error) as Encoded).text).toContain('"data":{"id":"w1"}');
     expect(portably(error)).toBeInstanceOf(HoldfastError);
     expect(portably(error)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { id: 'w1' } });
   });

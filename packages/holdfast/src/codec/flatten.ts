@@ -11,6 +11,7 @@
  * Past that a repetition is null in `json`, which superjson reads equally well.
  */
 import { isBuiltIn } from './classes.js';
+import { classKey } from './error-record.js';
 import { type Recipe, recipeFor, specialNumber, type Tag } from './recipes.js';
 import type { ValuePath } from './refusal.js';
 
@@ -27,6 +28,8 @@ export interface Meta {
 export interface Flattened {
   readonly json: unknown;
   readonly meta: Meta | undefined;
+  /** Whether reading it runs code of the user: `from` of a registered class, or a getter of a registered Error class. */
+  readonly needsUserCode: boolean;
 }
 
 const box = 'holdfast_value';
@@ -58,6 +61,7 @@ class Flattening {
   private tags: TagNode | TagTree | undefined;
   private nodes = 0;
   private repeated = 0;
+  private needsUserCode = false;
 
   constructor(private readonly path: ValuePath) {}
 
@@ -65,12 +69,13 @@ class Flattening {
     const json = this.walk(value);
     const values = this.tags;
     const referentialEqualities = this.equalities();
-    if (values === undefined && referentialEqualities === undefined) return { json, meta: undefined };
+    const { needsUserCode } = this;
+    if (values === undefined && referentialEqualities === undefined) return { json, meta: undefined, needsUserCode };
     const meta: Meta = {};
     if (values !== undefined) meta.values = values;
     if (referentialEqualities !== undefined) meta.referentialEqualities = referentialEqualities;
     meta.v = 1;
-    return { json, meta };
+    return { json, meta, needsUserCode };
   }
 
   private walk(value: unknown): unknown {
@@ -147,8 +152,11 @@ class Flattening {
         if (typeof json === 'string') this.path.checkText(json);
         return this.tagged(recipe.tag, json);
       }
-      case 'fields':
-        return this.wrap(recipe.tag, this.walkFields(recipe.toFields(value as never)));
+      case 'fields': {
+        const fields = recipe.toFields(value as never);
+        this.needsUserCode ||= recipe.opaque || (isRecord(fields) && Object.hasOwn(fields, classKey));
+        return this.wrap(recipe.tag, this.walkFields(fields));
+      }
     }
   }
 

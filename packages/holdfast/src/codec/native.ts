@@ -4,14 +4,15 @@
  *
  * Also reads the rows of DBOS SDKs from before superjson, which have no marker and no name in the column.
  */
+
 import { isError } from '../model/errors.js';
 import { errorRecord, thrownFrom } from './error-record.js';
 import { flatten, type Meta } from './flatten.js';
-import type { Codec } from './format.js';
+import { type Codec, type Encoded, isPrimitive } from './format.js';
 import { hasEscapes, isPlainJson } from './plain.js';
-import { type Root, unserializable, ValuePath } from './refusal.js';
+import { notReadBack, type Root, unserializable, ValuePath } from './refusal.js';
 import { revive, unreadable } from './revive.js';
-import { salvage } from './salvage.js';
+import { bareRecord, salvage } from './salvage.js';
 
 const name = 'js_superjson';
 const head = '{"json":';
@@ -27,6 +28,7 @@ interface Stored {
 export const native: Codec = {
   name,
   encode: (value, what) => write(value, what, 'value'),
+  encodeAndRead: writeAndRead,
   decode: read,
   encodeArguments: (args, what) => write(args, what, 'args'),
   decodeArguments: (text) => {
@@ -34,28 +36,66 @@ export const native: Codec = {
     if (!Array.isArray(args)) throw unreadable(name, text, new Error('the arguments are not an array'));
     return args;
   },
-  encodeError: (error) => {
-    try {
-      return write(isError(error) ? errorRecord(error) : error, 'The error', 'value');
-    } catch {
-      return write(salvage(error, isStorable), 'The error', 'value');
-    }
-  },
+  encodeError: (error) =>
+    attemptError(() => (isError(error) ? errorRecord(error) : error)) ??
+    attemptError(() => salvage(error, isStorable)) ??
+    writeError(bareRecord(error)),
   decodeError: (text) => thrownFrom(read(text)),
 };
 
+function attemptError(make: () => unknown): Encoded | undefined {
+  try {
+    return writeError(make());
+  } catch {
+    return undefined;
+  }
+}
+
+function writeError(record: unknown): Encoded {
+  const { text, value } = writeAndRead(record, 'The error');
+  return { text, value: thrownFrom(value) };
+}
+
 function write(value: unknown, what: string, root: Root): string {
+  const made = toText(value, what, root);
+  if (typeof made === 'string') return made;
+  readBack(made.text, what);
+  return made.text;
+}
+
+function writeAndRead(value: unknown, what: string): Encoded {
+  const made = toText(value, what, 'value');
+  const text = typeof made === 'string' ? made : made.text;
+  return { text, value: isPrimitive(value) ? value : readBack(text, what) };
+}
+
+/** Whether it can be read depends on code of the user, and is known only once it was. */
+interface Unproven {
+  readonly text: string;
+}
+
+function toText(value: unknown, what: string, root: Root): string | Unproven {
   if (value === undefined) return undefinedText;
   try {
     if (isPlainJson(value)) {
       const json = JSON.stringify(value);
       if (!hasEscapes(json)) return head + json + tail;
     }
-    const { json, meta } = flatten(value, new ValuePath(what, root));
-    const text = JSON.stringify(json);
-    return meta === undefined ? head + text + tail : `${head}${text},"meta":${JSON.stringify(meta)}${tail}`;
+    const { json, meta, needsUserCode } = flatten(value, new ValuePath(what, root));
+    const jsonText = JSON.stringify(json);
+    const text =
+      meta === undefined ? head + jsonText + tail : `${head}${jsonText},"meta":${JSON.stringify(meta)}${tail}`;
+    return needsUserCode ? { text } : text;
   } catch (error) {
     throw unserializable(what, error);
+  }
+}
+
+function readBack(text: string, what: string): unknown {
+  try {
+    return parse(text);
+  } catch (cause) {
+    throw notReadBack(what, cause, 'Let "from" of each registered class in it accept what its "to" returns.');
   }
 }
 
@@ -69,14 +109,18 @@ function isStorable(value: unknown): boolean {
 }
 
 function read(text: string): unknown {
-  if (text === undefinedText) return undefined;
   try {
-    const parsed: unknown = JSON.parse(text);
-    if (!isMarked(parsed)) return readUnmarked(text, parsed);
-    return parsed.meta === undefined ? parsed.json : revive(parsed.json, parsed.meta);
+    return parse(text);
   } catch (error) {
     throw unreadable(name, text, error);
   }
+}
+
+function parse(text: string): unknown {
+  if (text === undefinedText) return undefined;
+  const parsed: unknown = JSON.parse(text);
+  if (!isMarked(parsed)) return readUnmarked(text, parsed);
+  return parsed.meta === undefined ? parsed.json : revive(parsed.json, parsed.meta);
 }
 
 function isMarked(parsed: unknown): parsed is Stored {

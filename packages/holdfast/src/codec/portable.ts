@@ -10,12 +10,12 @@
 import { isError } from '../model/errors.js';
 import { thrownFrom } from './error-record.js';
 import { refuseUnknown } from './flatten.js';
-import type { Codec } from './format.js';
+import type { Codec, Encoded } from './format.js';
 import { hasEscapes, isPlainJson } from './plain.js';
 import { recipeFor } from './recipes.js';
 import { type Root, unserializable, ValuePath } from './refusal.js';
 import { unreadable } from './revive.js';
-import { salvage } from './salvage.js';
+import { bareRecord, salvage } from './salvage.js';
 
 const name = 'portable_json';
 
@@ -40,6 +40,10 @@ interface PortableError {
 export const portable: Codec = {
   name,
   encode: (value, what) => write(value, what, 'value'),
+  encodeAndRead: (value, what) => {
+    const text = write(value, what, 'value');
+    return { text, value: read(text) };
+  },
   decode: read,
   encodeArguments: (args, what) => `{"positionalArgs":${write(args, what, 'args')}}`,
   decodeArguments: (text) => {
@@ -52,23 +56,35 @@ export const portable: Codec = {
     // Python's keyword arguments, as the options object that a TypeScript function takes in their place.
     return namedArgs && Object.keys(namedArgs).length > 0 ? [...positionalArgs, namedArgs] : positionalArgs;
   },
-  encodeError: (error) => {
-    try {
-      return write(errorRecord(error), 'The error', 'value');
-    } catch {
-      return write(salvageRecord(error), 'The error', 'value');
-    }
-  },
-  decodeError: (text) => {
-    const record = read(text);
-    if (!isPortableError(record)) return record;
-    if (record.name === nonError && 'data' in record) return record.data;
-    const { data, ...fields } = record;
-    const stack = `${record.name}: ${record.message}`;
-    if (isOurs(record)) return thrownFrom({ ...fields, stack, details: data ?? {} });
-    return thrownFrom(data === undefined ? { ...fields, stack } : { ...fields, stack, data });
-  },
+  encodeError: (error) =>
+    attemptError(() => errorRecord(error)) ??
+    attemptError(() => salvageRecord(error)) ??
+    writeError(pickFields(bareRecord(error))),
+  decodeError: readError,
 };
+
+function attemptError(make: () => PortableError): Encoded | undefined {
+  try {
+    return writeError(make());
+  } catch {
+    return undefined;
+  }
+}
+
+function writeError(record: PortableError): Encoded {
+  const text = write(record, 'The error', 'value');
+  return { text, value: readError(text) };
+}
+
+function readError(text: string): unknown {
+  const record = read(text);
+  if (!isPortableError(record)) return record;
+  if (record.name === nonError && 'data' in record) return record.data;
+  const { data, ...fields } = record;
+  const stack = `${record.name}: ${record.message}`;
+  if (isOurs(record)) return thrownFrom({ ...fields, stack, details: data ?? {} });
+  return thrownFrom(data === undefined ? { ...fields, stack } : { ...fields, stack, data });
+}
 
 function errorRecord(error: unknown): PortableError {
   if (!isError(error)) return { name: nonError, message: describe(error), data: error ?? null };

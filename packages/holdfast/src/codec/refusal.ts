@@ -104,6 +104,15 @@ export function unserializable(what: string, cause: unknown): HoldfastError {
   );
 }
 
+/** What reading back the text of `what` threw, as the typed error of storing it. */
+export function notReadBack(what: string, cause: unknown, advice: string): HoldfastError {
+  return new HoldfastError(
+    'UNSERIALIZABLE',
+    `${what} cannot be stored: reading back what was written of it threw ${describeError(cause)}. ${advice}`,
+    { details: { what }, cause },
+  );
+}
+
 function segment(key: string | number): string {
   if (typeof key === 'number') return `[${key}]`;
   return /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;

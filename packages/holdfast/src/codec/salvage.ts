@@ -4,8 +4,9 @@
  * a workflow failed. Functions and symbols are dropped, strange objects become their name in brackets, texts are
  * cleaned of what a database cannot hold.
  */
+
 import { isError } from '../model/errors.js';
-import { errorFields } from './error-record.js';
+import { type ErrorRecord, errorFields } from './error-record.js';
 import { recipeFor } from './recipes.js';
 
 /** Enough for an HTTP client's `error.response.data.errors[0].path`; deeper is somebody's object graph. */
@@ -20,6 +21,20 @@ export function salvage(thrown: unknown, isStorable: (value: unknown) => boolean
   if (typeof kept === 'object' || typeof thrown === 'string') return kept;
   const message = `A value that cannot be stored was thrown: ${describe(thrown)}`;
   return { name: 'NonError', message, stack: `NonError: ${message}` };
+}
+
+/** Most characters that are kept of a text where nothing but texts is. */
+const bareLength = 10_000;
+
+/** The last resort: name, message and stack as plain texts, in reading which no code of the user takes part. Never throws. */
+export function bareRecord(thrown: unknown): ErrorRecord {
+  const text = (key: string, otherwise: string): string => {
+    const value = typeof thrown === 'object' && thrown !== null ? readSafely(thrown, key) : undefined;
+    return typeof value === 'string' ? clean(value.slice(0, bareLength)) : otherwise;
+  };
+  const name = text('name', 'NonError');
+  const message = text('message', `A value that cannot be stored was thrown: ${describe(thrown).slice(0, bareLength)}`);
+  return { name, message, stack: text('stack', `${name}: ${message}`) };
 }
 
 /** Stands for a member that is left out. */

@@ -2,17 +2,32 @@ import type { Codecs } from '../codec/codec.js';
 import { HoldfastError } from '../model/errors.js';
 import type { Ending } from '../storage/storage.js';
 
+/** What came of a call or of a workflow, for the code that awaits it. */
+export type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
+
 /** The value that a workflow returned, or the error that it ended with, thrown. */
 export async function resultOf(codecs: Codecs, ending: Ending): Promise<unknown> {
+  const result = await readEnding(codecs, ending);
+  return result.ok ? result.value : Promise.reject(result.error);
+}
+
+/** What a workflow came to. Rejects only if this process cannot read that. */
+export async function readEnding(codecs: Codecs, ending: Ending): Promise<Result> {
   const { workflowId, status } = ending;
   const codec = codecs.for(ending.serialization);
-  if (status === 'SUCCESS') return ending.output === null ? undefined : codec.decode(ending.output);
+  if (status === 'SUCCESS') {
+    return { ok: true, value: ending.output === null ? undefined : await codec.decode(ending.output) };
+  }
   // A workflow may throw anything; whoever waits gets just that. A stalled one carries the error that stalled it.
-  if (ending.error !== null) return Promise.reject(await codec.decodeError(ending.error));
-  if (status === 'ERROR') return Promise.reject(undefined);
-  if (status === 'CANCELLED') throw cancelledError(workflowId, ending.statusReason);
-  if (status === 'STALLED') throw setAsideError(workflowId, ending.statusReason);
-  throw new HoldfastError(
+  if (ending.error !== null) return { ok: false, error: await codec.decodeError(ending.error) };
+  if (status === 'ERROR') return { ok: false, error: undefined };
+  if (status === 'CANCELLED') return { ok: false, error: cancelledError(workflowId, ending.statusReason) };
+  if (status === 'STALLED') return { ok: false, error: setAsideError(workflowId, ending.statusReason) };
+  return { ok: false, error: deadError(workflowId, status) };
+}
+
+function deadError(workflowId: string, status: Ending['status']): HoldfastError {
+  return new HoldfastError(
     'WORKFLOW_DEAD',
     `Workflow "${workflowId}" is ${status}: it was started too often without finishing. ` +
       'Find out why it brings its process down, then `resume` it.',

@@ -19,10 +19,11 @@ import { mostWaitingInMemory } from './idle-release.js';
 import { Load } from './load.js';
 import { News } from './news.js';
 import { limitOutages, type Retried } from './outage-log.js';
+import { codecOf } from './outcome.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
 import { type Rest, Resting } from './resting.js';
-import { codecFor, runWorkflow } from './run-workflow.js';
+import { runWorkflow } from './run-workflow.js';
 import { Sends } from './sends.js';
 import { Standing } from './standing.js';
 import { Warnings } from './warnings.js';
@@ -219,7 +220,7 @@ export class Executions implements Engine {
     execution.park();
     this.logger.error(error.message);
     try {
-      const text = await codecFor(this, execution.facts.serialization).encodeError(error);
+      const { text } = await codecOf(this, execution.facts.serialization).encodeError(error);
       const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
       await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
     } catch (failure) {

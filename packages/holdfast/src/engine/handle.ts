@@ -5,11 +5,12 @@ import { checkKnownOptions } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import type { Ending, WorkflowRecord } from '../storage/storage.js';
 import { currentExecution } from './context.js';
-import { notFoundError, resultOf } from './endings.js';
+import { notFoundError, type Result, readEnding, resultOf } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution, Wait } from './execution.js';
 import { toInfo, type WorkflowInfo } from './info.js';
-import { type Outcome, once, onceAt, type Result } from './once.js';
+import { once, onceAt } from './once.js';
+import { failed, type Outcome, succeeded } from './outcome.js';
 import { rejecting } from './rejecting.js';
 
 /** A workflow that was started, by this process or any other. */
@@ -122,7 +123,6 @@ async function recordableResult(
   timeoutMs?: number,
 ): Promise<Outcome> {
   const startedAt = engine.clock.now();
-  const common = { startedAt, begun: false, childWorkflowId: workflowId };
   const until = timeoutMs === undefined ? {} : { until: startedAt + timeoutMs };
   const waiting = waitForEnding(engine, workflowId, timeoutMs);
   let stop = (): void => {};
@@ -133,17 +133,11 @@ async function recordableResult(
   });
   try {
     const ending = await Promise.race([waiting.ending, cancelled]).finally(() => stop());
-    const result = await settled(resultOf(engine.codecs, ending));
-    if (engine === execution.engine && (ending.status === 'SUCCESS' || ending.status === 'ERROR')) {
-      const { output, error, serialization } = ending;
-      return { ...common, output, error, serialization, result };
-    }
-    return { ...common, ...(await inOwnFormat(execution, result)), result };
+    return await endingOutcome(execution, engine, startedAt, ending);
   } catch (error) {
     if (!execution.running) throw error;
-    const result: Result = { ok: false, error };
-    // No outcome of that workflow is known: with its ID, this record would pass for one when both are resumed.
-    return { ...common, ...(await inOwnFormat(execution, result)), childWorkflowId: null, result };
+    // Without the workflow's ID: no outcome of it is known, and this record would pass for one when both are resumed.
+    return await failed(execution, startedAt, error);
   } finally {
     waiting.giveUp();
   }
@@ -158,19 +152,29 @@ function restFor(engine: Engine, workflowId: string): Wait['rest'] {
   };
 }
 
-/** Not as the workflow stored it: another app may use a format that this one cannot read. */
-async function inOwnFormat(execution: Execution, result: Result) {
-  const codec = execution.engine.codecs.native;
-  const output = result.ok ? await codec.encode(result.value, 'The result of a workflow') : null;
-  const error = result.ok ? null : await codec.encodeError(result.error);
-  return { output, error, serialization: codec.name };
-}
-
-function settled(promise: Promise<unknown>): Promise<Result> {
-  return promise.then(
-    (value) => ({ ok: true, value }),
-    (error) => ({ ok: false, error }),
-  );
+/** What the waiting workflow has on record of the other one's end, in which a replay will find the same as the code now. */
+async function endingOutcome(
+  execution: Execution,
+  engine: Engine,
+  startedAt: number,
+  ending: Ending,
+): Promise<Outcome> {
+  const { workflowId, status, output, error, serialization } = ending;
+  const common = { startedAt, begun: false, childWorkflowId: workflowId };
+  let result: Result;
+  try {
+    result = await readEnding(engine.codecs, ending);
+  } catch (unread) {
+    // The text itself would leave a record that nobody can replay.
+    return { ...(await failed(execution, startedAt, unread)), ...common };
+  }
+  const text = status === 'SUCCESS' ? output : status === 'ERROR' ? error : null;
+  if (engine === execution.engine && text !== null) return { ...common, output, error, serialization, result };
+  // Not as the workflow stored it: another app may use a format that this one cannot read, and some endings have no text.
+  const own = result.ok
+    ? await succeeded(execution, `The result of workflow "${workflowId}"`, startedAt, result.value)
+    : await failed(execution, startedAt, result.error);
+  return { ...own, ...common };
 }
 
 async function readStatus(engine: Engine, workflowId: string): Promise<WorkflowInfo> {
@@ -183,20 +187,25 @@ function toStatus(engine: Engine, workflowId: string, [record]: readonly Workflo
 }
 
 async function recordableStatus(execution: Execution, engine: Engine, workflowId: string): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
   const startedAt = execution.engine.clock.now();
-  const common = { startedAt, begun: false, childWorkflowId: null, serialization: codec.name };
   const read = () => engine.storage.workflows.get([workflowId]);
   const records = await engine.untilAnswered('Reading the status of a workflow', read);
-  const result = await settled((async () => toStatus(engine, workflowId, records ?? []))());
-  if (!result.ok) return { ...common, output: null, error: await codec.encodeError(result.error), result };
-  return { ...common, output: await codec.encode(result.value, 'The status'), error: null, result };
+  try {
+    const status = await toStatus(engine, workflowId, records ?? []);
+    return await succeeded(execution, `The status of workflow "${workflowId}"`, startedAt, status);
+  } catch (error) {
+    return failed(execution, startedAt, error);
+  }
 }
 
 async function recordableCall(execution: Execution, call: () => Promise<unknown>): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  const startedAt = execution.engine.clock.now();
-  const result = await settled(call());
-  const error = result.ok ? null : await codec.encodeError(result.error);
-  return { startedAt, begun: false, childWorkflowId: null, serialization: codec.name, output: null, error, result };
+  const { clock, codecs } = execution.engine;
+  const startedAt = clock.now();
+  try {
+    await call();
+  } catch (error) {
+    return failed(execution, startedAt, error);
+  }
+  const nothing = { output: null, error: null, serialization: codecs.native.name, childWorkflowId: null };
+  return { ...nothing, startedAt, begun: false, result: { ok: true, value: undefined } };
 }

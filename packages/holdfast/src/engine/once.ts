@@ -1,38 +1,12 @@
 import { describeError, isHoldfastError } from '../model/errors.js';
-import type { Effect } from '../storage/messaging.js';
 import type { NewStep, StepRecord } from '../storage/storage.js';
 import type { Call } from './calls.js';
 import type { WrittenWithEffects } from './checkpoints.js';
 import { sleepName } from './deliveries.js';
-import { mismatchAdvice, stalledError } from './endings.js';
+import { mismatchAdvice, type Result, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
+import { failedInstead, type Outcome } from './outcome.js';
 import { warnOfLateFailure } from './unawaited.js';
-
-/** What an operation came to: the text for the record and the value or error for the code. */
-export interface Outcome {
-  readonly output: string | null;
-  readonly error: string | null;
-  readonly serialization: string | null;
-  readonly childWorkflowId: string | null;
-  readonly startedAt: number;
-  /** Its row was written when it began, so that only its end is missing. */
-  readonly begun: boolean;
-  readonly result: Result;
-  /** What it brings about, committed together with its record. */
-  readonly effects?: readonly Effect[];
-  /** The record's error, and the result, if a recipient of its messages does not exist. */
-  readonly errorIfAbsent?: string;
-  /** Asked in the moment in which it takes its place: what it fails with after all, if anything. */
-  readonly objection?: () => unknown;
-  /** Called when record and effects are committed. */
-  readonly onCommit?: () => void;
-  /** Its place among the results, if it had to take that before it was known. */
-  readonly seq?: number;
-  /** Its record is committed already, with that place and this time of completion. */
-  readonly writtenAt?: number;
-}
-
-export type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
 
 /** Does the work. `begun` is what an earlier execution recorded of an operation that it did not see the end of. */
 export type Live = (stepNumber: number, begun: StepRecord | undefined) => Promise<Outcome>;
@@ -159,30 +133,16 @@ async function perform(execution: Execution, operation: Operation, caller: Call)
   if (typeof written === 'object') {
     execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
   } else if (written === 'without-effects') {
-    outcome = await absentOutcome(execution, outcome);
+    outcome = { ...outcome, result: { ok: false, error: outcome.errorIfAbsent?.value } };
   } else outcome.onCommit?.();
   if (!execution.running) return refuse(execution, caller);
   execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, completedAt));
-}
-
-async function absentOutcome(execution: Execution, outcome: Outcome): Promise<Outcome> {
-  const error = await execution.engine.codecs.for(outcome.serialization).decodeError(outcome.errorIfAbsent ?? '');
-  return { ...outcome, result: { ok: false, error } };
 }
 
 /** The database will not have this value. The step did run, so that it failed is what goes on record instead. */
 async function refusedOutcome(execution: Execution, outcome: Outcome, error: unknown): Promise<Outcome> {
   if (!isHoldfastError(error, 'STORAGE_REFUSED')) throw error;
   return failedInstead(execution, outcome, error);
-}
-
-/** With nothing of what it was to bring about. */
-async function failedInstead(execution: Execution, outcome: Outcome, error: unknown): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  const text = await codec.encodeError(error);
-  const result: Result = { ok: false, error: await codec.decodeError(text) };
-  const { effects: _, errorIfAbsent: __, onCommit: ___, objection: ____, ...rest } = outcome;
-  return { ...rest, output: null, error: text, serialization: codec.name, result };
 }
 
 function write(
@@ -210,8 +170,9 @@ function write(
     completionSeq,
     requestedAfter: execution.requestedAfter(stepNumber),
   };
-  const { effects, errorIfAbsent = null } = outcome;
-  return effects?.length ? checkpoints.recordEffects({ ...row, effects, errorIfAbsent }) : checkpoints.recordStep(row);
+  const { effects, errorIfAbsent } = outcome;
+  if (!effects?.length) return checkpoints.recordStep(row);
+  return checkpoints.recordEffects({ ...row, effects, errorIfAbsent: errorIfAbsent?.text ?? null });
 }
 
 function delivery(execution: Execution, caller: Call, result: Result, completedAt: number) {

@@ -1,11 +1,9 @@
-import { nativeCodecName } from '../codec/codec.js';
-import { isPrimitive } from '../codec/format.js';
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Effect } from '../storage/messaging.js';
 import { enter, type Scope, type StepScope, stepScope } from './context.js';
 import { tellOfEffects } from './effects.js';
 import type { Execution, Wait } from './execution.js';
-import type { Outcome, Result } from './once.js';
+import { failed, type Outcome, succeeded } from './outcome.js';
 
 /** A step's options, checked and in milliseconds. */
 export interface StepPolicy {
@@ -30,7 +28,8 @@ export function performStep(execution: Execution, call: StepCall): Promise<Outco
   return performAttempts(execution, call, async (scope, startedAt) => {
     const value = await runAttempt(scope, call);
     const said = endAttempt(scope.step);
-    const outcome = await encodeValue(execution, call.name, startedAt, value);
+    // Not part of the attempt: a value that cannot be stored would not become storable by running the step again.
+    const outcome = await succeeded(execution, stepResult(call.name), startedAt, value);
     const effects = (await Promise.all(said)).filter((each) => each !== undefined);
     return withEffects(execution, outcome, effects, scope.step.objections);
   });
@@ -52,13 +51,17 @@ export async function performAttempts(
         return await perform(scope, startedAt);
       } catch (error) {
         endAttempt(scope.step);
-        if (!mayRetry(execution, call, attempt, error)) return await encodeError(execution, startedAt, error);
+        if (!mayRetry(execution, call, attempt, error)) return await failed(execution, startedAt, error);
         await backOff(execution, call, attempt, error);
       }
     }
   } finally {
     execution.runningSteps--;
   }
+}
+
+export function stepResult(stepName: string): string {
+  return `The result of step "${stepName}"`;
 }
 
 /** What comes after the end of an attempt is no part of it. */
@@ -78,57 +81,6 @@ function withEffects(
   if (effects.length === 0 || !outcome.result.ok) return outcome;
   const objection = (): unknown => objections.map((object) => object()).find((error) => error !== undefined);
   return { ...outcome, effects, objection, onCommit: () => tellOfEffects(execution, effects) };
-}
-
-/** Not part of the attempt: a value that cannot be stored would not become storable by running the step again. */
-export function encodeValue(
-  execution: Execution,
-  stepName: string,
-  startedAt: number,
-  value: unknown,
-): Outcome | Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  try {
-    const output = codec.encode(value, `The result of step "${stepName}"`);
-    // The code gets the value as it reads from the record, as a replay would: what becomes of the step's own object
-    // later must not show. Our own codec answers at once; a primitive has no copies.
-    if (typeof output === 'string' && codec.name === nativeCodecName) {
-      return valueOutcome(startedAt, output, codec.name, isPrimitive(value) ? value : codec.decode(output));
-    }
-    return encodeCustom(execution, startedAt, output);
-  } catch (error) {
-    return encodeError(execution, startedAt, error);
-  }
-}
-
-async function encodeCustom(
-  execution: Execution,
-  startedAt: number,
-  output: string | Promise<string>,
-): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  try {
-    const text = await output;
-    return valueOutcome(startedAt, text, codec.name, await codec.decode(text));
-  } catch (error) {
-    return encodeError(execution, startedAt, error);
-  }
-}
-
-function valueOutcome(startedAt: number, output: string, serialization: string, value: unknown): Outcome {
-  const result: Result = { ok: true, value };
-  return { output, error: null, serialization, childWorkflowId: null, startedAt, begun: false, result };
-}
-
-/**
- * The code gets the error as it reads from the record: in the first run exactly what it gets in a replay, so that no
- * branch depends on, say, a class that the record does not keep.
- */
-async function encodeError(execution: Execution, startedAt: number, thrown: unknown): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  const error = await codec.encodeError(thrown);
-  const result: Result = { ok: false, error: await codec.decodeError(error) };
-  return { output: null, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
 }
 
 function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: number, error: unknown): boolean {

@@ -3,12 +3,11 @@ import { describeError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
-import { mismatchAdvice, stalledError } from './endings.js';
-import type { Engine } from './engine.js';
+import { mismatchAdvice, type Result, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
 import { refusalOf } from './identity.js';
 import { schemaError } from './new-row.js';
-import type { Result } from './once.js';
+import { codecOf } from './outcome.js';
 import { reportUnawaited } from './unawaited.js';
 
 /**
@@ -131,18 +130,9 @@ async function settle(execution: Execution, result: Result): Promise<void> {
 
 type StoredOutcome = Pick<FinishedWorkflow, 'status' | 'output' | 'error'>;
 
-/** A row in a format that this app lacks still needs its error; whoever reads that learns of the format. */
-export function codecFor(engine: Engine, serialization: string | null): Codec {
-  try {
-    return engine.codecs.for(serialization);
-  } catch {
-    return engine.codecs.native;
-  }
-}
-
 function encodeOutcome(execution: Execution, result: Result): StoredOutcome | Promise<StoredOutcome> {
   const { engine, facts } = execution;
-  const codec = codecFor(engine, facts.serialization);
+  const codec = codecOf(engine, facts.serialization);
   if (!result.ok) return encodeFailure(codec, result.error);
   try {
     const output = codec.encode(result.value, `The result of workflow "${facts.name}"`);
@@ -158,5 +148,5 @@ function success(output: string): StoredOutcome {
 }
 
 async function encodeFailure(codec: Codec, error: unknown): Promise<StoredOutcome> {
-  return { status: 'ERROR', output: null, error: await codec.encodeError(error) };
+  return { status: 'ERROR', output: null, error: (await codec.encodeError(error)).text };
 }

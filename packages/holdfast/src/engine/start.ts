@@ -9,7 +9,8 @@ import type { Engine } from './engine.js';
 import { enqueueWorkflow } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { checkArguments, checkSame, commonRow, conflictError } from './new-row.js';
-import { type Outcome, onceAt } from './once.js';
+import { onceAt } from './once.js';
+import { failed } from './outcome.js';
 import { isDetached, isQueued, type StartOptions } from './start-options.js';
 
 /** Starts a workflow from ordinary code. Resolves with its ID once it is durable. */
@@ -53,28 +54,16 @@ export function recordStart(
 ): Promise<string> {
   return onceAt(execution, stepNumber, name, async () => {
     const startedAt = execution.engine.clock.now();
-    const common = { startedAt, begun: false, output: null };
     try {
       // The schema of its input is user code that a replay does not run.
       const id = await enter(stepScope(execution, stepNumber, 1), start);
-      return { ...common, error: null, serialization: null, childWorkflowId: id, result: { ok: true, value: id } };
+      const common = { startedAt, begun: false, output: null, error: null, serialization: null };
+      return { ...common, childWorkflowId: id, result: { ok: true, value: id } };
     } catch (error) {
       if (!execution.running) throw error;
-      return failedStart(execution, common, error);
+      return failed(execution, startedAt, error);
     }
   });
-}
-
-async function failedStart(
-  execution: Execution,
-  common: Pick<Outcome, 'startedAt' | 'begun' | 'output'>,
-  error: unknown,
-): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  const text = await codec.encodeError(error);
-  // As it will read in a replay.
-  const result = { ok: false as const, error: await codec.decodeError(text) };
-  return { ...common, error: text, serialization: codec.name, childWorkflowId: null, result };
 }
 
 async function insertChild(

@@ -1,8 +1,8 @@
-import type { Codec } from '../codec/codec.js';
+import type { Codec, Encoded } from '../codec/codec.js';
 import { tellOfEffects } from '../engine/effects.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
-import type { Outcome } from '../engine/once.js';
+import { failed, type Outcome } from '../engine/outcome.js';
 import { isHoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import type { Effect, StoredValue } from '../storage/messaging.js';
@@ -26,7 +26,7 @@ export function codecFor(engine: Engine, chosen: Serialization | undefined, exec
 export async function effectsOutcome(
   execution: Execution,
   line: string,
-  effects: () => Promise<{ readonly effects: readonly Effect[]; readonly errorIfAbsent?: string }>,
+  effects: () => Promise<{ readonly effects: readonly Effect[]; readonly errorIfAbsent?: Encoded }>,
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   const { name } = execution.engine.codecs.native;
@@ -36,7 +36,7 @@ export async function effectsOutcome(
     const onCommit = (): void => tellOfEffects(execution, made.effects);
     return { ...common, ...made, onCommit, result: { ok: true, value: undefined } };
   } catch (error) {
-    return failedOutcome(execution, startedAt, error);
+    return failed(execution, startedAt, error);
   }
 }
 
@@ -62,7 +62,7 @@ export async function valueOutcome(
     const value = await codecs.for(serialization).decode(output);
     return { ...common, output, serialization, result: { ok: true, value } };
   } catch (error) {
-    return failedOutcome(execution, startedAt, error);
+    return failed(execution, startedAt, error);
   }
 }
 
@@ -80,13 +80,5 @@ async function inOwnFormat(execution: Execution, stored: StoredValue, { codecs }
 export function brokenOff(execution: Execution, startedAt: number, asked: Engine, error: unknown): Promise<Outcome> {
   const isOthers = asked !== execution.engine && isHoldfastError(error, 'APP_CLOSED');
   if (!isOthers || !execution.running) throw error;
-  return failedOutcome(execution, startedAt, error);
-}
-
-/** What an operation comes to that failed for good. */
-export async function failedOutcome(execution: Execution, startedAt: number, thrown: unknown): Promise<Outcome> {
-  const codec = execution.engine.codecs.native;
-  const error = await codec.encodeError(thrown);
-  const result = { ok: false, error: await codec.decodeError(error) } as const;
-  return { output: null, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
+  return failed(execution, startedAt, error);
 }

@@ -3,7 +3,8 @@ import { currentExecution, currentScope, requireExecution, type StepScope } from
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
-import { type Outcome, once } from '../engine/once.js';
+import { once } from '../engine/once.js';
+import { failed, type Outcome } from '../engine/outcome.js';
 import { endKey, watchKey } from '../engine/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
@@ -23,7 +24,6 @@ import {
   checkSerialization,
   codecFor,
   effectsOutcome,
-  failedOutcome,
   type Serialization,
   valueOutcome,
 } from './recorded.js';
@@ -311,7 +311,7 @@ async function readOne(
   const startedAt = execution.engine.clock.now();
   try {
     const found = await foundEventually(execution, seekValues(engine, workflowId, own.key, offset));
-    if (found === 'missing') return await failedOutcome(execution, startedAt, notFoundError(workflowId));
+    if (found === 'missing') return await failed(execution, startedAt, notFoundError(workflowId));
     const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
     if (entry && isStreamEnd(entry)) return await valueOutcome(execution, startedAt, streamEnd);
     return await valueOutcome(execution, startedAt, entry, engine);

@@ -1,9 +1,9 @@
 import { Backoff } from '../engine/backoff.js';
 import { enter, type Scope, type StepScope } from '../engine/context.js';
-import { stalledError } from '../engine/endings.js';
+import { type Result, stalledError } from '../engine/endings.js';
 import type { Execution } from '../engine/execution.js';
-import type { Outcome, Result } from '../engine/once.js';
-import { encodeValue, untilConfirmed } from '../engine/run-step.js';
+import { type Outcome, succeeded } from '../engine/outcome.js';
+import { stepResult, untilConfirmed } from '../engine/run-step.js';
 import { describeError, HoldfastError } from '../model/errors.js';
 import {
   type Datasource,
@@ -193,7 +193,7 @@ export class TransactionRun<Tx> {
     this.phase = 'running';
     const value = await enter(scope, () => this.call.fn(tx));
     this.phase = 'recording';
-    const outcome = await encodeValue(this.execution, this.call.name, startedAt, value);
+    const outcome = await succeeded(this.execution, stepResult(this.call.name), startedAt, value);
     if (!outcome.result.ok) throw new Unstorable(outcome);
     if (!this.execution.running) throw new Over();
     return outcome;

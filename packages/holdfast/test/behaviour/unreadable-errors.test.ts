@@ -1,0 +1,99 @@
+import { expect, it } from 'vitest';
+import { run, sleep, type Topic, topic, transaction, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { plainest } from '../support/datasources.js';
+import { failure, gate } from '../support/faults.js';
+import { unreadable, unreadableKinds } from '../support/unreadable.js';
+import { counter, openUserData } from '../support/user-data.js';
+
+type Definitions = readonly ReturnType<typeof workflow>[];
+
+// P2. A step never runs again after its outcome is committed: so each outcome must be one that goes on record.
+describeBackends('an error that cannot be read back', (backend) => {
+  /** Calls `call` in a workflow, crashes behind it, and gives what the code saw of its failure: live, and in the replay. */
+  async function seenTwice(kind: string, call: () => Promise<unknown>, others: Definitions = []) {
+    const seen: unknown[] = [];
+    const reached = gate();
+    const wf = workflow('wf', async () => {
+      const error = await failure(call());
+      seen.push({ name: error.name, message: error.message, code: error.code, stack: error.stack });
+      reached.open();
+      await sleep('1h');
+      return seen.length;
+    });
+    const t = await backend.testApp({ workflows: [wf, ...others], ...unreadable(kind).launch });
+    const { id } = await wf.start();
+    await reached.promise;
+    await t.clock.advance('1m');
+    const again = await t.restart();
+    expect(await again.clock.runUntil(again.app.workflows.handle(id).result())).toBe(2);
+    const [live, replayed] = seen;
+    expect(replayed).toEqual(live);
+    return { live, steps: await again.app.workflows.steps(id) };
+  }
+
+  function declined(kind: string): Error {
+    return Object.assign(new RangeError('the card was declined'), { data: unreadable(kind).value() });
+  }
+
+  it.each(unreadableKinds)('of a step is on record, and the step does not run again: %s', async (kind) => {
+    let charged = 0;
+    const { live, steps } = await seenTwice(kind, () =>
+      run('charge', () => {
+        charged++;
+        throw declined(kind);
+      }),
+    );
+    expect(charged).toBe(1);
+    // Everything but what cannot be read.
+    expect(live).toMatchObject({ name: 'RangeError', message: 'the card was declined' });
+    expect(steps[0]).toMatchObject({ name: 'charge', error: { message: 'the card was declined' } });
+  });
+
+  it.each(unreadableKinds)('of a transaction is on record, and its function does not run again: %s', async (kind) => {
+    const data = await openUserData(backend, plainest[backend.name]);
+    let calls = 0;
+    const add = transaction(data.datasource, 'add', async (tx) => {
+      calls++;
+      await data.add(tx, 'a', 1);
+      throw declined(kind);
+    });
+    const { live } = await seenTwice(kind, () => add());
+    expect(live).toMatchObject({ message: 'the card was declined' });
+    expect(calls).toBe(1);
+    expect(await counter(data.url, 'a')).toBeFalsy();
+  });
+
+  it.each(unreadableKinds)('of a schema is on record as the failure of what it checked: %s', async (kind) => {
+    let asked = 0;
+    const refusing = {
+      '~standard': {
+        version: 1 as const,
+        vendor: 'test',
+        validate: () => {
+          asked++;
+          throw declined(kind);
+        },
+      },
+    };
+    const child = workflow('child', async (_: unknown) => 1, { input: refusing });
+    const letters: Topic<unknown> = topic('letters', { schema: refusing });
+    const starting = await seenTwice(kind, () => child.start(1), [child]);
+    expect(starting.live).toMatchObject({ message: 'the card was declined' });
+    const sending = await seenTwice(kind, () => letters.send('somebody', 1));
+    expect(sending.live).toMatchObject({ message: 'the card was declined' });
+    expect(asked).toBe(2);
+  });
+
+  it.each(unreadableKinds)('of a workflow ends it as ERROR, which everybody can read: %s', async (kind) => {
+    const wf = workflow('wf', async () => {
+      throw declined(kind);
+    });
+    const t = await backend.testApp({ workflows: [wf], ...unreadable(kind).launch });
+    const expected = { name: 'RangeError', message: 'the card was declined' };
+    expect(await failure(wf.with({ id: 'w' })())).toMatchObject(expected);
+    expect(await t.app.workflows.get('w')).toMatchObject({ status: 'ERROR', error: expected });
+    const again = await t.restart();
+    expect(await failure(again.app.workflows.handle('w').result())).toMatchObject(expected);
+  });
+});
