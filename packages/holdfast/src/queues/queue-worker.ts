@@ -182,7 +182,7 @@ export class QueueWorker {
     this.full = n <= 0;
     if (this.full && !queue) this.lookForRoom();
     if (this.full) return nothing;
-    const terms = { turn: queue?.turn ?? null, exclusive: false };
+    const terms = { turn: queue?.turn ?? null, exclusive: false, firstCome: queue?.settings.priority === false };
     const { claimed, mixed } = await this.claim(kind, terms, [{ partition: null, n }]);
     return { claimed, more: claimed.length === n || mixed };
   }
@@ -211,8 +211,8 @@ export class QueueWorker {
     this.full = n <= 0;
     if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.standing));
     const { turn } = seen.queue;
-    const portions = [{ partition: null, n }];
-    const { claimed, held } = await this.claim(kind, { turn, exclusive: true }, portions, limits.rateLimit !== null);
+    const terms = { turn, exclusive: true, firstCome: !known.settings.priority };
+    const { claimed, held } = await this.claim(kind, terms, [{ partition: null, n }], limits.rateLimit !== null);
     // Full now; but if a rate limit is what fills it, another look finds out when it lets the next one start.
     const mayGoOn = n < free || limits.rateLimit !== null;
     if (claimed.length === 0) return { claimed, more: !held };
@@ -245,7 +245,7 @@ export class QueueWorker {
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (portions.length === 0) return this.waitForRate(blockedUntil);
     const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
-    const terms = { turn: seen.queue.turn, exclusive };
+    const terms = { turn: seen.queue.turn, exclusive, firstCome: !known.settings.priority };
     const { claimed, held, mixed } = await this.claim(kind, terms, portions, rated);
     if (claimed.length > 0) {
       if (last !== undefined) this.cursor = last;
@@ -320,14 +320,14 @@ export class QueueWorker {
   /** `held` is false if someone else has moved the turn on: then it is unknown what waits. */
   private async claim(
     kind: Kind,
-    { turn, exclusive }: Pick<DequeueParams, 'turn' | 'exclusive'>,
+    terms: Pick<DequeueParams, 'turn' | 'exclusive' | 'firstCome'>,
     portions: readonly Portion[],
     rateLimited = false,
   ): Promise<Dequeued> {
     const { claims, storage } = this.engine;
     const limit = portions.reduce((sum, { n }) => sum + n, 0);
     const byPartition = portions.some(({ partition }) => partition !== null);
-    const common = { queueName: this.name, portions, turn, exclusive, byPartition, rateLimited };
+    const common = { queueName: this.name, portions, ...terms, byPartition, rateLimited };
     let [held, mixed] = [true, false];
     const claimed = await claims.take(limit, async (claim) => {
       const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });

@@ -45,6 +45,8 @@ export interface DequeueParams extends Omit<Claim, 'limit'> {
   readonly exclusive: boolean;
   /** These starts count for a rate limit. */
   readonly rateLimited: boolean;
+  /** First come, first served, whatever the priorities. */
+  readonly firstCome?: boolean;
   /** Only what has used up half of its attempts, or only the rest. */
   readonly suspects: boolean;
 }

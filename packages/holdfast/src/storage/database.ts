@@ -175,7 +175,7 @@ export interface Dialect {
     first: number,
     merge: (column: (name: keyof T & string) => string) => Merge,
   ): string;
-  /** For RETURNING of an update from `per_row`: whether rows were waiting in both stretches. */
+  /** For RETURNING of an update from `per_row`: whether rows were waiting in several stretches. */
   mixed(perRow: string): string;
   /**
    * A join, as `alias`, to a SELECT for each row of a batch, over the row's columns: `each` keeps a row of the batch even
@@ -211,8 +211,10 @@ export interface Merge {
   /** What a row must fulfil besides being of a stretch. */
   readonly condition: string;
   readonly order: string;
-  /** The same order in the words of the index. */
+  /** The order of the index. */
   readonly orderOfStretch: string;
+  /** The order is not that of the index: priorities, which come first there, do not count. */
+  readonly firstCome: boolean;
 }
 
 /**

@@ -1,5 +1,7 @@
-import { type ColumnType, type Dialect, type EffectList, enqueueBlock, isAtRest, type Merge } from '../database.js';
+import { type ColumnType, type Dialect, type EffectList, enqueueBlock, isAtRest } from '../database.js';
+import { few } from './estimates.js';
 import { quoteIdentifier } from './identifiers.js';
+import { mergeOf } from './merges.js';
 import { presence } from './presence.js';
 
 const columnTypes: Record<ColumnType, string> = {
@@ -51,33 +53,6 @@ function effects<T extends object>({
   );
 }
 
-/**
- * A query that locks rows cannot merge two. So it is found out first, without locks, how many come from which stretch,
- * and then that many are locked in each: without others at work, exactly the first. It is only looked into where rows
- * wait in both; usually it takes one probe for each.
- */
-function mergeOf({ columns, stretches, condition, order, orderOfStretch }: Merge) {
-  const [first = '', second = ''] = stretches;
-  // In the order of the index, which the planner may otherwise pass over for one that leads to the whole queue.
-  const any = (stretch: string): string =>
-    `(select count(*) from (select 1 ${stretch} order by ${orderOfStretch} limit 1) t) > 0`;
-  const head = (stretch: string, own: boolean): string =>
-    `select * from (select ${own} as own, priority, enqueue_seq, created_at ${stretch} and ${condition} ` +
-    `order by ${orderOfStretch} limit r.n) t`;
-  const heads = `${head(first, true)} union all ${head(second, false)}`;
-  const ownOfHeads = `(select count(*) filter (where own) from (select own from (${heads}) t order by ${order} limit r.n) t)`;
-  const locked = (stretch: string, most: string): string =>
-    `select * from (select ${columns} ${stretch} and ${condition} order by ${orderOfStretch} ` +
-    `limit ${most} for no key update skip locked) t`;
-  const taken = `${locked(first, 'share.own')} union all ${locked(second, 'r.n - share.own')}`;
-  return {
-    share:
-      `select case when not s.second then r.n when not s.first then 0 else ${ownOfHeads} end as own, ` +
-      `s.first and s.second as mixed from (select ${any(first)} as first, ${any(second)} as second offset 0) s offset 0`,
-    taken: `select t.*, share.mixed from (${taken}) t`,
-  };
-}
-
 type Composing = Pick<Dialect, 'exclusively' | 'perRow' | 'mixed' | 'joined' | 'together' | 'effects'>;
 
 /** How statements are put together from parts. */
@@ -88,10 +63,8 @@ const composing: Composing = {
       `${before}, changed as (${main}) select changed.*, held.held ` +
       'from (select count(*) > 0 as held from guard) held left join changed on true',
   }),
-  perRow: (columns, first, merge) => {
-    const { share, taken } = mergeOf(merge((name) => `r.${quoteIdentifier(name)}`));
-    return `${rows('r', columns, first)} cross join lateral (${share}) share cross join lateral (${taken}) per_row`;
-  },
+  perRow: (columns, first, merge) =>
+    `${rows('r', columns, first)} ${mergeOf(merge((name) => `r.${quoteIdentifier(name)}`))}`,
   mixed: (perRow) => `${perRow}.mixed`,
   joined: ({ alias, each }, select) =>
     `${each ? 'left' : 'inner'} join lateral (${select((name) => `r.${quoteIdentifier(name)}`)}) ${alias} on true`,
@@ -114,15 +87,6 @@ const locking: Pick<
   forKeyShare: 'for key share',
   locksRows: true,
 };
-
-/** Of a limit that is not a constant the planner expects a tenth of the rows. This one is none. */
-const noLimit = 'limit (select null::bigint)';
-
-const few = (select: string): string =>
-  ['tenth', 'hundredth', 'thousandth'].reduce(
-    (query, part) => `select * from (${query} ${noLimit}) ${part}`,
-    `select * from (${select}) whole`,
-  );
 
 export function postgresDialect(schema: string): Dialect {
   const prefix = quoteIdentifier(schema);

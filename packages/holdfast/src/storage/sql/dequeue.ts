@@ -32,9 +32,10 @@ export class Dequeue {
   }
 
   async claim(params: DequeueParams): Promise<Dequeued> {
-    const { exclusive, turn, byPartition, suspects } = params;
+    const { exclusive, turn, byPartition, suspects, firstCome } = params;
     const hold = turn === null ? 'free' : exclusive ? 'exclusive' : 'shared';
-    const statement = this.statements[suspects ? 'suspect' : 'healthy'][byPartition ? 'byPartition' : 'whole'][hold];
+    const statements = this.statements[firstCome ? 'firstCome' : 'byPriority'][suspects ? 'suspect' : 'healthy'];
+    const statement = statements[byPartition ? 'byPartition' : 'whole'][hold];
     const rows = await this.database.batch(statement, sharedParams(params), params.portions);
     const claimed = rows.filter((row) => typeof row.workflow_uuid === 'string').map((row) => toClaimed(row, params));
     const held = hold !== 'exclusive' || rows.some((row) => row.held);
@@ -90,8 +91,8 @@ export function fitting({ app }: Pick<Taker, 'app'>, health: Health | 'either'):
 }
 
 /** Rows from before there was an order number come first. */
-export const queueOrder = (d: Dialect): string =>
-  `priority, enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
+const arrivalOrder = (d: Dialect): string => `enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
+export const queueOrder = (d: Dialect): string => `priority, ${arrivalOrder(d)}`;
 
 /** The same within one stretch. Postgres does not see that an index is in this order where the version is null. */
 export const stretchOrder = (d: Dialect): string => `application_version, ${queueOrder(d)}`;
@@ -106,16 +107,29 @@ const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
 
 /** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 turn. */
 function dequeueStatements(d: Dialect) {
-  const forms = (health: Health, byPartition: boolean) => ({
-    free: dequeueStatement(d, health, 'free', byPartition),
-    shared: dequeueStatement(d, health, 'shared', byPartition),
-    exclusive: dequeueStatement(d, health, 'exclusive', byPartition),
+  const forms = (form: Omit<Form, 'hold'>) => ({
+    free: dequeueStatement(d, { ...form, hold: 'free' }),
+    shared: dequeueStatement(d, { ...form, hold: 'shared' }),
+    exclusive: dequeueStatement(d, { ...form, hold: 'exclusive' }),
   });
-  const of = (health: Health) => ({ whole: forms(health, false), byPartition: forms(health, true) });
-  return { healthy: of('healthy'), suspect: of('suspect') };
+  const of = (health: Health, firstCome: boolean) => ({
+    whole: forms({ health, firstCome, byPartition: false }),
+    byPartition: forms({ health, firstCome, byPartition: true }),
+  });
+  return {
+    byPriority: { healthy: of('healthy', false), suspect: of('suspect', false) },
+    firstCome: { healthy: of('healthy', true), suspect: of('suspect', true) },
+  };
 }
 
 type Hold = 'free' | 'shared' | 'exclusive';
+
+interface Form {
+  readonly health: Health;
+  readonly hold: Hold;
+  readonly byPartition: boolean;
+  readonly firstCome: boolean;
+}
 
 function guardOf(d: Dialect, hold: Hold): Guard {
   const current = 'name = $7 and turn = cast($9 as bigint) and not paused';
@@ -126,7 +140,7 @@ function guardOf(d: Dialect, hold: Hold): Guard {
   return { before: `guard as materialized (select 1 as held from ${queues} where ${current} ${d.forShare})`, wrap };
 }
 
-function dequeueStatement(d: Dialect, health: Health, hold: Hold, byPartition: boolean): BatchStatement<Portion> {
+function dequeueStatement(d: Dialect, { health, hold, byPartition, firstCome }: Form): BatchStatement<Portion> {
   const workflows = d.table('workflow_status');
   const guard = guardOf(d, hold);
   // A whole queue has no use for the parameter, but a database wants to know the type of each.
@@ -141,14 +155,16 @@ function dequeueStatement(d: Dialect, health: Health, hold: Hold, byPartition: b
     ),
     // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
     condition: `${fitting(taker, health)} and (select count(*) from guard) > 0`,
-    order: queueOrder(d),
+    order: firstCome ? arrivalOrder(d) : queueOrder(d),
     orderOfStretch: stretchOrder(d),
+    firstCome,
   }));
   const dead = 'recovery_attempts > p.most';
   // Under a rate limit, not before the claim could go ahead: it may have waited for its turn since it was sent.
   const start = `case when cast($8 as boolean) then ${d.notBeforeNow('cast($5 as bigint)')} else cast($5 as bigint) end`;
   return {
     name: `workflows.dequeue-${health === 'suspect' ? 'suspects-' : ''}${byPartition ? 'partitions-' : ''}${hold}`,
+    ...(firstCome && { variant: 'first-come' }),
     columns: portionColumns,
     ...(guard.guard && { guard: guard.guard }),
     text: guard.wrap(

@@ -59,7 +59,6 @@ export function toQueue(row: Row): QueueRecord {
 function toSettings(row: Row): QueueSettings {
   const limits = toLimits(row, '');
   const perPartition = toLimits(row, 'partition_');
-  // DBOS stores whether priorities are used; ours orders by them in any case and only refuses them on request.
   const priority = Boolean(row.priority_enabled);
   const whileWaiting = row.while_waiting as WhileWaiting;
   if (row.partition_queue) return { limits: noLimits, partition: limits, priority, whileWaiting };

@@ -1,4 +1,5 @@
 import { type Columns, type ColumnType, type Dialect, isAtRest } from '../database.js';
+import { mergeOf } from './merges.js';
 
 /** The parameter that stands for a column: one row per execution of a statement. */
 function parameterOf<T extends object>(columns: Columns<T>, first: number): (name: string) => string {
@@ -51,14 +52,9 @@ export const sqliteDialect: Dialect = {
     wrap: (before, main) => `${before} ${main}`,
   }),
   // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.
-  // Both stretches are read side by side, in their order: a query of this form needs no sorting.
   perRow: (columns, first, merge) => {
     const parameter = parameterOf(columns, first);
-    const { columns: selected, stretches, condition, order } = merge(parameter);
-    const parts = stretches.map(
-      (stretch) => `select ${selected}, priority, enqueue_seq, created_at ${stretch} and ${condition}`,
-    );
-    return `(${parts.join(' union all ')} order by ${order} limit ${parameter('n')}) per_row`;
+    return mergeOf(merge(parameter), parameter('n'));
   },
   mixed: () => 'false',
   joined: ({ alias, each, columns, first }, select) =>
