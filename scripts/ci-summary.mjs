@@ -1,14 +1,16 @@
 /**
- * Closes a run of .ci/run with the line `N passed, N failed`: tests and checks together.
+ * Closes a run of .ci/run with the line `N passed, N failed`: tests and checks together, and the smoke test on the
+ * Postgres server of this machine where there is one.
  *
  * Usage: node scripts/ci-summary.mjs <vitest report> <exit code of npm test> <check report> <exit code of the checks>
+ *          [<vitest report> <exit code of the smoke test>]
  *
  * **Invariant:** it says `0 failed` only for a run that proved something. A missing report, a failure that no single
  * test accounts for (a file that does not load, an unhandled rejection) and a run of no tests each count as one failed.
  */
 import { readFileSync } from 'node:fs';
 
-const [testReport, testExit, checkReport, checkExit] = process.argv.slice(2);
+const [testReport, testExit, checkReport, checkExit, ...smoke] = process.argv.slice(2);
 
 function read(path) {
   try {
@@ -33,14 +35,20 @@ function complaintAbout(counts, exitCode) {
   return counts.passed === 0 ? 'nothing was run' : null;
 }
 
+function tallyTests(what, report, exitCode) {
+  const vitest = read(report);
+  const counts = vitest && { passed: vitest.numPassedTests, failed: vitest.numFailedTests, ok: vitest.success };
+  return tally(what, counts, exitCode);
+}
+
 function main() {
-  const vitest = read(testReport);
-  const testCounts = vitest && { passed: vitest.numPassedTests, failed: vitest.numFailedTests, ok: vitest.success };
-  const tests = tally('npm test', testCounts, testExit);
+  const tests = [tallyTests('npm test', testReport, testExit)];
+  if (smoke.length > 0) tests.push(tallyTests('npm run test:postgres -- system smoke', ...smoke));
   const checkCounts = read(checkReport);
   const checks = tally('npm run check', checkCounts && { ...checkCounts, ok: true }, checkExit);
-  const failed = tests.failed + checks.failed;
-  console.log(`${tests.passed + checks.passed} passed, ${failed} failed`);
+  const sum = (which) => [...tests, checks].reduce((all, counts) => all + counts[which], 0);
+  const failed = sum('failed');
+  console.log(`${sum('passed')} passed, ${failed} failed`);
   if (failed > 0) process.exitCode = 1;
 }
 

@@ -10,6 +10,15 @@ export function runNode(args, options = {}) {
   return run(process.execPath, args, options);
 }
 
+/** The same with what it says on the terminal. @returns {Promise<number>} its exit code */
+export function runVisibly(args, options = {}) {
+  const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], ...options });
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve(code ?? 1));
+  });
+}
+
 /** Uses the npm that started us when there is one: it may be another than the first on the PATH. */
 export function runNpm(args) {
   const started = process.env.npm_execpath ?? '';

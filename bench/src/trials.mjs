@@ -38,6 +38,7 @@ export async function runTrials(plan, server, progress, interrupt) {
   for (let round = 0; round < plan.rounds; round++) {
     for (const { workload, run } of plan.workloads.flatMap(trialsOf)) {
       for (const system of rotate(plan.systems, round).filter((each) => takesPart(each, workload))) {
+        interrupt.throwIfAborted();
         if (failures.some((failure) => failure.system === system.name && failure.workload === workload.name)) continue;
         const report = (/** @type {string} */ what) =>
           progress(`round ${round + 1}/${plan.rounds}  ${workload.name}  ${system.name.padEnd(18)} ${what}`);

@@ -26,11 +26,13 @@ export interface PoolerOptions {
    * max_prepared_statements); or left to chance.
    */
   readonly prepared: 'tracked' | 'left to chance';
+  /** It resets what was set in a session before it lends the session again (PgBouncer's server_reset_query_always). */
+  readonly forgets?: boolean;
 }
 
 export async function openPooler(target: string, options: PoolerOptions): Promise<Pooler> {
   const sessions = await Promise.all(Array.from({ length: options.sessions ?? 4 }, () => openSession(target)));
-  const pool = new SessionPool(sessions, options.random, target);
+  const pool = new SessionPool(sessions, options.random, target, options.forgets ?? false);
   const clients = new Set<PooledClient>();
   let most = 0;
   const server = createServer((socket) => {
@@ -70,13 +72,27 @@ class Session {
   readonly parsing: { readonly name: string; readonly own: boolean }[] = [];
   /** Answers to Close that the client knows nothing of. */
   closing = 0;
+  private wasReset: (() => void) | undefined;
 
   constructor(readonly socket: Socket) {
     eachFrame(socket, (frame) => this.fromServer(frame));
   }
 
+  /** Nobody has it until that is done. */
+  reset(done: () => void): void {
+    this.wasReset = done;
+    this.socket.write(makeFrame('Q', text('reset all')));
+  }
+
   private fromServer(frame: Frame): void {
     const type = typeOf(frame);
+    if (this.wasReset) {
+      if (type !== 'Z') return;
+      const done = this.wasReset;
+      this.wasReset = undefined;
+      done();
+      return;
+    }
     if (type === '3' && this.closing > 0) {
       this.closing--;
       return;
@@ -110,6 +126,7 @@ class SessionPool {
     private readonly free: Session[],
     private readonly random: SeededRandom,
     private readonly target: string,
+    private readonly forgets: boolean,
   ) {}
 
   /** Any that is free, by chance. */
@@ -125,6 +142,11 @@ class SessionPool {
 
   giveBack(session: Session): void {
     session.client = undefined;
+    if (this.forgets) session.reset(() => this.setFree(session));
+    else this.setFree(session);
+  }
+
+  private setFree(session: Session): void {
     this.free.push(session);
     const next = this.waiting.shift();
     if (next) this.lend(next);

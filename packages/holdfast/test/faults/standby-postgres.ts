@@ -29,10 +29,11 @@ export async function startStandby(primaryUrl: string, flags: readonly string[])
   await primary.connect();
   try {
     const { source, bin } = await placesOf(primary);
-    await primary.query(`select pg_backup_start('standby', true)`);
+    const { begin, end } = await backupCalls(primary);
+    await primary.query(`select ${begin}`);
     // As they are, with their owner: Postgres runs as nobody else.
     await promisify(execFile)('cp', ['-a', source, dataFolder]);
-    const label = (await primary.query('select labelfile from pg_backup_stop(false)')).rows[0].labelfile as string;
+    const label = (await primary.query(`select labelfile from ${end}`)).rows[0].labelfile as string;
     await writeOwned(dataFolder, 'backup_label', label);
     await rm(join(dataFolder, 'postmaster.pid'), { force: true });
     const { hostname: host, port, username: user, password } = new URL(primaryUrl);
@@ -45,6 +46,13 @@ export async function startStandby(primaryUrl: string, flags: readonly string[])
   } finally {
     await primary.end();
   }
+}
+
+/** The two calls of a backup that others may make as well. Before 15 they had other names. */
+async function backupCalls(primary: pg.Client): Promise<{ begin: string; end: string }> {
+  const { rows } = await primary.query("select current_setting('server_version_num')::int as version");
+  if (rows[0].version >= 150_000) return { begin: "pg_backup_start('standby', true)", end: 'pg_backup_stop(false)' };
+  return { begin: "pg_start_backup('standby', true, false)", end: 'pg_stop_backup(false)' };
 }
 
 /** Where a server has its files and its programs. Ask while it runs. */

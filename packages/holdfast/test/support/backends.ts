@@ -18,6 +18,9 @@ export interface Backend {
 
 const both = ['sqlite', 'postgres'] as const;
 
+/** `npm run test:postgres` tests one database only. */
+const only = process.env.HOLDFAST_BACKEND;
+
 /** Runs a suite once per database. Everything that is promised is promised on both; only faults are peculiar to one. */
 export function describeBackends(
   title: string,
@@ -25,7 +28,7 @@ export function describeBackends(
   names: readonly Backend['name'][] = both,
 ): void {
   for (const name of names) {
-    describe(`${title} (${name})`, () => {
+    describe.skipIf(only !== undefined && only !== name)(`${title} (${name})`, () => {
       const stores = name === 'sqlite' ? sqliteStores() : postgresStores();
       const started: TestApp[] = [];
       beforeAll(stores.open);
