@@ -16,9 +16,22 @@ export interface TestStatement {
   pluck(): TestStatement;
 }
 
+/** A DatabaseSync of node:sqlite, which the types of Node 20 do not know. */
+export interface TestDatabaseSync {
+  exec(text: string): void;
+  prepare(text: string): Pick<TestStatement, 'all' | 'get' | 'run'>;
+  createSession(): unknown;
+  readonly isTransaction?: boolean;
+  close(): void;
+}
+
 export type TestDriver = 'node:sqlite' | 'better-sqlite3';
 
 export const sqliteDrivers: readonly TestDriver[];
 export function sqliteFile(database: string): string;
 export function sqliteDriver(database: string): TestDriver;
 export function openSqlite(database: string, options?: { timeout?: number; readonly?: boolean }): TestSqlite;
+export function openDatabaseSync(
+  database: string,
+  options?: { timeout?: number; readonly?: boolean },
+): TestDatabaseSync;

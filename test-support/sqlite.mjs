@@ -1,3 +1,4 @@
+// @ts-nocheck: its types are in sqlite.d.mts
 /**
  * SQLite for tests, their child processes and the benchmarks: a file of an app, read and written past everything that is
  * under test. In the manner of better-sqlite3, whatever it is made with.
@@ -54,9 +55,16 @@ function openBetterSqlite3(file, readonly) {
   return new (require('better-sqlite3'))(file, { readonly });
 }
 
-function openNodeSqlite(file, readonly) {
+/** What users give to sqliteDatasource(). */
+export function openDatabaseSync(database, { timeout = 5_000, readonly = false } = {}) {
   const { DatabaseSync } = quietly(() => process.getBuiltinModule('node:sqlite'));
-  const db = new DatabaseSync(file, { readOnly: readonly });
+  const db = new DatabaseSync(sqliteFile(database), { readOnly: readonly });
+  db.exec(`pragma busy_timeout = ${timeout}`);
+  return db;
+}
+
+function openNodeSqlite(file, readonly) {
+  const db = openDatabaseSync(file, { readonly });
   const exec = (text) => void db.exec(text);
   let open = true;
   return {

@@ -48,7 +48,7 @@ export interface ClientStarts {
   /**
    * The same inside a transaction of the caller's own, of the same database: the workflow is there when, and only if, that
    * commits. `tx` is what the library gives: a client of pg, a transaction of postgres.js, knex, kysely or drizzle, or a
-   * Database of better-sqlite3.
+   * DatabaseSync of `node:sqlite` or Database of better-sqlite3.
    */
   startIn<Args extends unknown[], Result>(
     tx: unknown,

@@ -35,6 +35,7 @@ export const errorCodes = {
   SCHEDULE_EXISTS: 'There is a schedule with this name already.',
   SCHEDULE_NOT_FOUND: 'There is no schedule with this name.',
   SCHEMA_TOO_NEW: 'The database was migrated by a newer version of Holdfast.',
+  SQLITE_COPIES: 'Two copies of SQLite would have the same file open in one process.',
   STEP_NAME_CLASH: 'Two different steps share one name.',
   STEP_TIMEOUT: 'One attempt of a step took longer than its timeout.',
   STORAGE_REFUSED: 'The database refused a value for a reason of its own.',

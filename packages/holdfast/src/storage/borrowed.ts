@@ -1,6 +1,7 @@
 import { misplacedOption } from '../model/options.js';
 import type { Row } from './database.js';
 import { arrayLiteral } from './postgres/array-literal.js';
+import { bound, isInTransaction, withNumbers } from './sqlite/connection.js';
 import { positional } from './sqlite/positional.js';
 
 /**
@@ -41,13 +42,18 @@ export interface KyselyLike {
 export interface DrizzlePg {
   execute(query: never): PromiseLike<unknown>;
 }
+/** A Database of better-sqlite3, or a DatabaseSync of `node:sqlite`: each says in words of its own whether a transaction is open. */
 export interface SqliteLike {
+  exec(text: string): unknown;
   prepare(text: string): {
-    readonly reader: boolean;
+    /** Only `node:sqlite` knows no such thing, and runs whatever it is given. */
+    readonly reader?: boolean;
+    setReadBigInts?(enabled: boolean): void;
     all(...params: unknown[]): unknown;
     run(...params: unknown[]): unknown;
   };
-  readonly inTransaction: boolean;
+  readonly inTransaction?: boolean;
+  readonly isTransaction?: boolean;
 }
 
 export function pgQuery(client: PgClient): Query {
@@ -96,11 +102,12 @@ export function drizzleQuery(tx: DrizzlePg): Query {
 
 export function sqliteQuery(db: SqliteLike): Query {
   return async (text, params) => {
-    const statement = db.prepare(text);
-    const named = Object.fromEntries(forSqlite(params).map((value, i) => [i + 1, value]));
-    const args = params.length === 0 ? [] : [named];
-    if (statement.reader) return statement.all(...args) as Row[];
-    statement.run(...args);
+    const { text: marked, order } = positional(text);
+    const statement = db.prepare(marked);
+    statement.setReadBigInts?.(true);
+    const values = bound(order, params);
+    if (statement.reader !== false) return withNumbers(statement.all(...values) as Row[]);
+    statement.run(...values);
     return [];
   };
 }
@@ -137,7 +144,7 @@ export function borrow(what: string, tx: unknown): Borrowed {
     what,
     'tx',
     'must be an open transaction: a client of pg, the sql that begin() of postgres.js gives, a transaction of knex, kysely ' +
-      'or drizzle, or (on SQLite) a Database of better-sqlite3 in which one has begun, or drizzle over it',
+      'or drizzle, or (on SQLite) a DatabaseSync of node:sqlite or a Database of better-sqlite3 in which one has begun, or drizzle over it',
   );
 }
 
@@ -153,7 +160,7 @@ function recognise(tx: Thing): Borrowed | undefined {
     return { dialect: 'postgres', query: drizzleQuery(tx as unknown as DrizzlePg) };
   }
   const file = sqliteOf(tx);
-  if (file) return file.inTransaction ? { dialect: 'sqlite', query: sqliteQuery(file) } : undefined;
+  if (file) return isInTransaction(file) ? { dialect: 'sqlite', query: sqliteQuery(file) } : undefined;
   if (has('getExecutor', 'withoutPlugins')) return tx.isTransaction ? ofKysely(tx as unknown as KyselyLike) : undefined;
   if (has('raw') && isThing(tx.client)) return tx.isTransaction ? ofKnex(tx as unknown as KnexLike) : undefined;
   if (has('unsafe', 'typed')) {
@@ -166,10 +173,11 @@ function recognise(tx: Thing): Borrowed | undefined {
   return undefined;
 }
 
-/** A Database of better-sqlite3, also as drizzle carries it. */
+/** A DatabaseSync of `node:sqlite` or a Database of better-sqlite3, also as drizzle carries it. */
 export function sqliteOf(given: unknown): SqliteLike | undefined {
   const db = isThing(given) && isThing(given.$client) ? given.$client : given;
-  const isDatabase = isThing(db) && typeof db.prepare === 'function' && typeof db.pragma === 'function';
+  const isDatabase =
+    isThing(db) && typeof db.prepare === 'function' && [typeof db.pragma, typeof db.createSession].includes('function');
   return isDatabase ? (db as unknown as SqliteLike) : undefined;
 }
 

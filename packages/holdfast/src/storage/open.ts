@@ -113,11 +113,13 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
     const { openPostgres } = await import('./postgres/database.js');
     return openPostgres(options);
   }
-  const path = sqlitePath(url);
+  // In the words of SQLAlchemy: this library, and not what Node brings.
+  const plain = url.replace(/^sqlite\+better-sqlite3:/, 'sqlite:');
+  const path = sqlitePath(plain);
   // A URL behind the scheme of SQLite is no path either.
   if (path === undefined || path.includes('://')) throw invalidUrl(url);
   const { openSqlite } = await import('./sqlite/database.js');
-  return openSqlite({ ...options, path });
+  return openSqlite({ ...options, path, driver: plain === url ? undefined : 'better-sqlite3' });
 }
 
 /**

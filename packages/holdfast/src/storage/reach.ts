@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs';
 import type { Borrowed, Purpose } from './borrowed.js';
 import type { Database } from './database.js';
 import { sqlState } from './postgres/failures.js';
+import { copiesMixed, copyIdentity } from './sqlite/copies.js';
 
 /**
  * Whether statements of ours can run in a transaction of the caller's. All of it is asked without touching the tables: a
@@ -32,7 +33,9 @@ const needed: Record<Purpose, readonly Relation[]> = {
 /** It is in the very database that the system tables are in, not in one with the same tables, and its role has the rights. */
 export async function reaches(own: Database, tx: Borrowed, purpose: Purpose): Promise<boolean> {
   if (own.dialect.name !== tx.dialect || !(await isSameDatabase(own, tx))) return false;
-  return tx.dialect === 'sqlite' || hasRights(own, tx, needed[purpose]);
+  if (tx.dialect === 'postgres') return hasRights(own, tx, needed[purpose]);
+  await checkCopy(own, tx);
+  return true;
 }
 
 async function hasRights({ dialect }: Database, tx: Borrowed, relations: readonly Relation[]): Promise<boolean> {
@@ -69,6 +72,14 @@ async function isSameDatabase(own: Database, tx: Borrowed): Promise<boolean> {
   const ours = toIdentity(tx.dialect, await own.query(statement, []));
   if (ours !== undefined) identities.set(own, ours);
   return ours === theirs;
+}
+
+/** On SQLite, that the library of a transaction on our own file is the one that we use: see sqlite/copies. */
+async function checkCopy(own: Database, tx: Borrowed): Promise<void> {
+  const [theirs] = await tx.query(copyIdentity, []);
+  const [ours] = await own.query({ name: 'database.copy', text: copyIdentity }, []);
+  if (theirs?.copy === ours?.copy) return;
+  throw copiesMixed(identities.get(own) ?? 'the file', "Holdfast's own, and the one of the transaction");
 }
 
 /** Undefined: a database in memory, which nobody else can reach. */

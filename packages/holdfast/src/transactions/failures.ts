@@ -1,5 +1,6 @@
 import { isError, isHoldfastError } from '../model/errors.js';
 import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/failures.js';
+import { isSqlite, sqliteCode } from '../storage/sqlite/codes.js';
 
 /**
  * What an error of the application's database means. Libraries wrap the driver's error, so its causes count as well; what
@@ -21,7 +22,9 @@ const conflictStates = new Set(['40001', '40P01']);
 
 /** Two transactions were in each other's way, and this one is certainly rolled back: it is as if it had not been. */
 export function isConflict(error: unknown): boolean {
-  return causes(error).some((each) => conflictStates.has(codeOf(each)) || /^SQLITE_(BUSY|LOCKED)/.test(codeOf(each)));
+  return causes(error).some(
+    (each) => conflictStates.has(codeOf(each)) || isSqlite(each, 'SQLITE_BUSY', 'SQLITE_LOCKED'),
+  );
 }
 
 const outageStates = new Set(['57P01', '57P02', '57P03', '53300']);
@@ -73,6 +76,6 @@ export function isUnreachable(error: unknown): boolean {
 /** Nobody has said whether the transaction was committed: the connection was lost over it. */
 export function isUnanswered(error: unknown): boolean {
   const all = causes(error);
-  if (all.some((each) => codeOf(each).startsWith('SQLITE_'))) return false;
+  if (all.some((each) => sqliteCode(each) !== '')) return false;
   return all.length > 0 && all.every((each) => classifyPostgres(each) === 'lost');
 }

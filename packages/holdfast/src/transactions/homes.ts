@@ -68,7 +68,10 @@ export function borrowed<Tx>(datasource: Datasource<Tx>, tx: Tx): Borrowed {
 }
 
 async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {
-  const seen = datasource.dialect === 'postgres' ? await look(execution, datasource) : 'elsewhere';
+  const onSqlite = datasource.dialect === 'sqlite';
+  // The record has a table of its own there, also in our own file: which must not be open with two copies of SQLite.
+  if (onSqlite) await datasource.transact({ readOnly: true }, (tx) => reaches(execution, datasource, tx));
+  const seen = onSqlite ? 'elsewhere' : await look(execution, datasource);
   if (seen === 'fenced') return undefined;
   if (seen === 'elsewhere') return { kind: 'record', completions: await tableOf(datasource) };
   return { kind: 'checkpoint', earlier: () => earlierOf(datasource) };
@@ -84,6 +87,10 @@ async function earlierOf<Tx>(datasource: Datasource<Tx>): Promise<Completions | 
 
 function tableOf<Tx>(datasource: Datasource<Tx>): Promise<Completions> {
   return remembered(tables, datasource, () => openCompletions(datasource));
+}
+
+function reaches<Tx>({ engine }: Execution, datasource: Datasource<Tx>, tx: Tx): Promise<boolean> {
+  return engine.storage.within(borrowed(datasource, tx)).reaches('record a step');
 }
 
 /** The row of this very workflow under its owner token is in no other database. */

@@ -1,14 +1,17 @@
 import createKnex, { type Knex } from 'knex';
 import { expect, it, onTestFinished } from 'vitest';
-import { openSqlite, type TestSqlite } from '../../../../test-support/sqlite.mjs';
-import { transaction, workflow } from '../../src/index.js';
+import { openSqlite, sqliteDrivers, sqliteFile, type TestSqlite } from '../../../../test-support/sqlite.mjs';
+import { connect, transaction, workflow } from '../../src/index.js';
 import { knexDatasource } from '../../src/storage/datasources/knex.js';
-import { type Backend, describeBackends } from '../support/backends.js';
-import { countersTable, libraries, plainest } from '../support/datasources.js';
-import { tamper } from '../support/faults.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { countersTable, type Library, libraries, plainest } from '../support/datasources.js';
+import { failure, tamper } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
 describeBackends('a transaction on SQLite', suite, ['sqlite']);
+
+/** What knex opens files with. */
+const onBetterSqlite3 = it.skipIf(!sqliteDrivers.includes('better-sqlite3'));
 
 const upsert = "insert into counters values ('a', 1) on conflict (id) do update set n = counters.n + 1";
 
@@ -27,12 +30,30 @@ function suite(backend: Backend): void {
       const good = transaction(data.datasource, 'good', (tx) => data.add(tx, 'b', 1).then(() => 'good'));
       const wf = workflow('wf', async () => [await bad().catch((error) => error.code), await good()]);
       await backend.testApp({ workflows: [wf] });
-      expect(await wf()).toEqual(['SQLITE_CONSTRAINT_FOREIGNKEY', 'good']);
+      const code = library.driver === 'node:sqlite' ? 'ERR_SQLITE_ERROR' : 'SQLITE_CONSTRAINT_FOREIGNKEY';
+      expect(await wf()).toEqual([code, 'good']);
       expect([await counter(data.url, 'a'), await counter(data.url, 'b')]).toEqual([0, 1]);
     },
   );
 
-  it('is repeated when somebody reads the file at its commit, through knex', async () => {
+  it.skipIf(sqliteDrivers.length < 2)('on the file of the app is refused through another copy of SQLite', async () => {
+    const database = await backend.newDatabase();
+    await tamper(database, countersTable);
+    const library = libraries.find((each) => each.driver === 'better-sqlite3') as Library;
+    const data = library.open(database);
+    onTestFinished(async () => void (await data.close()));
+    const add = transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', 1));
+    const wf = workflow('wf', async () => add().catch((error) => error.code));
+    const { app } = await backend.testApp({ workflows: [wf], database });
+    expect(await wf()).toBe('SQLITE_COPIES');
+    expect(await counter(database, 'a')).toBe(0);
+    const client = await connect({ name: app.name, database, logger: silent });
+    onTestFinished(() => client.close());
+    const started = data.datasource.transact({}, (tx) => client.startIn(tx, 'wf', {}));
+    expect(await failure(started)).toMatchObject({ code: 'SQLITE_COPIES' });
+  });
+
+  onBetterSqlite3('is repeated when somebody reads the file at its commit, through knex', async () => {
     const { url, knex } = await openKnex(backend);
     const reader = openSqlite(url);
     onTestFinished(() => void reader.close());
@@ -52,7 +73,7 @@ function suite(backend: Backend): void {
     expect([calls, await counter(url, 'a')]).toEqual([2, 1]);
   });
 
-  it('commits once somebody who reads the file is done, and the process goes on meanwhile, through better-sqlite3', async () => {
+  it('commits once somebody who reads the file is done, and the process goes on meanwhile', async () => {
     const data = await openUserData(backend, plainest.sqlite);
     const reader = openSqlite(data.url);
     onTestFinished(() => void reader.close());
@@ -70,7 +91,7 @@ function suite(backend: Backend): void {
     expect([calls, await counter(data.url, 'a')]).toEqual([1, 1]);
   });
 
-  it.each([1, 2])(
+  onBetterSqlite3.each([1, 2])(
     'that is to read only and that its function ends leaves connections that write (%i in the pool)',
     async (max) => {
       const { url, knex } = await openKnex(backend, { max });
@@ -100,7 +121,8 @@ function suite(backend: Backend): void {
 
 /** A file with a table of counters, and knex on it, which waits for no lock. */
 async function openKnex(backend: Backend, pool: Knex.PoolConfig = {}): Promise<{ url: string; knex: Knex }> {
-  const url = await backend.emptyDatabase();
+  // Locks are between processes, or between connections of one copy of SQLite.
+  const url = `sqlite+better-sqlite3:${sqliteFile(await backend.emptyDatabase())}`;
   await tamper(url, countersTable);
   const afterCreate = (db: TestSqlite, done: (error: null, db: TestSqlite) => void) => {
     db.pragma('busy_timeout = 0');
@@ -108,7 +130,7 @@ async function openKnex(backend: Backend, pool: Knex.PoolConfig = {}): Promise<{
   };
   const knex = createKnex({
     client: 'better-sqlite3',
-    connection: { filename: url.slice('sqlite:'.length) },
+    connection: { filename: sqliteFile(url) },
     useNullAsDefault: true,
     pool: { ...pool, afterCreate },
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { SeededRandom } from '../../src/model/ids.js';
 import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
-import { type Backend, describeBackends } from '../support/backends.js';
+import { type Backend, describeDrivers } from '../support/backends.js';
 import { report, requireBuild } from './child-process.js';
 import { type CrashCase, emptyTally, everyPoint, Lane, Stores, type Tally } from './crash-sweep.js';
 import { Ledger } from './ledger.js';
@@ -35,7 +35,7 @@ function isSwept(name: CanonicalName, launch: number, { statement, phase }: Cras
   return turn % 4 === 0 && phase === laterPhases[(turn / 4) % laterPhases.length];
 }
 
-describeBackends('crash clock', (backend) => {
+describeDrivers('crash clock', (backend) => {
   const rig = crashRig(backend);
 
   it(

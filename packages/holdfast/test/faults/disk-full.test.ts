@@ -1,7 +1,9 @@
 import { chownSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type Sqlite from 'better-sqlite3';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { sqliteDrivers, sqliteFile } from '../../../../test-support/sqlite.mjs';
+import { type SqliteConnection, scalar } from '../../src/storage/sqlite/connection.js';
+import type * as drivers from '../../src/storage/sqlite/drivers.js';
 import { describeBackends } from '../support/backends.js';
 import { as } from './failover-pair.js';
 import { startOwnPostgres } from './own-postgres.js';
@@ -12,17 +14,19 @@ import { runOutOfRoom, Writing } from './writing.js';
 const minutes = 60_000;
 
 /** Connections to SQLite that were opened in this process, the app's among them: a limit of pages is set by connection. */
-const opened = vi.hoisted(() => [] as Sqlite.Database[]);
-vi.mock('better-sqlite3', async (original) => {
-  const { default: Real } = await original<{ default: typeof Sqlite }>();
-  class Noted extends (Real as unknown as new (...args: unknown[]) => Sqlite.Database) {
-    static SqliteError = Real.SqliteError;
-    constructor(...args: unknown[]) {
-      super(...args);
-      opened.push(this);
-    }
-  }
-  return { default: Noted };
+const opened = vi.hoisted(() => [] as SqliteConnection[]);
+vi.mock('../../src/storage/sqlite/drivers.js', async (original) => {
+  const { loadDriver } = await original<typeof drivers>();
+  const noted: typeof loadDriver = async (asked) => {
+    const { name, open } = await loadDriver(asked);
+    const openNoted = (path: string): SqliteConnection => {
+      const db = open(path);
+      opened.push(db);
+      return db;
+    };
+    return { name, open: openNoted };
+  };
+  return { loadDriver: noted };
 });
 
 describeBackends(
@@ -33,9 +37,9 @@ describeBackends(
       async () => {
         const database = await backend.newDatabase();
         const limit = (pages: 'now' | number): void => {
-          for (const db of opened.filter((each) => each.open && each.name === database.slice('sqlite:'.length))) {
-            const most = pages === 'now' ? (db.pragma('page_count', { simple: true }) as number) : pages;
-            db.pragma(`max_page_count = ${most}`);
+          for (const db of opened.filter((each) => each.isOpen() && each.path === sqliteFile(database))) {
+            const most = pages === 'now' ? scalar(db, 'pragma page_count') : pages;
+            db.exec(`pragma max_page_count = ${most}`);
           }
         };
         const room = { fill: () => limit('now'), makeRoom: () => limit(2 ** 30), said: /database or disk is full/ };
@@ -44,20 +48,21 @@ describeBackends(
       3 * minutes,
     );
   },
-  ['sqlite'],
+  ['sqlite', 'better-sqlite3'],
 );
 
 describe('a disk that is really full', () => {
-  it(
-    'is waited for, and the work goes on when there is room: a small file system under SQLite',
-    async ({ skip }) => {
+  it.for(sqliteDrivers)(
+    'is waited for, and the work goes on when there is room: a small file system under SQLite (%s)',
+    { timeout: 3 * minutes },
+    async (driver, { skip }) => {
       const disk = smallDisk(16) ?? skip();
       onTestFinished(() => disk.remove());
       const { fill, makeRoom } = disk;
       const room = { fill, makeRoom, said: /database or disk is full|disk I\/O error/ };
-      await runOutOfRoom(new Writing(), `sqlite:${join(disk.folder, 'app.sqlite')}`, room);
+      const scheme = driver === sqliteDrivers[0] ? 'sqlite' : `sqlite+${driver}`;
+      await runOutOfRoom(new Writing(), `${scheme}:${join(disk.folder, 'app.sqlite')}`, room);
     },
-    3 * minutes,
   );
 
   it(

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { SeededRandom } from '../../src/model/ids.js';
 import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
-import { type Backend, describeBackends } from '../support/backends.js';
+import { type Backend, describeDrivers } from '../support/backends.js';
 import { report, requireBuild } from './child-process.js';
 import {
   type CrashCase,
@@ -41,7 +41,7 @@ async function limitsHeld({ database, workflowId }: Job): Promise<string[]> {
 
 const program: Program = { fixture: 'queue-crash-worker.mjs', outcome: 'summary', check: limitsHeld };
 
-describeBackends('crash clock of queues', (backend) => {
+describeDrivers('crash clock of queues', (backend) => {
   const rig = crashRig(backend);
 
   it(

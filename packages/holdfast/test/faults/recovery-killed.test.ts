@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { describeBackends } from '../support/backends.js';
+import { describeDrivers } from '../support/backends.js';
 import { type Exit, requireBuild, runFixture } from './child-process.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
 import { observe, openRows, type Rows } from './rows.js';
 
 /** Processes of one executor that are killed one after the other, on their way to the end of one workflow. */
-describeBackends('a workflow whose recoveries are killed too', (backend) => {
+describeDrivers('a workflow whose recoveries are killed too', (backend) => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-deep-'));
   const ledger = new Ledger(join(folder, 'ledger.sqlite'));
   beforeAll(requireBuild);

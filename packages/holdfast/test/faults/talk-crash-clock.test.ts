@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { crashPhases } from '../../src/testing/index.js';
-import { type Backend, describeBackends } from '../support/backends.js';
+import { type Backend, describeDrivers } from '../support/backends.js';
 import { countersTable } from '../support/datasources.js';
 import { tamper } from '../support/faults.js';
 import { report, requireBuild } from './child-process.js';
@@ -19,7 +19,7 @@ const everything = process.env.HOLDFAST_FAULT_EVERYTHING !== undefined;
 const sampled = 14;
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? Date.now() % 1_000_000);
 
-describeBackends('crash clock of messages, events, streams, transactions and classes', (backend) => {
+describeDrivers('crash clock of messages, events, streams, transactions and classes', (backend) => {
   const rig = crashRig(backend);
 
   it(

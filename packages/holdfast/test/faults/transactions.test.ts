@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
 import { type Client, connect, queue } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
@@ -20,8 +21,9 @@ const minutes = 60_000;
 
 const libraries = {
   postgres: ['pg', 'postgres', 'knex', 'kysely', 'drizzle'],
-  sqlite: ['better-sqlite3', 'knex', 'kysely', 'drizzle'],
-} as const;
+  // One copy of SQLite in a process: the others open files with better-sqlite3.
+  sqlite: sqliteDrivers[0] === 'node:sqlite' ? ['node:sqlite'] : ['better-sqlite3', 'knex', 'kysely', 'drizzle'],
+};
 
 describeBackends('transactions in processes that are killed at random', (backend) => {
   beforeAll(requireBuild);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { connect } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
-import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { type Backend, describeDrivers, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { report, requireBuild } from './child-process.js';
 import { TellingProcess } from './telling-process.js';
@@ -89,7 +89,7 @@ async function contents(database: string, where: string): Promise<Map<string, st
   return new Map(rows.map(({ id, ...counts }) => [String(id), Object.values(counts).map(Number).join(' ')]));
 }
 
-describeBackends('a process that is killed', (backend) => {
+describeDrivers('a process that is killed', (backend) => {
   beforeAll(requireBuild);
   const random = new SeededRandom(`upkeep ${backend.name} ${seed}`);
 

@@ -2,7 +2,6 @@
 // compiled migrations, a postgres:// URL or a file path, and flags:
 //   stall=<n>  stops for ever before the n-th statement, holding whatever it holds
 import { pathToFileURL } from 'node:url';
-import Sqlite from 'better-sqlite3';
 import pg from 'pg';
 
 const [, , compiled, database, ...flags] = process.argv;
@@ -33,11 +32,19 @@ if (database.startsWith('postgres:')) {
   await client.end();
 } else {
   const { migrateSqlite } = await load('sqlite/migrate.js');
+  const { findNodeSqlite, openNodeSqlite } = await load('sqlite/node-sqlite.js');
   const { openBetterSqlite3 } = await load('sqlite/better-sqlite3.js');
-  const db = openBetterSqlite3(Sqlite, database);
+  const builtIn = findNodeSqlite();
+  const open = builtIn ? openNodeSqlite.bind(null, builtIn) : openBetterSqlite3.bind(null, await betterSqlite3());
+  const db = open(database);
   db.exec('pragma busy_timeout = 50');
   migrateSqlite(db, { migrate: true, logger });
   const version = (table) => db.prepare(`select version from ${table}`).all()[0].version;
   say(`at ${version('dbos_migrations')}/${version('holdfast_migrations')}`);
   db.close();
+}
+
+/** The library is not installed where the compiled migrations are. */
+async function betterSqlite3() {
+  return (await import('better-sqlite3')).default;
 }

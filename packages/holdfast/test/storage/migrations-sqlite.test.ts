@@ -1,16 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import Sqlite from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { holdfastMigrations } from '../../src/storage/migrations/holdfast.js';
 import { oldestCodeAt, plainStatements } from '../../src/storage/migrations/migration.js';
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';
 import { target } from '../../src/storage/migrations/standing.js';
 import { migratePostgres } from '../../src/storage/postgres/migrate.js';
-import { openBetterSqlite3 } from '../../src/storage/sqlite/better-sqlite3.js';
 import { column, type SqliteConnection, scalar } from '../../src/storage/sqlite/connection.js';
 import { sqliteDdl } from '../../src/storage/sqlite/ddl.js';
+import { loadDriver } from '../../src/storage/sqlite/drivers.js';
 import { migrateSqlite } from '../../src/storage/sqlite/migrate.js';
 import {
   compileMigrations,
@@ -22,6 +21,7 @@ import {
 } from './migrations-support.js';
 
 const options = { migrate: true, logger: quiet };
+const driver = await loadDriver();
 
 function newFile(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-sqlite-'));
@@ -30,7 +30,7 @@ function newFile(): string {
 }
 
 function open(path = newFile()): SqliteConnection {
-  const db = openBetterSqlite3(Sqlite, path);
+  const db = driver.open(path);
   onTestFinished(() => void db.close());
   return db;
 }

@@ -156,7 +156,7 @@ export function compileMigrations(): string {
         rootDir: source,
         typeRoots: [join(packageFolder, '../../node_modules/@types')],
       },
-      files: ['postgres/migrate', 'sqlite/migrate', 'sqlite/better-sqlite3'].map((file) =>
+      files: ['postgres/migrate', 'sqlite/migrate', 'sqlite/better-sqlite3', 'sqlite/node-sqlite'].map((file) =>
         join(source, `storage/${file}.ts`),
       ),
     }),

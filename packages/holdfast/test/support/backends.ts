@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, inject } from 'vitest';
+import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
 import { type TestApp, type TestAppOptions, testApp } from '../../src/testing/index.js';
 
 /** One of the two databases, with a fresh store for every test that asks for one. */
@@ -21,15 +22,21 @@ const both = ['sqlite', 'postgres'] as const;
 /** `npm run test:postgres` tests one database only. */
 const only = process.env.HOLDFAST_BACKEND;
 
+/** SQLite by the driver that an app takes by itself, and by better-sqlite3 where that is another one and works here. */
+const everyDriver = ['sqlite', 'better-sqlite3', 'postgres'] as const;
+
 /** Runs a suite once per database. Everything that is promised is promised on both; only faults are peculiar to one. */
 export function describeBackends(
   title: string,
   suite: (backend: Backend) => void,
-  names: readonly Backend['name'][] = both,
+  names: readonly (typeof everyDriver)[number][] = both,
 ): void {
-  for (const name of names) {
-    describe.skipIf(only !== undefined && only !== name)(`${title} (${name})`, () => {
-      const stores = name === 'sqlite' ? sqliteStores() : postgresStores();
+  const here = names.filter((name) => name !== 'better-sqlite3' || sqliteDrivers.indexOf(name) > 0);
+  for (const variant of here) {
+    const name = variant === 'postgres' ? 'postgres' : 'sqlite';
+    describe.skipIf(only !== undefined && only !== name)(`${title} (${variant})`, () => {
+      const scheme = variant === 'better-sqlite3' ? 'sqlite+better-sqlite3' : 'sqlite';
+      const stores = name === 'sqlite' ? sqliteStores(scheme) : postgresStores();
       const started: TestApp[] = [];
       beforeAll(stores.open);
       afterEach(async () => {
@@ -49,6 +56,11 @@ export function describeBackends(
   }
 }
 
+/** What must hold whichever library writes the file: crashes, kills, full disks. */
+export function describeDrivers(title: string, suite: (backend: Backend) => void): void {
+  describeBackends(title, suite, everyDriver);
+}
+
 function track(app: TestApp, started: TestApp[]): TestApp {
   started.push(app);
   return { ...app, restart: async (options) => track(await app.restart(options), started) };
@@ -65,7 +77,7 @@ interface Stores {
   close(): Promise<void>;
 }
 
-function sqliteStores(): Stores {
+function sqliteStores(scheme: string): Stores {
   let folder = '';
   let created = 0;
   return {
@@ -75,7 +87,7 @@ function sqliteStores(): Stores {
     create: async (content) => {
       const path = join(folder, `${created++}.sqlite`);
       if (content === 'migrated') await copyFile(inject('sqliteTemplate'), path);
-      return `sqlite:${path}`;
+      return `${scheme}:${path}`;
     },
     close: () => rm(folder, { recursive: true, force: true }),
   };

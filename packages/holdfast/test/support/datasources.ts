@@ -7,6 +7,7 @@ import createKnex from 'knex';
 import { CamelCasePlugin, Kysely, sql as kyselySql, PostgresDialect, SqliteDialect } from 'kysely';
 import pg from 'pg';
 import postgres from 'postgres';
+import { openDatabaseSync, sqliteDrivers, sqliteFile, type TestDriver } from '../../../../test-support/sqlite.mjs';
 import type { Datasource, DatasourceOptions } from '../../src/index.js';
 import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
 import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
@@ -14,6 +15,7 @@ import { knexDatasource } from '../../src/storage/datasources/knex.js';
 import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
 import { postgresDatasource } from '../../src/storage/datasources/postgres.js';
+import { sqliteDatasource } from '../../src/storage/datasources/sqlite.js';
 
 /** A library, opened on a database: its datasource, and statements in its own words. */
 export interface Opened<Tx = unknown> {
@@ -28,6 +30,8 @@ export interface Opened<Tx = unknown> {
 export interface Library {
   readonly name: string;
   readonly dialect: 'postgres' | 'sqlite';
+  /** What it opens a SQLite file with. */
+  readonly driver?: TestDriver;
   open(url: string, options?: DatasourceOptions): Opened;
 }
 
@@ -37,7 +41,6 @@ export const countersTable = 'create table if not exists counters (id text prima
 
 /** Whatever the library calls the only column. */
 const numberIn = (rows: readonly unknown[]): number => Number(Object.values(rows[0] ?? {})[0] ?? 0);
-const pathOf = (url: string): string => url.slice('sqlite:'.length);
 
 const onPg: Library = library('pg', 'postgres', (url, options) => {
   const pool = quietPool(url);
@@ -65,7 +68,7 @@ const knexOn = (dialect: Library['dialect'], naming?: 'camel'): Library =>
     const knex = createKnex({
       ...(dialect === 'postgres'
         ? { client: 'pg', connection: url, pool: { min: 0, max: 5 } }
-        : { client: 'better-sqlite3', connection: { filename: pathOf(url) }, useNullAsDefault: true }),
+        : { client: 'better-sqlite3', connection: { filename: sqliteFile(url) }, useNullAsDefault: true }),
       ...(naming && { postProcessResponse: renamed }),
     });
     return opened(knexDatasource(knex, options), {
@@ -90,7 +93,7 @@ const kyselyOn = (dialect: Library['dialect']): Library =>
       dialect:
         dialect === 'postgres'
           ? new PostgresDialect({ pool: quietPool(url) })
-          : new SqliteDialect({ database: new Sqlite(pathOf(url)) }),
+          : new SqliteDialect({ database: new Sqlite(sqliteFile(url)) }),
     });
     return opened(kyselyDatasource(db, options), {
       add: (tx, id, by) =>
@@ -124,7 +127,7 @@ const drizzleOnPostgres = (naming?: Naming): Library =>
   });
 
 const drizzleOnSqlite: Library = library('drizzle (better-sqlite3)', 'sqlite', (url) => {
-  const client = new Sqlite(pathOf(url));
+  const client = new Sqlite(sqliteFile(url));
   return opened(drizzleDatasource(drizzleSqlite(client)), {
     add: async (tx, id, by) => tx.run(drizzleUpsert(id, by)),
     read: async (tx, id) => numberIn(tx.all(drizzleSql`select n from counters where id = ${id}`)),
@@ -133,13 +136,28 @@ const drizzleOnSqlite: Library = library('drizzle (better-sqlite3)', 'sqlite', (
 });
 
 const onBetterSqlite3: Library = library('better-sqlite3', 'sqlite', (url) => {
-  const db = new Sqlite(pathOf(url));
+  const db = new Sqlite(sqliteFile(url));
   return opened(betterSqlite3Datasource(db), {
     add: async (tx, id, by) => tx.prepare(upsert('?', '?')).run(id, by),
     read: async (tx, id) => numberIn([tx.prepare('select n from counters where id = ?').get(id)]),
     close: async () => db.close(),
   });
 });
+
+const onNodeSqlite: Library = {
+  ...library('node:sqlite', 'sqlite', (url) => {
+    const db = openDatabaseSync(url);
+    return opened(sqliteDatasource(db), {
+      add: async (tx, id, by) => tx.prepare(upsert('?', '?')).run(id, by),
+      read: async (tx, id) => numberIn([tx.prepare('select n from counters where id = ?').get(id)]),
+      close: async () => db.close(),
+    });
+  }),
+  driver: 'node:sqlite',
+};
+
+const onThisNode = ({ driver = 'node:sqlite', dialect }: Library): boolean =>
+  dialect === 'postgres' || sqliteDrivers.includes(driver);
 
 export const libraries: readonly Library[] = [
   onPg,
@@ -148,11 +166,12 @@ export const libraries: readonly Library[] = [
   kyselyOn('postgres'),
   drizzleOnPg,
   drizzleOnPostgres(),
+  onNodeSqlite,
   onBetterSqlite3,
   knexOn('sqlite'),
   kyselyOn('sqlite'),
   drizzleOnSqlite,
-];
+].filter(onThisNode);
 
 /** Libraries that were told to give columns other names. */
 export const renaming: readonly Library[] = [
@@ -162,13 +181,21 @@ export const renaming: readonly Library[] = [
   drizzleOnPostgres('camel'),
   knexOn('postgres', 'camel'),
   knexOn('sqlite', 'camel'),
-];
+].filter(onThisNode);
 
 /** The library that goes without any other, on each database. */
-export const plainest = { postgres: onPg, sqlite: onBetterSqlite3 } as const;
+export const plainest = {
+  postgres: onPg,
+  sqlite: sqliteDrivers[0] === 'node:sqlite' ? onNodeSqlite : onBetterSqlite3,
+} as const;
+
+/** Whether it may open the file of an app: with the same copy of SQLite, that is. */
+export function fitsAppFile({ driver }: Library): boolean {
+  return driver === undefined || driver === sqliteDrivers[0];
+}
 
 function library(name: string, dialect: Library['dialect'], open: Library['open']): Library {
-  return { name, dialect, open };
+  return { name, dialect, open, ...(dialect === 'sqlite' && { driver: 'better-sqlite3' }) };
 }
 
 function named(library: string, naming: Naming | undefined): string {

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import type { DatasourceOptions } from '../../src/index.js';
 import type { Backend } from './backends.js';
-import { countersTable, type Library, type Opened } from './datasources.js';
+import { countersTable, fitsAppFile, type Library, type Opened } from './datasources.js';
 import { tamper } from './faults.js';
 
 /** A database of the application's own, with a table of counters, apart from the one of the app under test. */
@@ -13,12 +13,13 @@ export async function openUserData(
   return openUserDataIn(await backend.emptyDatabase(), library, options);
 }
 
-/** The same in a given database. It is closed with the test. */
+/** The same in a given database. It is closed with the test. By the URL that it gives, others open it as the library does. */
 export async function openUserDataIn(
-  url: string,
+  given: string,
   library: Library,
   options?: DatasourceOptions,
 ): Promise<Opened & { readonly url: string }> {
+  const url = fitsAppFile(library) ? given : given.replace('sqlite:', `sqlite+${library.driver}:`);
   await tamper(url, url.startsWith('sqlite') ? countersTable : countersTable.replace('exists ', 'exists public.'));
   const opened = library.open(url, options);
   onTestFinished(async () => void (await opened.close()));

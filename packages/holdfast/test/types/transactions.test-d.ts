@@ -7,6 +7,7 @@ import type { Kysely, Transaction } from 'kysely';
 import type { Pool, PoolClient } from 'pg';
 import type { Sql, TransactionSql } from 'postgres';
 import { expectTypeOf } from 'vitest';
+import type { TestDatabaseSync } from '../../../../test-support/sqlite.mjs';
 import { type Client, type Datasource, type Topic, transaction, type WorkflowHandle } from '../../src/index.js';
 import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
 import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
@@ -14,6 +15,7 @@ import { knexDatasource } from '../../src/storage/datasources/knex.js';
 import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
 import { postgresDatasource } from '../../src/storage/datasources/postgres.js';
+import { sqliteDatasource } from '../../src/storage/datasources/sqlite.js';
 
 /** What the compiler infers for those who use transactions; see inference.test-d.ts. */
 
@@ -25,6 +27,8 @@ declare const sql: Sql;
 declare const knex: Knex;
 declare const kysely: Kysely<Tables>;
 declare const database: Database;
+/** As the types of Node 22 and newer have it, as far as that matters here. */
+declare const databaseSync: TestDatabaseSync & { readonly own: true };
 declare const client: Client;
 declare const approvals: Topic<boolean>;
 
@@ -34,6 +38,9 @@ export function datasources(): void {
   expectTypeOf(knexDatasource(knex)).toEqualTypeOf<Datasource<Knex.Transaction>>();
   expectTypeOf(kyselyDatasource(kysely)).toEqualTypeOf<Datasource<Transaction<Tables>>>();
   expectTypeOf(betterSqlite3Datasource(database)).toEqualTypeOf<Datasource<Database>>();
+  expectTypeOf(sqliteDatasource(databaseSync)).toEqualTypeOf<Datasource<typeof databaseSync>>();
+  // @ts-expect-error: a Database of better-sqlite3
+  sqliteDatasource(database);
   type None = Record<string, never>;
   transaction(drizzleDatasource(drizzlePg(pool)), 'x', async (tx) => {
     expectTypeOf(tx).toExtend<Pick<NodePgTransaction<None, ExtractTablesWithRelations<None>>, 'insert' | 'rollback'>>();

@@ -1,4 +1,3 @@
-import type { Database } from 'better-sqlite3';
 import { misplacedOption } from '../../model/options.js';
 import { type DrizzlePg, drizzleKinds, drizzleQuery, sqliteOf } from '../borrowed.js';
 import { checkDatasource, type Datasource, type DatasourceOptions, type Isolation } from '../datasource.js';
@@ -14,13 +13,13 @@ interface DrizzleOnPostgres<Tx> {
   readonly execute: (query: never) => unknown;
 }
 
-/** The same for better-sqlite3. */
+/** The same for better-sqlite3 and `node:sqlite`. */
 interface DrizzleOnSqlite {
-  readonly $client: Database;
+  readonly $client: { exec(sql: string): unknown; prepare(sql: string): object };
 }
 
 /**
- * A datasource over drizzle. On Postgres the function of a transaction gets drizzle's transaction; on better-sqlite3,
+ * A datasource over drizzle. On Postgres the function of a transaction gets drizzle's transaction; on SQLite,
  * where those cannot wait for anything, the database itself, in which a transaction has begun.
  */
 export function drizzleDatasource<Tx>(db: DrizzleOnPostgres<Tx>, options?: DatasourceOptions): Datasource<Tx>;
@@ -31,9 +30,9 @@ export function drizzleDatasource(
 ): Datasource<unknown> {
   const what = 'drizzleDatasource()';
   const file = sqliteOf(db);
-  if (file) return { ...checkDatasource(what, 'sqlite', options), ...sqliteTransactions(file as Database, db) };
+  if (file) return { ...checkDatasource(what, 'sqlite', options), ...sqliteTransactions(file, db) };
   if (typeof db !== 'object' || db === null || !drizzleKinds(db).includes('PgDatabase')) {
-    throw misplacedOption(what, 'db', 'must be what drizzle() returned for Postgres or better-sqlite3');
+    throw misplacedOption(what, 'db', 'must be what drizzle() returned for Postgres, better-sqlite3 or node:sqlite');
   }
   const onPostgres = db as DrizzleOnPostgres<unknown>;
   const { $client } = db as { readonly $client?: unknown };

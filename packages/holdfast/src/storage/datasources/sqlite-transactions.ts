@@ -1,18 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Database } from 'better-sqlite3';
 import { processWide } from '../../model/process-wide.js';
-import { sqliteQuery } from '../borrowed.js';
+import { type SqliteLike, sqliteQuery } from '../borrowed.js';
 import type { Datasource } from '../datasource.js';
+import { isSqlite } from '../sqlite/codes.js';
+import { isInTransaction } from '../sqlite/connection.js';
 
-/** better-sqlite3 waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
+/** SQLite waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
 const blockingWaitMs = 20;
 
-/** A Database is one connection: its transactions come one after the other. */
-const queues = processWide('sqliteTransactions', () => new WeakMap<Database, Promise<unknown>>());
+/** A database object is one connection: its transactions come one after the other. */
+const queues = processWide('sqliteTransactions', () => new WeakMap<SqliteLike, Promise<unknown>>());
 
-/** Transactions over a Database of better-sqlite3, for whoever has it (`tx`: the form in which users get it). */
+/** Transactions over a database object of `node:sqlite` or better-sqlite3, for whoever has it (`tx`: the form in which users get it). */
 export function sqliteTransactions<Tx>(
-  db: Database,
+  db: SqliteLike,
   tx: Tx,
 ): Pick<Datasource<Tx>, 'transact' | 'query' | 'confirmsCommit'> {
   const query = sqliteQuery(db);
@@ -26,7 +27,7 @@ export function sqliteTransactions<Tx>(
           await commit(db);
           return result;
         } catch (error) {
-          if (db.inTransaction) db.exec('rollback');
+          if (isInTransaction(db)) db.exec('rollback');
           throw error;
         }
       });
@@ -39,39 +40,36 @@ export function sqliteTransactions<Tx>(
 }
 
 /** IMMEDIATE: a deferred transaction that turns from reading to writing fails with BUSY at once. */
-function begin(db: Database, readOnly: boolean): void {
+function begin(db: SqliteLike, readOnly: boolean): void {
   briefly(db, readOnly ? 'begin' : 'begin immediate');
 }
 
 /**
  * Without a write-ahead log there is no commit while somebody reads. The transaction stays open then, and new readers
- * have to wait for it: the commit is tried again for as long as the Database is to wait for locks.
+ * have to wait for it: the commit is tried again for as long as the connection is to wait for locks.
  */
-async function commit(db: Database): Promise<void> {
+async function commit(db: SqliteLike): Promise<void> {
   for (let left = patienceOf(db); ; left -= 2 * blockingWaitMs) {
     try {
       return briefly(db, 'commit');
     } catch (error) {
-      if (left <= 0 || !db.inTransaction || !isBusy(error)) throw error;
+      if (left <= 0 || !isInTransaction(db) || !isSqlite(error, 'SQLITE_BUSY')) throw error;
     }
     await delay(blockingWaitMs);
   }
 }
 
-function briefly(db: Database, statement: string): void {
+function briefly(db: SqliteLike, statement: string): void {
   const patience = patienceOf(db);
-  db.pragma(`busy_timeout = ${blockingWaitMs}`);
+  db.exec(`pragma busy_timeout = ${blockingWaitMs}`);
   try {
     db.exec(statement);
   } finally {
-    db.pragma(`busy_timeout = ${patience}`);
+    db.exec(`pragma busy_timeout = ${patience}`);
   }
 }
 
-function patienceOf(db: Database): number {
-  return Number(db.pragma('busy_timeout', { simple: true }));
-}
-
-function isBusy(error: unknown): boolean {
-  return String((error as { readonly code?: unknown } | null)?.code).startsWith('SQLITE_BUSY');
+function patienceOf(db: SqliteLike): number {
+  const [row] = db.prepare('pragma busy_timeout').all() as { readonly timeout: unknown }[];
+  return Number(row?.timeout);
 }

@@ -6,6 +6,27 @@ import { positional } from './positional.js';
 /** What the package better-sqlite3 exports. */
 export type BetterSqlite3 = typeof Sqlite;
 
+/**
+ * The major version that another one must be replaced by on this Node: the wrong one does not fail, it ends the process. 13
+ * does so when its compiled part is loaded without Node-API 10, which came with 22.14, and 12 when Node 24 collects one of its
+ * statements. Undefined: it fits.
+ */
+export function neededInstead(
+  library: Pick<BetterSqlite3, 'prototype'>,
+  versions = process.versions,
+): number | undefined {
+  // Its code is loaded by now, and its compiled part is not. `explain` came with 13.
+  const found = 'explain' in library.prototype ? 13 : 12;
+  const fitting = fittingMajor(versions);
+  const fits = found === fitting || (found === 12 && Number.parseInt(versions.node, 10) < 24);
+  return fits ? undefined : fitting;
+}
+
+/** The major version to install for this Node. */
+export function fittingMajor(versions = process.versions): number {
+  return Number(versions.napi) >= 10 ? 13 : 12;
+}
+
 /** A connection by better-sqlite3, given by whoever has found it. */
 export function openBetterSqlite3(library: BetterSqlite3, path: string): SqliteConnection {
   const db = new library(path);

@@ -23,7 +23,13 @@ export interface SqliteStatement {
   all(params?: readonly unknown[]): Row[];
 }
 
-export type SqliteDriver = 'better-sqlite3';
+/** A library that is there, and fits this Node. */
+export interface LoadedDriver {
+  readonly name: SqliteDriver;
+  open(path: string): SqliteConnection;
+}
+
+export type SqliteDriver = 'node:sqlite' | 'better-sqlite3';
 
 /** The value of the first column, for a statement of one row. */
 export function scalar(db: SqliteConnection, text: string, params?: readonly unknown[]): unknown {
@@ -49,14 +55,49 @@ export function transact<R>(db: SqliteConnection, begin: 'begin' | 'begin immedi
   }
 }
 
+/**
+ * Whether a transaction is open on a connection: the libraries have words of their own for it, and Node 22.13 has none. There,
+ * no transaction begins within another.
+ */
+export function isInTransaction(db: {
+  exec(text: string): unknown;
+  readonly inTransaction?: boolean;
+  readonly isTransaction?: boolean;
+}): boolean {
+  const said = db.inTransaction ?? db.isTransaction;
+  if (said !== undefined) return said;
+  try {
+    db.exec('begin');
+  } catch {
+    return true;
+  }
+  db.exec('rollback');
+  return false;
+}
+
 /** The values for the places of a statement, in forms that SQLite knows. */
 export function bound(order: readonly number[], params: readonly unknown[]): unknown[] {
   return order.map((number) => toSqlite(params[number - 1]));
 }
 
+/** Whole numbers that came as BigInt, to the nearest that JavaScript has, as better-sqlite3 gives them. */
+export function withNumbers(rows: Row[]): Row[] {
+  for (const row of rows) {
+    for (const name in row) {
+      const value = row[name];
+      if (typeof value === 'bigint') row[name] = Number(value);
+    }
+  }
+  return rows;
+}
+
 function toSqlite(value: unknown): unknown {
   if (typeof value === 'string') return withoutNul(value);
   if (typeof value === 'boolean') return value ? 1 : 0;
+  if (typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)) {
+    // A driver would take it for a list of named parameters.
+    throw new TypeError('SQLite can store numbers, texts and bytes, and no other objects.');
+  }
   return value === undefined ? null : value;
 }
 

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
-import Sqlite from 'better-sqlite3';
-import { describeError, HoldfastError } from '../../model/errors.js';
+import { describeError, HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import {
   type BatchStatement,
@@ -14,16 +13,25 @@ import {
 } from '../database.js';
 import { migrationRequired } from '../migrations/standing.js';
 import type { StatementProbe } from '../probe.js';
-import { openBetterSqlite3 } from './better-sqlite3.js';
 import { hearChanges } from './changes.js';
 import { isSqlite } from './codes.js';
-import { type SqliteConnection, type SqliteStatement, transact } from './connection.js';
+import {
+  type LoadedDriver,
+  type SqliteConnection,
+  type SqliteDriver,
+  type SqliteStatement,
+  transact,
+} from './connection.js';
+import { openAlone } from './copies.js';
 import { sqliteDialect } from './dialect.js';
+import { loadDriver } from './drivers.js';
 import { migrateSqlite } from './migrate.js';
 
 export interface SqliteOptions {
   /** A file path or `:memory:`. */
   readonly path: string;
+  /** Undefined: what this Node has. */
+  readonly driver?: SqliteDriver | undefined;
   readonly migrate: boolean;
   readonly logger: Logger;
   readonly probe?: StatementProbe;
@@ -37,9 +45,9 @@ const longestWaitMs = 60_000;
 const worthALineMs = 1_000;
 const nextLineMs = 5_000;
 
-export function openSqlite(options: SqliteOptions): Database {
+export async function openSqlite(options: SqliteOptions): Promise<Database> {
   if (!options.migrate) checkExists(options.path);
-  const db = openFile(options.path);
+  const db = openFile(await loadDriver(options.driver), options.path);
   try {
     migrateSqlite(db, options);
     db.exec(`pragma busy_timeout = ${blockingWaitMs}`);
@@ -59,21 +67,16 @@ function checkExists(path: string): void {
 /** Others may be opening or migrating the file, and there is no other work yet to be kept from. */
 const openingWaitMs = 10_000;
 
-function openFile(path: string): SqliteConnection {
+function openFile(driver: LoadedDriver, path: string): SqliteConnection {
+  let db: SqliteConnection | undefined;
   try {
-    const db = openBetterSqlite3(Sqlite, path);
+    db = openAlone(driver, path);
     db.exec(`pragma busy_timeout = ${openingWaitMs}; pragma journal_mode = wal; pragma synchronous = full`);
     db.exec('pragma foreign_keys = on');
     return db;
   } catch (cause) {
-    if (isDriverUnbuilt(cause)) {
-      throw new HoldfastError(
-        'DRIVER_MISSING',
-        `The compiled part of better-sqlite3 is missing, or was built for another Node than ${process.version}. ` +
-          'Run: npm rebuild better-sqlite3 (and allow its install script, if npm is set to run none).',
-        { cause },
-      );
-    }
+    db?.close();
+    if (isHoldfastError(cause)) throw cause;
     throw new HoldfastError(
       'DATABASE_UNREACHABLE',
       `The SQLite file "${path}" could not be opened (${describeError(cause)}). ` +
@@ -81,11 +84,6 @@ function openFile(path: string): SqliteConnection {
       { cause, details: { path } },
     );
   }
-}
-
-/** Without its install script the package has no binary (`tries` are the places that were searched for it). */
-function isDriverUnbuilt(error: unknown): boolean {
-  return error instanceof Error && ('tries' in error || ('code' in error && error.code === 'ERR_DLOPEN_FAILED'));
 }
 
 class SqliteDatabase implements Database {

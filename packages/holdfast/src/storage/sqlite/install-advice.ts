@@ -1,0 +1,47 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/**
+ * What to type for better-sqlite3 with the package manager of this project. Version 12 has an install script, which package
+ * managers may run only if they are told to; 13 brings its binaries.
+ */
+export function howToInstall(major: number): string {
+  const wanted = `better-sqlite3@${major}`;
+  const isScripted = major === 12;
+  const commands = {
+    npm: `npm install ${wanted}${isScripted ? ' (if npm blocks install scripts: npm install-scripts approve better-sqlite3)' : ''}`,
+    pnpm: `pnpm add ${isScripted ? '--allow-build=better-sqlite3 ' : ''}${wanted}`,
+    yarn: `yarn add ${wanted}${isScripted ? ` (if yarn blocks install scripts: ${yarnAllows})` : ''}`,
+  };
+  return `Run: ${commands[packageManager()]}.`;
+}
+
+export function howToBuild(): string {
+  const commands = {
+    npm: 'npm rebuild better-sqlite3 (if npm blocks install scripts: npm install-scripts approve better-sqlite3)',
+    pnpm: 'pnpm approve-builds, choose better-sqlite3, and then pnpm rebuild better-sqlite3',
+    yarn: `yarn rebuild better-sqlite3 (if yarn blocks install scripts: ${yarnAllows}); with yarn 1, yarn install --force`,
+  };
+  return `Run: ${commands[packageManager()]}.`;
+}
+
+const yarnAllows = '"dependenciesMeta": { "better-sqlite3": { "built": true } } in package.json';
+
+type PackageManager = 'npm' | 'pnpm' | 'yarn';
+
+const lockfiles: readonly (readonly [string, PackageManager])[] = [
+  ['pnpm-lock.yaml', 'pnpm'],
+  ['yarn.lock', 'yarn'],
+  ['package-lock.json', 'npm'],
+];
+
+/** Who started this process, or else whose lockfile is in the working folder or nearest above it. */
+function packageManager(): PackageManager {
+  const [name] = (process.env.npm_config_user_agent ?? '').split('/');
+  if (name === 'npm' || name === 'pnpm' || name === 'yarn') return name;
+  for (let folder = process.cwd(); ; folder = dirname(folder)) {
+    const found = lockfiles.find(([file]) => existsSync(join(folder, file)));
+    if (found) return found[1];
+    if (folder === dirname(folder)) return 'npm';
+  }
+}
