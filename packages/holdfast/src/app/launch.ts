@@ -4,6 +4,7 @@ import { unknownQueue } from '../engine/directory.js';
 import { Executions } from '../engine/executions.js';
 import { idleRelease } from '../engine/idle-release.js';
 import { Registry } from '../engine/registry.js';
+import type { StepProbe } from '../engine/step-probe.js';
 import { otherVersion } from '../engine/warnings.js';
 import { retention } from '../management/retention.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
@@ -40,6 +41,7 @@ export interface Internals {
   readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
   readonly beforeResolve?: () => void;
+  readonly stepProbe?: StepProbe;
   readonly liveness?: LivenessOptions;
   /** Instead of the pace at which it is looked for what this process has let go of. */
   readonly reclaimEveryMs?: number;
@@ -58,7 +60,7 @@ export function launch(options: LaunchOptions): Promise<App> {
 export async function launchWith(options: LaunchOptions, internals: Internals): Promise<App> {
   const checked = checkLaunchOptions(options);
   const picked = pickWorkflows(options.workflows);
-  const registry = new Registry(checked.recovery);
+  const registry = new Registry(checked.recovery, internals.stepProbe);
   addTo(registry, picked);
   for (const each of checked.schedules) registry.require(keyOf(each));
   const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});

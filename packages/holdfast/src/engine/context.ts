@@ -4,6 +4,7 @@ import type { Effect } from '../storage/messaging.js';
 import { carrier, otherReleaseCalling } from './carrier.js';
 import type { Execution } from './execution.js';
 import { parseRoles } from './identity.js';
+import type { ProbedAttempt } from './step-probe.js';
 
 /** Where the calling code runs: directly in a workflow, or inside one of its steps. */
 export interface Scope {
@@ -22,6 +23,8 @@ export interface StepScope {
   effects: (Effect | PromiseLike<Effect | undefined>)[] | null;
   /** Asked when the step is about to go on record with its effects: what it fails with after all, if anything. */
   objections: (() => unknown)[] | undefined;
+  /** This attempt, as a test kit sees it. */
+  probed: ProbedAttempt | undefined;
 }
 
 export function enter<R>(scope: Scope, fn: () => R): R {
@@ -51,6 +54,7 @@ export function stepScope(execution: Execution, stepNumber: number, attempt: num
 class RunningStep implements StepScope {
   effects: StepScope['effects'] = [];
   objections: StepScope['objections'];
+  probed: StepScope['probed'];
 
   constructor(
     private readonly execution: Execution,
@@ -62,6 +66,13 @@ class RunningStep implements StepScope {
   get signal(): AbortSignal {
     return this.execution.signal;
   }
+}
+
+/** Tells a test kit that the calling step waits for this, which may take the clock to move: such a step is not at work. */
+export function whileWaiting<T>(promise: Promise<T>, step = currentScope()?.step): Promise<T> {
+  const over = step?.probed?.wait();
+  if (over) promise.then(over, over);
+  return promise;
 }
 
 /** The execution whose workflow function is calling directly, not from inside a step. */

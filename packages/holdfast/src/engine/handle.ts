@@ -4,7 +4,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import type { Ending, WorkflowRecord } from '../storage/storage.js';
-import { currentExecution } from './context.js';
+import { currentExecution, whileWaiting } from './context.js';
 import { notFoundError, type Result, readEnding, resultOf } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution, Wait } from './execution.js';
@@ -65,7 +65,7 @@ export function childResult(execution: Execution, stepNumber: number, childId: s
 }
 
 async function plainResult(engine: Engine, workflowId: string, timeoutMs: number | undefined): Promise<unknown> {
-  return resultOf(engine.codecs, await waitForEnding(engine, workflowId, timeoutMs).ending);
+  return resultOf(engine.codecs, await whileWaiting(waitForEnding(engine, workflowId, timeoutMs).ending));
 }
 
 /** `giveUp` lets go of everything that the wait holds; its promise then never settles. */

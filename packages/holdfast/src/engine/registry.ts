@@ -4,6 +4,7 @@ import { didYouMean } from '../model/suggest.js';
 import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
 import type { Runnable } from '../storage/storage.js';
 import type { WorkflowDefinition } from './definition.js';
+import type { StepProbe } from './step-probe.js';
 
 /** The workflows and steps that one app knows, by what their records name. */
 export class Registry {
@@ -12,7 +13,10 @@ export class Registry {
   private readonly steps = new Map<string, object>();
 
   /** `recovery` holds for workflows that say nothing of their own. */
-  constructor(private readonly recovery: RecoverySettings = defaultRecovery) {}
+  constructor(
+    private readonly recovery: RecoverySettings = defaultRecovery,
+    readonly stepProbe?: StepProbe,
+  ) {}
 
   add(definition: WorkflowDefinition): void {
     const existing = this.get(definition);

@@ -48,7 +48,7 @@ export async function performAttempts(
       if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {
-        return await perform(scope, startedAt);
+        return await probed(scope, call, () => perform(scope, startedAt));
       } catch (error) {
         endAttempt(scope.step);
         if (!mayRetry(execution, call, attempt, error)) return await failed(execution, startedAt, error);
@@ -62,6 +62,18 @@ export async function performAttempts(
 
 export function stepResult(stepName: string): string {
   return `The result of step "${stepName}"`;
+}
+
+function probed(scope: Scope & { step: StepScope }, call: Omit<StepCall, 'fn'>, perform: () => Promise<Outcome>) {
+  const { execution, step } = scope;
+  const { engine, facts, workflowId } = execution;
+  const { stepProbe } = engine.registry;
+  if (!stepProbe) return perform();
+  const { name, stepNumber } = call;
+  const isWanted = (): boolean => execution.running;
+  const { attempt } = step;
+  step.probed = stepProbe.begin({ workflowId, workflow: facts.name, step: name, stepNumber, attempt, isWanted });
+  return perform().finally(step.probed.end);
 }
 
 /** What comes after the end of an attempt is no part of it. */

@@ -43,7 +43,7 @@ export function step<Args extends unknown[], Result>(
   const defined = (...args: Args): Promise<Awaited<Result>> => {
     const scope = currentScope();
     if (scope && !scope.step) scope.execution.engine.registry.checkStep(name, defined);
-    return call(name, () => fn(...args), policy);
+    return call(name, () => fn(...args), policy, args);
   };
   Object.defineProperty(defined, 'name', { value: name });
   return defined;
@@ -62,7 +62,7 @@ export function methodStep<This, Args extends unknown[], Result>(
   return function method(this: This, ...args: Args): Promise<Awaited<Result>> {
     const scope = currentScope();
     if (scope && !scope.step) scope.execution.engine.registry.checkStep(`${classNameOf(this)}.${name}`, method);
-    return call(name, () => fn.apply(this, args), policy);
+    return call(name, () => fn.apply(this, args), policy, args);
   };
 }
 
@@ -77,25 +77,34 @@ export function run<Result>(name: string, fn: () => Result, options?: StepOption
     const given = isPromise(fn) ? 'a promise: give the function, and leave calling it to run()' : show(fn);
     throw misplacedOption(`run() of step "${checkStepName(name)}"`, 'fn', `must be a function, but it is ${given}`);
   }
-  return call(name, fn, options ? stepPolicy(name, options) : noRetries, true);
+  return call(name, fn, options ? stepPolicy(name, options) : noRetries, noArgs, true);
 }
 
 function isPromise(value: unknown): boolean {
   return value instanceof Promise;
 }
 
+const noArgs: readonly unknown[] = [];
 const noRetries: StepPolicy = { max: 0, initialMs: 0, factor: 1, maxDelayMs: 0, jitter: 0 };
 
 async function plainCall<Result>(fn: () => Result): Promise<Awaited<Result>> {
   return await fn();
 }
 
-function call<Result>(name: string, fn: () => Result, policy: StepPolicy, unchecked = false): Promise<Awaited<Result>> {
+function call<Result>(
+  name: string,
+  fn: () => Result,
+  policy: StepPolicy,
+  args: readonly unknown[],
+  unchecked = false,
+): Promise<Awaited<Result>> {
   const scope = currentScope();
   if (!scope || scope.step) return plainCall(fn);
   if (unchecked) checkStepName(name);
   const { execution } = scope;
-  return once(execution, name, (stepNumber) => performStep(execution, { name, stepNumber, fn, policy }));
+  const stub = execution.engine.registry.stepProbe?.stubOf(name);
+  const body = stub ? () => stub(...args) : fn;
+  return once(execution, name, (stepNumber) => performStep(execution, { name, stepNumber, fn: body, policy }));
 }
 
 function checkStepName(name: string): string {

@@ -1,5 +1,5 @@
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentExecution, currentScope, type StepScope } from '../engine/context.js';
+import { currentExecution, currentScope, type StepScope, whileWaiting } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
@@ -154,7 +154,8 @@ function get(own: EventParts, workflowId: string, options: GetOptions): Promise<
 
 async function getPlain(own: EventParts, workflowId: string, timeoutMs: number, engine: Engine): Promise<unknown> {
   const absence: Absence = {};
-  const stored = await foundWithin(engine, timeoutMs, seekEvent(engine, workflowId, own.key, absence));
+  const sought = seekEvent(engine, workflowId, own.key, absence);
+  const stored = await whileWaiting(foundWithin(engine, timeoutMs, sought));
   if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
   return stored && engine.codecs.for(stored.serialization).decode(stored.value);
 }

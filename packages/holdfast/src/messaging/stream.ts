@@ -1,5 +1,5 @@
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentExecution, currentScope, requireExecution, type StepScope } from '../engine/context.js';
+import { currentExecution, currentScope, requireExecution, type StepScope, whileWaiting } from '../engine/context.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution.js';
@@ -224,7 +224,7 @@ class PlainReader implements AsyncIterableIterator<unknown> {
   ) {}
 
   next(): Promise<IteratorResult<unknown>> {
-    const result = this.line.then(() => this.take());
+    const result = whileWaiting(this.line.then(() => this.take()));
     this.line = result.catch(() => {
       this.ended = true;
     });

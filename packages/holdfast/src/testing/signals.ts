@@ -1,3 +1,5 @@
+import { whileWaiting } from '../engine/context.js';
+
 /** Named signals between the code under test and the test, in the place of sleeps. */
 export class Signals {
   private readonly counts = new Map<string, number>();
@@ -18,9 +20,12 @@ export class Signals {
     return this.counts.get(name) ?? 0;
   }
 
-  /** Resolves when the signal has been given that many times, counted from the beginning. */
+  /**
+   * Resolves when the signal has been given that many times, counted from the beginning. A virtual clock does not wait for
+   * a step that waits for a signal: the test is about to give it.
+   */
   wait(name: string, count = 1): Promise<void> {
     if (this.count(name) >= count) return Promise.resolve();
-    return new Promise((resolve) => this.waiters.add({ name, count, resolve }));
+    return whileWaiting(new Promise<void>((resolve) => this.waiters.add({ name, count, resolve })));
   }
 }

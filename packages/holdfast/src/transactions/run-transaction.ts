@@ -1,5 +1,5 @@
 import { Backoff } from '../engine/backoff.js';
-import { enter, type Scope, type StepScope } from '../engine/context.js';
+import { enter, type Scope, type StepScope, whileWaiting } from '../engine/context.js';
 import { type Result, stalledError } from '../engine/endings.js';
 import type { Execution } from '../engine/execution.js';
 import { type Outcome, succeeded } from '../engine/outcome.js';
@@ -70,7 +70,7 @@ export class TransactionRun<Tx> {
     const { logger } = execution.engine;
     const backoff = new Backoff(`Transaction "${call.name}" of workflow "${execution.workflowId}"`, logger);
     for (;;) {
-      if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
+      if (!execution.engine.standing.confirmed) await whileWaiting(untilConfirmed(execution), scope.step);
       this.phase = 'opening';
       [this.isUnheard, this.isEnded] = [false, false];
       try {

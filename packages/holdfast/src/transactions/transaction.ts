@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { currentScope, type StepScope } from '../engine/context.js';
 import { once } from '../engine/once.js';
-import { performAttempts } from '../engine/run-step.js';
+import { performAttempts, performStep } from '../engine/run-step.js';
 import { attemptPolicy, type StepOptions } from '../engine/step.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
@@ -57,6 +57,10 @@ export function transaction<Tx, Args extends unknown[], Result>(
     if (!scope) return plainly(what, datasource, mode, body) as Promise<Awaited<Result>>;
     const { execution } = scope;
     execution.engine.registry.checkStep(name, defined);
+    const stub = execution.engine.registry.stepProbe?.stubOf(name);
+    // A plain step then, for which no database of the application need be there.
+    const call = { name, policy, fn: () => stub?.(...args) };
+    if (stub) return once(execution, name, (stepNumber) => performStep(execution, { ...call, stepNumber }));
     return once(execution, name, async (stepNumber) => {
       const run = new TransactionRun(execution, { datasource, name, stepNumber, mode, fn: body });
       const outcome = await performAttempts(execution, { name, stepNumber, policy }, (inside, startedAt) => {

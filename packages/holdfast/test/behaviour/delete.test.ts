@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { connect, context, event, run, sleep, stream, topic, transaction, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { plainest } from '../support/datasources.js';
-import { failure, gate, tamper } from '../support/faults.js';
+import { failure, forever, gate, tamper } from '../support/faults.js';
 import { counter, openUserData, records } from '../support/user-data.js';
 
 const tables = [
@@ -122,7 +122,7 @@ describeBackends('delete', (backend) => {
     });
     const working = workflow('working', async () => {
       signals.push(context().signal);
-      await run('work', () => new Promise(() => {}));
+      await run('work', () => forever());
     });
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [sleeping, working] });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { run, sleep, step, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure } from '../support/faults.js';
+import { failure, forever } from '../support/faults.js';
 
 // P2. A step runs at least once until its outcome is committed, and never again after.
 describeBackends('P2 steps', (backend) => {
@@ -75,7 +75,7 @@ describeBackends('P2 steps', (backend) => {
         run('fast', () => ran.push('fast')),
         run('slow', async () => {
           ran.push('slow');
-          if (cut) await new Promise(() => {});
+          if (cut) await forever();
           return 'slow';
         }),
         run('also fast', () => ran.push('also fast')),

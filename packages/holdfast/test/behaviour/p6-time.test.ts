@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { now, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { isSettled, tamper } from '../support/faults.js';
+import { forever, isSettled, tamper } from '../support/faults.js';
 
 // P6. Deadlines, sleeps and schedules are instants on the database's clock; no restart moves them.
 // Deadlines: timeouts.test.ts.
@@ -57,7 +57,7 @@ describeBackends('P6 time', (backend) => {
     let first = true;
     const wf = workflow('wf', async () => {
       await sleep('1h');
-      await run('hold', () => (first ? new Promise<void>(() => {}) : undefined));
+      await run('hold', () => (first ? forever() : undefined));
       return 'done';
     });
     const t = await backend.testApp({ workflows: [wf] });

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { connect, queue, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
-import { failure } from '../support/faults.js';
+import { failure, forever } from '../support/faults.js';
 import { launchFleet, rowCounts, Stage } from '../support/queues.js';
 
 describeBackends('a deduplication ID', (backend) => {
@@ -64,7 +64,7 @@ describeBackends('a deduplication ID', (backend) => {
 
   it('is free again when its workflow is given up, and kept through each recovery before that', async () => {
     const stage = new Stage();
-    const poison = workflow('poison', () => run('hang', () => new Promise(() => {})), { maxRecoveryAttempts: 1 });
+    const poison = workflow('poison', () => run('hang', () => forever()), { maxRecoveryAttempts: 1 });
     let t = await backend.testApp({ workflows: [stage.wf, poison], queues: [q] });
     const { id } = await poison.with({ queue: q, dedupId: 'd' }).start();
     const duplicate = () => stage.wf.with({ queue: q, dedupId: 'd' }).start('another');

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { connect, queue, workflow } from '../../src/index.js';
 import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
-import { failure } from '../support/faults.js';
+import { failure, forever } from '../support/faults.js';
 import { launchFleet } from '../support/queues.js';
 
 /** The clock stands still in most of these: nothing can be put in order by its time. */
@@ -107,7 +107,7 @@ describeBackends('the order of a queue', (backend) => {
   it('keeps the place of work that was handed over by a process that shut down', async () => {
     const { wf, ran } = recorder();
     const database = await backend.newDatabase();
-    const holder = workflow('holder', () => new Promise<void>(() => {}));
+    const holder = workflow('holder', () => forever());
     const t = await backend.testApp({ workflows: [wf, holder], queues: [single], database });
     await holder.with({ queue: single, id: 'first' }).start();
     for (const label of ['b', 'c']) await wf.with({ queue: single, id: label }).start(label);

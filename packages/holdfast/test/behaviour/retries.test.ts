@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { context, FatalError, isHoldfastError, run, sleep, step, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure, gate } from '../support/faults.js';
+import { failure, forever, gate } from '../support/faults.js';
 
 describeBackends('step retries and timeouts', (backend) => {
   /** Runs a step that fails as often as told and returns the instants of its attempts, counted from the first. */
@@ -134,7 +134,7 @@ describeBackends('step retries and timeouts', (backend) => {
         'hangs twice',
         () => {
           signals.push(context().signal);
-          return signals.length < 3 ? new Promise<string>(() => {}) : 'third time';
+          return signals.length < 3 ? forever() : 'third time';
         },
         { timeout: '10s', retries: { max: 5, initial: '1s', factor: 1, jitter: 0 } },
       ),
@@ -184,7 +184,7 @@ describeBackends('step retries and timeouts', (backend) => {
         'flaky',
         () => {
           attempts.push(context().attempt);
-          if (hang && attempts.length === 2) return new Promise<void>(() => {});
+          if (hang && attempts.length === 2) return forever();
           if (attempts.length < 5) throw new Error('again');
           return undefined;
         },

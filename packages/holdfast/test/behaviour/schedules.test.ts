@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { context, queue, run, schedule, workflow } from '../../src/index.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
-import { overTime, recordingLogger, tamper } from '../support/faults.js';
+import { forever, overTime, recordingLogger, tamper } from '../support/faults.js';
 
 describeBackends('schedules', (backend) => {
   const recorder = (name = 'report') => {
@@ -59,7 +59,7 @@ describeBackends('schedules', (backend) => {
 
   it('wait on their queue for their turn', async () => {
     const slow = workflow('slow', async (at: Date) => {
-      await run('hold', () => (at.getUTCMinutes() === 1 ? new Promise<void>(() => {}) : undefined));
+      await run('hold', () => (at.getUTCMinutes() === 1 ? forever() : undefined));
     });
     const reports = queue('reports', { concurrency: 1 });
     const schedules = [

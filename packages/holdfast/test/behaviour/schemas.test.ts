@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure } from '../support/faults.js';
+import { failure, forever } from '../support/faults.js';
 
 describeBackends('schemas', (backend) => {
   const order = z.object({ id: z.string(), quantity: z.coerce.number().int().min(1).default(1) });
@@ -87,7 +87,7 @@ describeBackends('schemas', (backend) => {
     let crash = true;
     const output = z.string().transform(async (text) => {
       for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-      if (crash) await new Promise(() => {});
+      if (crash) await forever();
       return text;
     });
     const wf = workflow(

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { run, transaction, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { plainest } from '../support/datasources.js';
-import { failure, gate, tamper } from '../support/faults.js';
+import { failure, forever, gate, tamper } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
 /** Whoever died between the user's commit and the checkpoint leaves a record that another one has to read. */
@@ -16,7 +16,7 @@ describeBackends('the record of a transaction', (backend) => {
       const added = await add();
       await run('hold', () => {
         reached.open();
-        return holds.on ? new Promise<string>(() => {}) : 'held';
+        return holds.on ? forever() : 'held';
       });
       return added;
     });

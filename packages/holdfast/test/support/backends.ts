@@ -49,7 +49,7 @@ export function describeBackends(
         emptyDatabase: () => stores.create('empty'),
         testApp: async (options = {}) => {
           const database = options.database ?? (await stores.create('migrated'));
-          return track(await testApp({ logger: silent, ...releasing, ...options, database }), started);
+          return track(await testApp({ logger: silent, patience: '30s', ...releasing, ...options, database }), started);
         },
       });
     });

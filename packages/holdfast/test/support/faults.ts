@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
+import { whileWaiting } from '../../src/engine/context.js';
 import type { Logger } from '../../src/index.js';
 import type { VirtualClock } from '../../src/testing/index.js';
 
@@ -24,19 +25,29 @@ export async function tamper(database: string, sql: string): Promise<Record<stri
   }
 }
 
-/** A promise that the test settles. */
-export function gate<T = void>(): { promise: Promise<T>; open: (value: T) => void; fail: (error: unknown) => void } {
+/** A promise that the test settles. A step that asks for it waits for the test, and so does not hold a virtual clock. */
+export function gate<T = void>(): {
+  readonly promise: Promise<T>;
+  open: (value: T) => void;
+  fail: (error: unknown) => void;
+} {
   let open!: (value: T) => void;
   let fail!: (error: unknown) => void;
   const promise = new Promise<T>((resolve, reject) => {
     [open, fail] = [resolve, reject];
   });
-  return { promise, open, fail };
+  return {
+    get promise() {
+      return whileWaiting(promise);
+    },
+    open,
+    fail,
+  };
 }
 
 /** A promise for a test that must never settle in its life, and does not. */
 export function forever(): Promise<never> {
-  return new Promise(() => {});
+  return whileWaiting(new Promise(() => {}));
 }
 
 export interface RecordingLogger extends Logger {
