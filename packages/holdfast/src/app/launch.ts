@@ -31,7 +31,7 @@ import {
   type LaunchOptions,
   pickWorkflows,
 } from './options.js';
-import { computeVersion } from './version.js';
+import { versionOf } from './version.js';
 
 /** What tests put in the place of the real thing. */
 export interface Internals {
@@ -75,7 +75,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
     const clock = internals.clock ?? (await databaseClock(storage));
     const engine = new Executions({
       writer: { executorId: options.executorId ?? generateExecutorId(), appName: checked.name },
-      version: options.version ?? computeVersion(codeOf(picked)),
+      version: versionOf(options, codeOf(picked), checked.logger),
       storage,
       clock,
       codecs,
@@ -198,7 +198,9 @@ async function warnOfOtherVersions(engine: Executions, alive: ReadonlySet<string
       otherVersion(other.version),
       `${other.count} unfinished ${other.count === 1 ? 'workflow belongs' : 'workflows belong'} to version ` +
         `"${other.version}" and will not run in this process, which is version "${version}". A process with that code ` +
-        `goes on with such work; so does this code under launch({ version: '${other.version}' }), if its steps still match.`,
+        `goes on with such work; so does this code under launch({ version: '${other.version}' }), if its steps still match. ` +
+        "To change code under work that is unfinished: while you develop, launch({ dev: true }) or version: 'dev'; when " +
+        'deployed, a version that stays, with patch() around each change.',
     );
   }
 }

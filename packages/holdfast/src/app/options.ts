@@ -17,6 +17,7 @@ import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
 import type { DatabaseSource } from '../storage/database-option.js';
 import { checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
+import { checkVersionOptions } from './version.js';
 
 /** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
 export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => object) | ConfiguredInstance;
@@ -42,9 +43,15 @@ export interface LaunchOptions {
   readonly schedules?: readonly Schedule[];
   /**
    * Unfinished work goes on only in a process of its own version. Default: a hash of the source of all workflow
-   * functions, so that every edit of one is a new version. Set it while developing, and where you use `patch()`.
+   * functions, so that every edit of what one does is a new version. Set it where you use `patch()`.
    */
   readonly version?: string;
+  /**
+   * Instead of a version, while you develop: whatever you edit, this process goes on with what earlier ones of the app
+   * left unfinished under this option on this machine. Work that would then ask for other steps than those on record becomes
+   * STALLED. Default: true under `node --watch` and `tsx watch`, unless a version is given or NODE_ENV is production.
+   */
+  readonly dev?: boolean;
   /**
    * Who runs the work of this process. Default: generated from host, pid and start time. Where the host name changes
    * with each restart (containers), give each replica one of its own that stays. No two live processes may share one.
@@ -79,6 +86,7 @@ const launchOptionNames = [
   'listen',
   'schedules',
   'version',
+  'dev',
   'executorId',
   'recovery',
   'retention',
@@ -114,6 +122,10 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   const { schema = 'dbos', logger = defaultLogger, migrate = true, version, executorId } = options;
   checkSchema('launch()', schema);
   if (version !== undefined) checkName('A version', version);
+  if (options.dev !== undefined && typeof options.dev !== 'boolean') {
+    throw invalidOption('launch()', 'dev', options.dev, 'true or false');
+  }
+  checkVersionOptions(options);
   if (executorId !== undefined) checkName('An executor ID', executorId);
   checkLogger('launch()', logger);
   if (typeof migrate !== 'boolean') throw invalidOption('launch()', 'migrate', migrate, 'true or false');

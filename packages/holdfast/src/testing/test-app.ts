@@ -66,6 +66,9 @@ const defaultPatience: Duration = '4s';
 /** Tests provoke retries and failures on purpose: what is only a warning elsewhere would drown their own output. */
 const errorsOnly: Logger = { ...defaultLogger, warn: () => {} };
 
+/** Also under `node --test --watch`, an edit of a workflow is a new version. */
+const defaults = { name: 'test', executorId: 'test', logger: errorsOnly, dev: false };
+
 /** Incarnations that have crashed. They share a process with those that have not, and are to be as dead as if they had not. */
 const crashedHere = processWide('crashedApps', () => new Set<string>());
 
@@ -106,7 +109,7 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
   const crashClock = crashOf === 'process' ? new CrashClock(crashAt) : new CrashClock(crashAt, life.crashHere);
   const running = new RunningSteps(stubs, attempts);
   const app = await launchWith(
-    { name: 'test', executorId: 'test', logger: errorsOnly, ...launchOptions, database: shared.database },
+    { ...defaults, ...launchOptions, database: shared.database },
     {
       ...(clockChoice !== 'real' && { clock }),
       probe: crashClock.probe,

@@ -36,9 +36,27 @@ describeBackends('versions', (backend) => {
   it('depend on the workflows only, not on the library, the app name, the database or the process', async () => {
     // Nothing but name and source goes in: a database of workflows must outlive an upgrade of the library.
     const source = async (n: number) => n + 1;
-    const expected = createHash('sha256').update(`frozen\0${source.toString()}\0`).digest('hex').slice(0, 32);
+    const expected = createHash('sha256').update('frozen\0async ( n ) => n + 1\0').digest('hex').slice(0, 32);
     const t = await backend.testApp({ workflows: [workflow('frozen', source)], name: 'another name', executorId: 'e' });
     expect(t.app.version).toBe(expected);
+  });
+
+  it('do not depend on how the code is written down, or by what its types were removed', async () => {
+    const made = (text: string) => workflow('wf', new Function(`return ${text}`)() as () => Promise<number>);
+    const one = await versionOf(made("async (x       ) => { /* why */ return [x, 'a',]\n }"));
+    expect(await versionOf(made('async x=>{return[x,"a"]}'))).toBe(one);
+    expect(await versionOf(made("async (x) => [x, 'a']"))).not.toBe(one);
+  });
+
+  it('say at launch which workflows they cannot see, unless the version is given', async () => {
+    const service = { add: async (n: number) => n + 1, take: async (n: number) => n - 1 };
+    const bound = (fn: (n: number) => Promise<number>) => workflow('wf', fn.bind(service));
+    const logger = recordingLogger();
+    const t = await backend.testApp({ workflows: [bound(service.add), greet()], logger });
+    expect(logger.matching(/no source/)).toEqual([expect.stringMatching(/"wf": a bound.*launch\(\{ version \}\)/)]);
+    await t.restart({ workflows: [bound(service.take)], version: 'v1' });
+    await t.restart({ workflows: [greet()] });
+    expect(logger.matching(/no source/)).toHaveLength(1);
   });
 
   it('are written into application_versions, once each, and the newest is the latest', async () => {

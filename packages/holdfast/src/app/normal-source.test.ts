@@ -1,0 +1,97 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: programs as texts.
+import { describe, expect, it } from 'vitest';
+import { normalSource } from './normal-source.js';
+
+/** As written, with the types blanked out as Node does it, against what tsx runs. */
+const written = `async function checkout(order       , opts                    )                   {
+  // a comment 'with quotes'
+  const total = (order.lines                   ).reduce((a, b) => (a + b.n) * 2, 0)
+  const inner = async (x        ) => x * 2;
+  function helper   (            value   )    { return (value     ) }
+  class Box    { value               = undefined; #p = 1; get() { return this.value  } static make = () => new Box(1) }
+  const receipt = await run('charge it\\'s', async () => \`r-\${order .id}-\${(total     )}\`);
+  let i = 0
+  for (let k = 0; k < limit; k++) { i += k }
+  for (const l of order.lines) if (l.n > 1_000) i++
+  ++i
+  const re = /ab"c\\/[/]/g.test(receipt) ? 'a' : "b";
+  if (!receipt) return
+  const o = { 'quoted': 1, plain: 2, 'with-dash': 3_600_000, [\`k\`]: 0x10, receipt, nested: { a: 1, }, }
+  switch (i) { case 1: return null; default: break }
+  try { await run        ("x", () => helper        (1)) } catch { /* nothing */ }
+  const [first, ...rest] = [1, 2, 3,]
+  const f2 = x => x, f3 = async (y        ,) => ({ y })
+  label: while (true) { if (i > 2) break label; else continue label }
+  const d = order .lines[0] .n / 2 / 3;
+  const answer         = (await run("q", () => ({ ok: true })))
+  return { ...o, ok: answer?.ok ?? false, inner: await inner(3), e: "\\u00e9\\n", u: undefined, neg: -1 }
+}`;
+const byTsx =
+  'async function checkout(order,opts){const total=order.lines.reduce((a,b)=>(a+b.n)*2,0);const inner=__name(async x=>x*2,"inner");' +
+  'function helper(value){return value}__name(helper,"helper");class Box{static{__name(this,"Box")}value=void 0;#p=1;get(){return this.value}' +
+  'static make=__name(()=>new Box(1),"make")}const receipt=await run("charge it\'s",async()=>`r-${order.id}-${total}`);let i=0;for(let k=0;k<limit;k++)' +
+  '{i+=k}for(const l of order.lines)if(l.n>1e3)i++;++i;const re=/ab"c\\/[/]/g.test(receipt)?"a":"b";if(!receipt)return;const o={"quoted":1,plain:2,' +
+  '"with-dash":36e5,[`k`]:16,receipt,nested:{a:1}};switch(i){case 1:return null;default:break}try{await run("x",()=>helper(1))}catch{}' +
+  'const[first,...rest]=[1,2,3];const f2=__name(x=>x,"f2"),f3=__name(async y=>({y}),"f3");label:while(true){if(i>2)break label;else continue label}' +
+  'const d=order.lines[0].n/2/3;const answer=await run("q",()=>({ok:true}));return{...o,ok:answer?.ok??false,inner:await inner(3),e:"\\xE9\\n",u:void 0,neg:-1}}';
+
+describe('the text that a version is made of', () => {
+  it('is the same whoever removes the types', () => {
+    expect(normalSource(byTsx)).toBe(normalSource(written));
+    expect(normalSource(byTsx)).not.toBe(byTsx);
+  });
+
+  it.each([
+    ['comments and space', 'async () => { /* why */ await a(1) // so\n }', 'async()=>{await a(1)}'],
+    ['quotes and escapes', `() => ['it\\'s', 'a"b', '\\x41\\u{42}']`, `() => ["it's", "a\\"b", "AB"]`],
+    ['line ends in a template', '() => `a\r\nb`', '() => `a\nb`'],
+    ['semicolons', '() => { a()\n b() }', '() => { a(); b(); }'],
+    ['trailing commas', '() => f(1, [2, 3,], { a, },)', '() => f(1, [2, 3], { a })'],
+    ['brackets around one parameter', 'async x => x', 'async (x) => x'],
+    ['how numbers are written', '() => 3_600_000 + 0x10 + 1.50', '() => 36e5 + 16 + 1.5'],
+    [
+      'brackets that were there for a type',
+      '() => { const a = (await b   )\n const c = (d    ).e }',
+      '() => {const a = await b;const c = d.e}',
+    ],
+    [
+      'how imports are reached',
+      'async () => { await (0, import_holdfast.run)("a", import_lib.f) }',
+      'async () => { await run("a", f) }',
+    ],
+    ['how imports are reached, by tsc', '() => (0, holdfast_1.sleep)(1)', '() => sleep(1)'],
+    ['a semicolon after return', '() => { return; }', '() => { return }'],
+  ])('does not depend on %s', (_, one, other) => {
+    expect(normalSource(one)).toBe(normalSource(other));
+  });
+
+  it.each([
+    ['a word', '() => run("a")', '() => run("b")'],
+    ['case in a text', '() => "a b"', '() => "ab"'],
+    ['space in a template', '() => `a b`', '() => `a  b`'],
+    ['brackets that bind', '(a, b) => (a + b) * 2', '(a, b) => a + b * 2'],
+    ['brackets of a call', '() => { a\n;(b) }', '() => { a(b) }'],
+    ['the end of a return', '() => { return\n a }', '() => { return a }'],
+    ['the end of a return on one line', '() => { return; a }', '() => { return a }'],
+    ['an empty loop', '() => { while (a); b() }', '() => { while (a) b() }'],
+    ['brackets that end a chain', '(a) => (a?.b).c', '(a) => a?.b.c'],
+    ['brackets around await', 'async (a) => (await a).b', 'async (a) => await a.b'],
+    ['brackets around an object', '() => ({})', '() => {}'],
+    ['brackets around a list', '(a) => f((a, 1))', '(a) => f(a, 1)'],
+    ['holes in a list', '() => [,]', '() => []'],
+    ['a name and a text', '(a) => a ? "b" : c', '(a) => a ? b : c'],
+    ['what looks like a comment', '() => "// a"', '() => "// b"'],
+    ['what follows a division', '(a) => a / 2 // 3\n', '(a) => a / 3'],
+    ['a regular expression', '(a) => /a b/.test(a)', '(a) => /a  b/.test(a)'],
+    ['a template in a template', '(a) => `${a ? `x` : ""}`', '(a) => `${a ? `y` : ""}`'],
+    ['new and a call', '(a) => new (a())()', '(a) => new a()()'],
+    ['steps of ++', '(a, b) => { a\n ++b }', '(a, b) => { a++\n b }'],
+    ['arguments of __name of the user', '() => __name(a, b)', '() => a'],
+  ])('depends on %s', (_, one, other) => {
+    expect(normalSource(one)).not.toBe(normalSource(other));
+  });
+
+  it('is the text itself where it cannot be read', () => {
+    for (const text of ['() => { "open }', '() => `open', 'a § b']) expect(normalSource(text)).toBe(text);
+  });
+});
