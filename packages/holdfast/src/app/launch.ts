@@ -109,6 +109,7 @@ async function assemble(
   liveness.onReturn = () => partWithLost(engine);
   engine.news.listen((topic) => {
     if (topic === null || topic === 'takeover') liveness.heardOfTakeover();
+    if (topic === null || topic === 'executors') liveness.heardOfNewcomer();
   });
   const recovery = new Recovery({
     engine,

@@ -10,7 +10,7 @@ import { outside } from './carrier.js';
  * - `queues`: settings of queues, or which version is the latest. `delays`: a DELAYED workflow has another time.
  * - `schedules`: a schedule was changed. `cancelled`, `deleted`: a workflow was. `ended`: one of a queue has, and perhaps
  *   someone elsewhere waits for it.
- * - `takeover`: work was taken from an executor, which may be alive.
+ * - `takeover`: work was taken from an executor, which may be alive. `executors`: one has joined.
  * - `message:`, `event:`, `stream:` with a key (`watchKey`): something of that kind has come up.
  */
 export type Topic =
@@ -22,6 +22,7 @@ export type Topic =
   | 'deleted'
   | 'ended'
   | 'takeover'
+  | 'executors'
   | `${'message' | 'event' | 'stream'}:${string}`;
 
 /** Announcements are sent one at a time and not more often than this: what comes up meanwhile goes with the next. */

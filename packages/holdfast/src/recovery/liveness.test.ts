@@ -36,7 +36,9 @@ class Beats {
     };
     const { clock, standing } = this;
     const writer = { executorId: 'me', appName: 'app' };
-    const parts = { clock, standing, logger: silent, owners: new OwnerTokens(), storage: { executors }, writer };
+    const storage = { executors, announce: async () => {} };
+    const news = { tellOthers: () => {} };
+    const parts = { clock, standing, logger: silent, owners: new OwnerTokens(), storage, news, writer };
     this.liveness = new Liveness(parts as unknown as Engine, { ttlMs, monotonic: () => clock.now() });
   }
 

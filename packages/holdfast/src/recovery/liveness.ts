@@ -81,6 +81,7 @@ export class Liveness {
   private takeovers = 0;
   private parting: Promise<void> | undefined;
   private paceMs = slowestLookMs;
+  private heardEarly = false;
   private endPatience = (): void => {};
 
   constructor(
@@ -129,6 +130,7 @@ export class Liveness {
   /** Joins the others, and knows of their deaths as far as one look tells. Must come before anything is claimed. */
   async start(): Promise<void> {
     await this.join();
+    await this.announce();
     this.heartbeat.start();
     this.losses.start();
     await this.look().catch((error) => {
@@ -136,6 +138,8 @@ export class Liveness {
     });
     this.looks.start();
     this.processes.start();
+    // One that joined while the look above was under way may be missing from it, and does not announce itself again.
+    if (this.heardEarly) this.looks.wake();
   }
 
   /** After everything was handed over. What could not be is for others, who will see this process die. */
@@ -197,6 +201,12 @@ export class Liveness {
     this.losses.wake();
   }
 
+  /** News that another executor has joined: unless it is known, its death would not be seen before the next look. */
+  heardOfNewcomer(): void {
+    this.heardEarly = true;
+    this.looks.wake();
+  }
+
   /** By reading alone: on SQLite any change is such news, and if each led to a change there would be no end of them. */
   private async lookForLosses(): Promise<void> {
     const { storage, owners } = this.engine;
@@ -214,6 +224,16 @@ export class Liveness {
     const { lockKey } = this;
     await this.engine.storage.executors.join(this.newExecutor());
     await this.confirm(sentAt, lockKey);
+  }
+
+  /**
+   * Waited for before anything is claimed: one that dies after that is known to the others, and what it owns is found as
+   * soon as its death shows. The others find it by themselves, only later, where they cannot be told.
+   */
+  private async announce(): Promise<void> {
+    await this.engine.storage.announce(['executors']).catch((error) => {
+      this.engine.logger.debug(`Other executors could not be told of this one: ${describeError(error)}`);
+    });
   }
 
   private newExecutor(): NewExecutor {
@@ -267,6 +287,7 @@ export class Liveness {
     );
     this.takeovers = 0;
     await this.join();
+    this.engine.news.tellOthers('executors');
   }
 
   private async confirm(sentAt: number, lockKey: string | null): Promise<void> {
