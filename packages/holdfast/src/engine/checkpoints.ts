@@ -3,6 +3,8 @@ import { internalQueue } from '../model/queues.js';
 import type { WorkflowStatus } from '../model/status.js';
 import type { EffectfulStep } from '../storage/steps.js';
 import {
+  type AttemptChange,
+  type AttemptStanding,
   type CompletedStep,
   type FinishedWorkflow,
   type NewChild,
@@ -57,6 +59,7 @@ export class Checkpoints {
   private readonly steps: Batcher<NewStep, Written>;
   private readonly effects: Batcher<EffectfulStep, WrittenWithEffects>;
   private readonly completions: Batcher<CompletedStep, Written>;
+  private readonly attempts: Batcher<AttemptChange, AttemptStanding | Superseded>;
   private readonly finishes: Batcher<FinishedWorkflow, Written>;
   private readonly rests: Batcher<OwnedWorkflow, Written>;
   private readonly returns: Batcher<ReturningWorkflow, undefined>;
@@ -107,6 +110,13 @@ export class Checkpoints {
       key: (row) => row.workflowId,
       write: (rows, hasty) => this.writeSteps(rows, () => by(hasty).steps.completeMany(rows)),
       weigh: () => 100,
+    });
+    this.attempts = batcher({
+      name: 'attempts of steps',
+      key: (row) => row.workflowId,
+      lanes,
+      write: (rows, hasty) => this.writeAttempts(rows, () => by(hasty).steps.changeAttempts(rows)),
+      weigh: () => 150,
     });
     this.finishes = batcher({
       name: 'workflow outcomes',
@@ -166,6 +176,10 @@ export class Checkpoints {
     return this.completions.submit(row);
   }
 
+  changeAttempt(row: AttemptChange): Promise<AttemptStanding | Superseded> {
+    return this.attempts.submit(row);
+  }
+
   finish(row: FinishedWorkflow): Promise<Written> {
     return this.finishes.submit(row);
   }
@@ -200,7 +214,8 @@ export class Checkpoints {
 
   private all() {
     const ofRests = [this.rests, this.returns];
-    return [this.starts, this.children, this.steps, this.effects, this.completions, this.finishes, ...ofRests];
+    const ofSteps = [this.steps, this.effects, this.completions, this.attempts];
+    return [this.starts, this.children, ...ofSteps, this.finishes, ...ofRests];
   }
 
   private async started(rows: readonly (NewWorkflow | NewChild)[], created: Set<string>): Promise<Started[]> {
@@ -229,6 +244,19 @@ export class Checkpoints {
       const now = stand(row);
       return now.ours ? 'written' : now;
     });
+  }
+
+  private async writeAttempts(
+    rows: readonly AttemptChange[],
+    write: () => Promise<Map<string, AttemptStanding>>,
+  ): Promise<(AttemptStanding | Superseded)[]> {
+    const changed = await write();
+    const lost = rows.filter((row) => !changed.has(stepKey(row))).map((row) => row.workflowId);
+    const found = lost.length === 0 ? [] : await this.storage.workflows.get(lost);
+    const now = new Map(found.map(({ workflowId, owner, status }) => [workflowId, { owner, status }]));
+    return rows.map(
+      (row) => changed.get(stepKey(row)) ?? now.get(row.workflowId) ?? { owner: null, status: undefined },
+    );
   }
 
   private async writeEffects(

@@ -2,6 +2,7 @@ import type { Timer } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import { SeededRandom } from '../model/ids.js';
 import { parseRetries, type RetryMark, retryBefore } from '../model/retries.js';
+import { Attempts } from './attempts.js';
 import { Calls } from './calls.js';
 import { outside } from './carrier.js';
 import { Deliveries } from './deliveries.js';
@@ -50,6 +51,12 @@ export class Execution {
   private steps = 0;
   /** By step number: the place of the last result that the code had been given when it asked for the step. */
   private askedAfter: number[] = noNumbers;
+  /**
+   * Attempts of steps may have begun in an execution before it that was ended. Not so in one that comes back from its rest: nothing
+   * was running when it was let go of.
+   */
+  hadPredecessors: boolean;
+  private ownAttempts: Attempts | undefined;
   private retries: readonly RetryMark[] | undefined;
   private generator: SeededRandom | undefined;
   private controller: AbortController | undefined;
@@ -62,6 +69,7 @@ export class Execution {
   ) {
     this.deliveries = new Deliveries(engine.turns, facts.recorded ?? [], () => this.watchReplay());
     this.history = facts.recorded && new History(facts.recorded);
+    this.hadPredecessors = facts.recorded !== undefined || facts.attempt > 1;
     this.currentTime = facts.beganAt ?? facts.createdAt;
   }
 
@@ -117,6 +125,16 @@ export class Execution {
 
   get stepCount(): number {
     return this.steps;
+  }
+
+  /** Undefined: none of its steps has asked for them. */
+  get attemptsAsked(): Attempts | undefined {
+    return this.ownAttempts;
+  }
+
+  get attempts(): Attempts {
+    this.ownAttempts ??= new Attempts(this);
+    return this.ownAttempts;
   }
 
   get random(): SeededRandom {

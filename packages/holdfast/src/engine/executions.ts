@@ -14,7 +14,7 @@ import { timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { Enqueues } from './enqueues.js';
 import { Execution } from './execution.js';
-import { handOver } from './hand-over.js';
+import { flushed, handOver } from './hand-over.js';
 import { mostWaitingInMemory } from './idle-release.js';
 import { Load } from './load.js';
 import { News } from './news.js';
@@ -164,6 +164,7 @@ export class Executions implements Engine {
     this.running.set(workflowId, execution);
     if (rest && isBack) {
       execution.tellAtEnd = rest.tellAtEnd;
+      execution.hadPredecessors = rest.hadPredecessors;
       execution.isRestless = rest.wasStirred;
       this.load.replace(rest, execution);
     } else this.load.enter(execution);
@@ -320,10 +321,9 @@ export class Executions implements Engine {
     const resting = this.resting.close();
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
-    await Promise.race([Promise.all([this.checkpoints.idle(), this.enqueues.idle(), this.sends.idle()]), timeUp]);
-    this.checkpoints.close(closedError());
-    this.enqueues.close(closedError());
-    this.sends.close(closedError());
+    const writes = [flushed(this.checkpoints, unfinished), this.enqueues.idle(), this.sends.idle()];
+    await Promise.race([Promise.all(writes), timeUp]);
+    for (const each of [this.checkpoints, this.enqueues, this.sends]) each.close(closedError());
     this.running.clear();
     this.outcomes.close();
     this.watches.close();

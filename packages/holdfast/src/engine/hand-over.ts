@@ -2,12 +2,26 @@ import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
 import type { OwnedWorkflow } from '../storage/storage.js';
 import { Backoff } from './backoff.js';
+import type { Checkpoints } from './checkpoints.js';
 import type { Engine } from './engine.js';
+import type { Execution } from './execution.js';
 
 type Leaving = Pick<Engine, 'storage' | 'logger' | 'clock' | 'news'>;
 
 /** How many workflows are handed over by one statement. */
 const pageSize = 5_000;
+
+/**
+ * Resolves when every write so far has settled, and attempts of steps that are interrupted here are given back: also those whose beginning
+ * was being written.
+ */
+export async function flushed(checkpoints: Checkpoints, unfinished: readonly Execution[]): Promise<void> {
+  await checkpoints.idle();
+  // Whoever waited for one of these writes has heard of it by then.
+  await new Promise((resolve) => setImmediate(resolve));
+  for (const execution of unfinished) execution.attemptsAsked?.giveBack();
+  await checkpoints.idle();
+}
 
 /** Gives unfinished workflows back, so that other processes take them over without finding this one dead first. */
 export async function handOver(engine: Leaving, owned: readonly OwnedWorkflow[], longestMs: number): Promise<void> {

@@ -28,6 +28,7 @@ export class Rest implements OwnedWorkflow {
   readonly owner: string;
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
+  readonly hadPredecessors: boolean;
   readonly tellAtEnd: Set<Topic> | undefined;
   readonly deadlineAt: number | null;
   /** Its slot in its queue: kept, or being given back, given back, or being asked for again. */
@@ -48,6 +49,7 @@ export class Rest implements OwnedWorkflow {
     [this.workflowId, this.owner, this.deadlineAt] = [workflowId, owner, deadlineAt];
     this.facts = queueName === null ? ofNoQueue : { queueName, partition };
     this.isSuspect = execution.isSuspect;
+    this.hadPredecessors = execution.hadPredecessors;
     this.tellAtEnd = execution.tellAtEnd;
   }
 

@@ -1,5 +1,6 @@
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Effect } from '../storage/messaging.js';
+import { exhaustedError } from './attempts.js';
 import { enter, type Scope, type StepScope, stepScope } from './context.js';
 import { tellOfEffects } from './effects.js';
 import type { Execution, Wait } from './execution.js';
@@ -43,9 +44,19 @@ export async function performAttempts(
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   execution.runningSteps++;
+  const most = call.policy.max + 1;
+  const isCounted = most > 1 && execution.hadPredecessors;
   try {
     for (let attempt = 1; ; attempt++) {
       if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
+      if (isCounted) {
+        const begun = await execution.attempts.begin(call.stepNumber, (at) => waitUntil(execution, at));
+        attempt = begun.attempt;
+        if (attempt > most) {
+          const error = exhaustedError(execution, call.name, most, begun.interrupted);
+          return await encodeError(execution, startedAt, error);
+        }
+      }
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {
         return await probed(scope, call, () => perform(scope, startedAt));
@@ -153,7 +164,8 @@ async function backOff(
     `Step "${call.name}" of workflow "${execution.workflowId}" failed (attempt ${attempt} of ${policy.max + 1}), ` +
       `next one in ${ms} ms: ${describeError(error)}`,
   );
-  await waitUntil(execution, clock.now() + ms);
+  const nextAt = clock.now() + ms;
+  await Promise.all([execution.attempts.failed(call.stepNumber, attempt, nextAt), waitUntil(execution, nextAt)]);
 }
 
 /** Holds up an attempt until this process knows again that it is not taken for dead, unless the workflow ends before. */

@@ -37,6 +37,7 @@ export const errorCodes = {
   SCHEDULE_NOT_FOUND: 'There is no schedule with this name.',
   SCHEMA_TOO_NEW: 'The database was migrated by a newer version of Holdfast.',
   SQLITE_COPIES: 'Two copies of SQLite would have the same file open in one process.',
+  STEP_ATTEMPTS_EXHAUSTED: 'The processes that tried a step ended during its attempts, until none was left.',
   STEP_NAME_CLASH: 'Two different steps share one name.',
   STEP_TIMEOUT: 'One attempt of a step took longer than its timeout.',
   STORAGE_REFUSED: 'The database refused a value for a reason of its own.',

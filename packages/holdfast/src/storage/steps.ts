@@ -51,6 +51,33 @@ export interface StepStanding {
   readonly completionSeq: number | null;
 }
 
+/**
+ * An attempt of a step: with `attempt` and `nextAt`, that one is over, and the next may begin then; without them, the next one
+ * begins, whichever that is.
+ */
+export interface AttemptChange {
+  readonly workflowId: string;
+  readonly owner: string;
+  readonly stepNumber: number;
+  /** Names this change: a repetition of it changes nothing more. */
+  readonly token: string;
+  readonly attempt: number | null;
+  readonly nextAt: number | null;
+  readonly at: number;
+}
+
+export interface AttemptStanding {
+  readonly workflowId: string;
+  readonly stepNumber: number;
+  /** The change that this is the outcome of. If it is not the caller's, it is too early for the next attempt to begin. */
+  readonly token: string;
+  readonly attempt: number;
+  /** When the next may begin; null: this one has begun, and nothing is known of its end. */
+  readonly nextAt: number | null;
+  /** Attempts of whose end nothing was known when the next one began: their processes died. */
+  readonly interrupted: readonly number[];
+}
+
 export interface Steps {
   /** Returns the keys (`stepKey`) of the rows that were written. */
   recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>>;
@@ -58,6 +85,8 @@ export interface Steps {
   recordEffects(appName: string, rows: readonly EffectfulStep[]): Promise<Map<string, boolean>>;
   /** Gives begun steps their end. Returns the keys of those that changed. */
   completeMany(rows: readonly CompletedStep[]): Promise<Set<string>>;
+  /** How each of these attempts stands now; absent: the workflow is not this owner's. */
+  changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptStanding>>;
   standing(keys: readonly { readonly workflowId: string; readonly stepNumber: number }[]): Promise<StepStanding[]>;
   /** All recorded steps of these workflows, in no particular order. */
   history(workflowIds: readonly string[]): Promise<StepRecord[]>;

@@ -16,7 +16,16 @@ import type { Takeovers } from './takeovers.js';
 
 export type { CancelledWorkflow } from './cancelled.js';
 export type { Claim, DequeueParams, Portion, Runnable, Writer } from './claim.js';
-export { type CompletedStep, type NewStep, type StepRecord, type StepStanding, type Steps, stepKey } from './steps.js';
+export {
+  type AttemptChange,
+  type AttemptStanding,
+  type CompletedStep,
+  type NewStep,
+  type StepRecord,
+  type StepStanding,
+  type Steps,
+  stepKey,
+} from './steps.js';
 
 /**
  * The storage contract, by noun. One implementation of it (`sql/`) serves both databases, and one contract suite

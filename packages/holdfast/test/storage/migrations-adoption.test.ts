@@ -43,6 +43,12 @@ const ownAdditions = [
   'column queues.paused boolean not null default false',
   'column queues.turn bigint not null default 0',
   "column queues.while_waiting text not null default 'hold'::text",
+  'column step_attempts.attempt integer not null default -',
+  'column step_attempts.function_id integer not null default -',
+  "column step_attempts.interrupted text not null default ''::text",
+  'column step_attempts.next_at bigint default -',
+  'column step_attempts.token text not null default -',
+  'column step_attempts.workflow_uuid text not null default -',
   'column workflow_schedules.active_since bigint default -',
   'column workflow_schedules.catch_up text default -',
   'column workflow_schedules.catch_up_limit integer default -',
@@ -57,6 +63,8 @@ const ownAdditions = [
   'column workflow_status.status_reason text default -',
   'constraint dbos.executors PRIMARY KEY (incarnation)',
   'constraint dbos.holdfast_migrations PRIMARY KEY (version)',
+  'constraint dbos.step_attempts FOREIGN KEY (workflow_uuid) REFERENCES dbos.workflow_status(workflow_uuid) ON DELETE CASCADE',
+  'constraint dbos.step_attempts PRIMARY KEY (workflow_uuid, function_id)',
   "index CREATE INDEX idx_holdfast_cancelled ON dbos.workflow_status USING btree (completed_at) WHERE (status = 'CANCELLED'::text)",
   'index CREATE INDEX idx_holdfast_child ON dbos.operation_outputs USING btree (child_workflow_id) WHERE (child_workflow_id IS NOT NULL)',
   'index CREATE INDEX idx_holdfast_executors ON dbos.executors USING btree (application_name)',
@@ -71,6 +79,7 @@ const ownAdditions = [
   "index CREATE INDEX idx_holdfast_waiting_partition ON dbos.workflow_status USING btree (queue_name, application_version, queue_partition_key, priority, enqueue_seq NULLS FIRST, created_at) WHERE (((''::text || status) = 'ENQUEUED'::text) AND (queue_partition_key IS NOT NULL))",
   'index CREATE UNIQUE INDEX executors_pkey ON dbos.executors USING btree (incarnation)',
   'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
+  'index CREATE UNIQUE INDEX step_attempts_pkey ON dbos.step_attempts USING btree (workflow_uuid, function_id)',
 ];
 /** What Holdfast makes in a database of 108 before DBOS 5 does, in the same words. */
 const ofDbos5 = [

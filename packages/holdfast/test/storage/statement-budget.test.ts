@@ -28,7 +28,8 @@ describeBackends('statement budget', (backend) => {
   const parallel = workflow('parallel', async () => {
     await Promise.all([0, 1, 2, 3, 4].map((i) => run('work', () => i)));
   });
-  const workflows = [steps, child, parent, sleeper, free, parallel];
+  const careful = workflow('careful', () => run('work', () => 1, { retries: 5, timeout: '10s' }));
+  const workflows = [careful, steps, child, parent, sleeper, free, parallel];
 
   it.each([0, 1, 5])(
     'a first run with %i steps costs two statements and two commits, and one of each per step',
@@ -39,6 +40,12 @@ describeBackends('statement budget', (backend) => {
       expect(cost.commits).toBe(2 + count);
     },
   );
+
+  it('a step that may be retried, and need not be, costs what any other does', async () => {
+    const meter = await launchMetered(backend, workflows);
+    const cost = await meter.measure(() => careful());
+    expect(cost).toEqual({ statements: ['workflows.insert', 'steps.record', 'workflows.finish'], commits: 3 });
+  });
 
   it('steps that end together share one statement', async () => {
     const meter = await launchMetered(backend, workflows);

@@ -308,6 +308,18 @@ export const holdfastMigrations: readonly Migration[] = [
     // Steps that older code records do without, and a retry is the more careful with them.
     oldestCode: 14,
   },
+  {
+    version: 19,
+    name: 'attempts of steps',
+    change: (d) => [
+      `create table if not exists ${d.table('step_attempts')} (` +
+        `workflow_uuid text not null references ${d.table('workflow_status')} (workflow_uuid) on delete cascade, ` +
+        `function_id integer not null, attempt integer not null, next_at ${d.bigint}, token text not null, ` +
+        "interrupted text not null default '', primary key (workflow_uuid, function_id))",
+    ],
+    // Older code counts attempts in memory, as it did.
+    oldestCode: 14,
+  },
 ];
 
 /**

@@ -53,6 +53,8 @@ function retryStatements(d: Dialect) {
     columns,
     ...d.together(main, [
       `delete from ${d.table('operation_outputs')} where ${ofDropped(d)}`,
+      // Of all steps: those that were interrupted have their attempts anew, too.
+      `delete from ${d.table('step_attempts')} where workflow_uuid = (select r."workflowId" from ${given(d)})`,
       `delete from ${d.table('workflow_events_history')} where ${ofDropped(d)}`,
       `delete from ${d.table('streams')} where ${ofDropped(d)} and value in (${streamEnds.map((end) => `'${end}'`).join(', ')})`,
       `update ${d.table('notifications')} set consumed = false, consumed_by = null ` +
@@ -70,9 +72,11 @@ function retryStatements(d: Dialect) {
   };
 }
 
+/** The retry, if it came about. */
+const given = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
+
 /** That a row belongs to a step which goes off the record: found by the workflow's ID, which all these tables have an index on. */
 function ofDropped(d: Dialect, workflowId = 'workflow_uuid', stepNumber = 'function_id'): string {
-  const given = `${d.rows('r', columns, 1)} where ${d.landed}`;
-  const numbers = d.jsonRows('x', { n: 'int' }, `(select r.dropped from ${given})`);
-  return `${workflowId} = (select r."workflowId" from ${given}) and ${stepNumber} in (select x.n from ${numbers})`;
+  const numbers = d.jsonRows('x', { n: 'int' }, `(select r.dropped from ${given(d)})`);
+  return `${workflowId} = (select r."workflowId" from ${given(d)}) and ${stepNumber} in (select x.n from ${numbers})`;
 }

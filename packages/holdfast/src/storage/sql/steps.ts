@@ -2,6 +2,8 @@ import type { WorkflowStatus } from '../../model/status.js';
 import type { Columns, Database, Dialect } from '../database.js';
 import type { EffectfulStep } from '../steps.js';
 import {
+  type AttemptChange,
+  type AttemptStanding,
   type CompletedStep,
   type NewStep,
   type StepRecord,
@@ -9,6 +11,7 @@ import {
   type Steps,
   stepKey,
 } from '../storage.js';
+import { StepAttempts } from './attempts.js';
 import { EffectfulSteps } from './effects.js';
 import { inLockOrder } from './lock-order.js';
 import { newStepColumns, stepColumns, toStep } from './rows.js';
@@ -19,14 +22,20 @@ type StepId = { readonly workflowId: string; readonly stepNumber: number };
 export class SqlSteps implements Steps {
   private readonly sql;
   private readonly effectful: EffectfulSteps;
+  private readonly attempts: StepAttempts;
 
   constructor(private readonly database: Database) {
     this.sql = stepStatements(database.dialect);
     this.effectful = new EffectfulSteps(database);
+    this.attempts = new StepAttempts(database);
   }
 
   recordEffects(appName: string, rows: readonly EffectfulStep[]): Promise<Map<string, boolean>> {
     return this.effectful.record(appName, rows);
+  }
+
+  changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptStanding>> {
+    return this.attempts.change(rows);
   }
 
   async recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>> {

@@ -72,6 +72,7 @@ export const sqliteDialect: Dialect = {
     `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`,
   // RETURNING knows the table by its own name only.
   neverRan: () =>
-    'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid)',
+    'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid) ' +
+    'and not exists (select 1 from step_attempts a where a.workflow_uuid = workflow_status.workflow_uuid)',
   presence: { before: '', of: () => 'null' },
 };

@@ -1,0 +1,186 @@
+import { expect, it } from 'vitest';
+import { context, run, sleep, step, workflow } from '../../src/index.js';
+import { describeBackends } from '../support/backends.js';
+import { failure, forever, gate, overTime } from '../support/faults.js';
+
+/** Attempts of a step count over all processes that try it. */
+describeBackends('attempts of a step', (backend) => {
+  it('go on where they were after a crash, and their pause ends when it would have', async () => {
+    const attempts: number[] = [];
+    const times: number[] = [];
+    const wf = workflow('wf', () =>
+      run(
+        'flaky',
+        () => {
+          attempts.push(context().attempt);
+          times.push(clock.now());
+          throw new Error(`failure ${context().attempt}`);
+        },
+        { retries: { max: 3, initial: '60s', factor: 1, jitter: 0 } },
+      ),
+    );
+    const t = await backend.testApp({ workflows: [wf] });
+    const { clock } = t;
+    const { id } = await wf.start();
+    await clock.advance('61s');
+    expect(attempts).toEqual([1, 2]);
+    const again = await t.restart();
+    const error = await failure(overTime(again.clock, again.app.workflows.handle(id).result()));
+    expect(error.message).toBe('failure 4');
+    expect(attempts).toEqual([1, 2, 3, 4]);
+    expect((times[2] as number) - (times[1] as number)).toBeGreaterThanOrEqual(60_000);
+    expect((times[2] as number) - (times[1] as number)).toBeLessThan(75_000);
+  });
+
+  it('are used up by a step that kills its process, and end in an error that says so', async () => {
+    const attempts: number[] = [];
+    const kill = step(
+      'kill',
+      () => {
+        attempts.push(context().attempt);
+        return forever();
+      },
+      { retries: 2 },
+    );
+    const wf = workflow('wf', async () => {
+      const error = await failure(kill());
+      return [error.code, error.message, error.details];
+    });
+    let t = await backend.testApp({ workflows: [wf] });
+    const { id } = await wf.start();
+    await t.clock.advance(100);
+    for (let crash = 0; crash < 4; crash++) {
+      t = await t.restart();
+      await t.clock.advance('30s');
+    }
+    // The first one ended before anything of the step was on record.
+    expect(attempts).toEqual([1, 1, 2, 3]);
+    const [code, message, details] = (await overTime(t.clock, t.app.workflows.handle(id).result())) as unknown[];
+    expect(code).toBe('STEP_ATTEMPTS_EXHAUSTED');
+    expect(message).toMatch(/"kill".*has used up its 3 attempts.*attempts 1, 2, 3.*retry/);
+    expect(details).toMatchObject({ workflowId: id, step: 'kill', attempts: 3, interrupted: [1, 2, 3] });
+    t = await t.restart();
+    expect(await t.app.workflows.handle(id).result()).toEqual([code, message, details]);
+  });
+
+  it('are not used up by shutdowns', async () => {
+    const attempts: number[] = [];
+    let fails = true;
+    const wf = workflow('wf', () =>
+      run(
+        'slow',
+        () => {
+          attempts.push(context().attempt);
+          if (attempts.length === 1) throw new Error('once');
+          return fails ? forever() : 'done';
+        },
+        { retries: { max: 1, initial: '1s', jitter: 0 } },
+      ),
+    );
+    const database = await backend.newDatabase();
+    let t = await backend.testApp({ database, workflows: [wf] });
+    const { clock } = t;
+    const next = async () => {
+      await t.app.shutdown();
+      t = await backend.testApp({ database, clock, workflows: [wf] });
+    };
+    const { id } = await wf.start();
+    await clock.advance('2s');
+    for (let stop = 0; stop < 3; stop++) {
+      await next();
+      await clock.advance('30s');
+    }
+    fails = false;
+    await next();
+    expect(await overTime(clock, t.app.workflows.handle(id).result())).toBe('done');
+    expect(attempts).toEqual([1, 2, 2, 2, 2, 2]);
+  });
+
+  it('are counted apart, and anew after a retry of the workflow', async () => {
+    const attempts: string[] = [];
+    let fails = true;
+    const flaky = (name: string) =>
+      run(
+        name,
+        () => {
+          attempts.push(`${name} ${context().attempt}`);
+          if (fails) throw new Error('no');
+        },
+        { retries: { max: 1, initial: '1s', jitter: 0 } },
+      );
+    const wf = workflow('wf', () => Promise.allSettled([flaky('a'), flaky('b')]));
+    const failing = workflow('failing', () => flaky('c'));
+    const t = await backend.testApp({ workflows: [wf, failing] });
+    await t.clock.runUntil((await wf.start()).result());
+    expect(attempts.sort()).toEqual(['a 1', 'a 2', 'b 1', 'b 2']);
+    attempts.length = 0;
+    const handle = await failing.start();
+    await failure(t.clock.runUntil(handle.result()));
+    await t.app.workflows.retry(handle.id);
+    await t.clock.advance(100);
+    fails = false;
+    await t.clock.runUntil(handle.result());
+    expect(attempts).toEqual(['c 1', 'c 2', 'c 1', 'c 2']);
+  });
+
+  it('of an execution that has lost its workflow count nothing, and are not followed by others', async () => {
+    const begun = gate();
+    const goOn = gate();
+    let runs = 0;
+    const wf = workflow('wf', async () => {
+      await sleep(10);
+      return run(
+        'step',
+        async () => {
+          if (++runs > 1) return 'second';
+          begun.open();
+          await goOn.promise;
+          throw new Error('late');
+        },
+        { retries: { max: 5, initial: 1 } },
+      );
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance(100);
+    await begun.promise;
+    await handle.cancel();
+    await t.app.workflows.resume(handle.id);
+    goOn.open();
+    expect(await t.clock.runUntil(handle.result())).toBe('second');
+    expect(runs).toBe(2);
+  });
+
+  it('cost a statement for each failure that is retried, and none where nothing is', async () => {
+    const wf = workflow('wf', async (failures: number) => {
+      let left = failures;
+      await run('step', () => left-- > 0 && Promise.reject(new Error('no')), { retries: { max: 3, initial: 1 } });
+      await run('other', () => {}, { retries: 3 });
+    });
+    const t = await backend.testApp({ workflows: [wf], releaseAtOnce: false });
+    const cost = async (failures: number) => {
+      const from = t.statements.length;
+      await t.clock.runUntil((await wf.start(failures)).result());
+      return t.statements.slice(from).filter((name) => name.startsWith('steps.'));
+    };
+    expect(await cost(0)).toEqual(['steps.record', 'steps.record']);
+    expect(await cost(2)).toEqual(['steps.attempt', 'steps.attempt', 'steps.record', 'steps.record']);
+  });
+
+  it('cost a statement before each of those that a recovery makes, and none of steps without retries', async () => {
+    let hang = true;
+    const wf = workflow('wf', async () => {
+      await run('first', () => {});
+      await run('hang', () => (hang ? forever() : undefined));
+      await run('once', () => {}, { retries: 1 });
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const { id } = await wf.start();
+    await t.clock.advance(100);
+    hang = false;
+    const again = await t.restart();
+    await overTime(again.clock, again.app.workflows.handle(id).result());
+    const steps = again.statements.filter((name) => /^steps\.(attempt|record)/.test(name));
+    expect(steps).toEqual(['steps.record', 'steps.attempt', 'steps.record']);
+  });
+});
