@@ -12,7 +12,7 @@ import { launchPostgres } from '../../test-support/launch-postgres.mjs';
  * @property {pg.Client} admin connected to the maintenance database, which no measured system uses
  * @property {number} pid of the postmaster
  * @property {string} version
- * @property {boolean} compiles whether it compiles expensive statements (JIT), as stock servers do
+ * @property {boolean} compiles whether it compiles expensive statements (JIT) where nothing switches that off
  * @property {boolean} countsStatements whether the server has pg_stat_statements
  * @property {(database: string) => string} url
  * @property {() => Promise<void>} stop

@@ -23,7 +23,7 @@ export async function machineFacts(server) {
     `- ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`,
     `- ${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? 'unknown'}), ` +
       `${Math.round(totalmem() / 2 ** 30)} GB, ${platform()} ${arch()}${loadAverage()}`,
-    `- Node ${process.versions.node}, Postgres ${server.version} (its default settings, fsync on, JIT ${server.compiles ? 'on' : 'not available'}), ` +
+    `- Node ${process.versions.node}, Postgres ${server.version} (its default settings, fsync on, JIT ${server.compiles ? 'on' : 'off'}), ` +
       ['@dbos-inc/dbos-sdk', 'graphile-worker', 'pg-boss'].map((name) => `${name} ${packageVersion(name)}`).join(', '),
     ...(inMemory ? [`- ${tmpdir()} is in memory: fsync costs nothing here, which flatters whoever commits most`] : []),
   ].join('\n');
