@@ -21,20 +21,27 @@ const oldestNode = 20;
  */
 const installCommand = ['install', '--no-save', '--include=dev'];
 
+/**
+ * From 22.13 on Node brings the SQLite that everything runs on, so that nothing is compiled there. The install script of
+ * better-sqlite3 is left out then, which an npm that runs all scripts would fetch or compile for minutes.
+ */
+const nodeHasSqlite = process.getBuiltinModule?.('node:sqlite') !== undefined;
+
 /** What stands in the way of going on, in words for the person at the terminal. */
 class SetupError extends Error {}
 
 export async function install() {
   refuseOldNode();
   if (!isInstalled()) {
-    console.log(
-      'Installing packages: about a minute, a few more if better-sqlite3 has to be compiled on this machine.',
-    );
-    const result = await runNpm([...installCommand, '--no-audit', '--no-fund', '--loglevel=error']);
+    const compiling = nodeHasSqlite ? '' : ', a few more if better-sqlite3 has to be compiled on this machine';
+    console.log(`Installing packages: about a minute${compiling}.`);
+    const scripts = nodeHasSqlite ? ['--ignore-scripts'] : [];
+    const result = await runNpm([...installCommand, ...scripts, '--no-audit', '--no-fund', '--loglevel=error']);
     if (!result.ok) throw installFailed('npm install', result.output);
+    if (nodeHasSqlite) await runOtherScripts();
     console.log(`Installed in ${seconds(result.ms)}.`);
   }
-  if (!sqliteLoads()) await rebuildSqlite();
+  if (!nodeHasSqlite && !sqliteLoads()) await rebuildSqlite();
 }
 
 async function buildIfStale() {
@@ -79,6 +86,16 @@ function sqliteLoads() {
   } catch {
     return false;
   }
+}
+
+/** Of the packages whose scripts are allowed and that are here: the binaries of Postgres need theirs. */
+async function runOtherScripts() {
+  const { allowScripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const here = Object.keys(allowScripts).filter(
+    (name) => name !== 'better-sqlite3' && existsSync(join(root, 'node_modules', name)),
+  );
+  const result = await runNpm(['rebuild', ...here, '--ignore-scripts=false', '--loglevel=error']);
+  if (!result.ok) throw installFailed(`npm rebuild ${here.join(' ')}`, result.output);
 }
 
 async function rebuildSqlite() {

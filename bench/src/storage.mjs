@@ -6,8 +6,8 @@ import { rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import pg from 'pg';
+import { openSqlite } from '../../test-support/sqlite.mjs';
 import { countCost } from './counters.mjs';
 
 /**
@@ -57,7 +57,7 @@ export async function createSqliteStorage() {
     url: `sqlite:${file}`,
     countCost: async () => async () => null,
     async countRows() {
-      const database = new Database(file, { readonly: true });
+      const database = openSqlite(file, { readonly: true });
       const row = /** @type {{ finished: number, steps: number }} */ (database.prepare(countRowsSql('')).get());
       database.close();
       return row;

@@ -3,7 +3,7 @@ import { connect } from 'holdfast';
 import { openShop } from './warehouse.mjs';
 
 const db = openShop();
-const client = await connect({ name: 'shop', database: `sqlite:${process.env.SHOP_FILE}` });
+const client = await connect({ name: 'shop', database: `sqlite+better-sqlite3:${process.env.SHOP_FILE}` });
 
 async function order(id, article, changesMind) {
   db.exec('begin immediate');

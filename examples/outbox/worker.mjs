@@ -2,5 +2,7 @@
 import { launch } from 'holdfast';
 import { ship } from './warehouse.mjs';
 
-await launch({ name: 'shop', database: `sqlite:${process.env.SHOP_FILE}`, version: '1', workflows: [ship] });
+// The file is the shop's as well: both open it with one library.
+const database = `sqlite+better-sqlite3:${process.env.SHOP_FILE}`;
+await launch({ name: 'shop', database, version: '1', workflows: [ship] });
 console.log('ready');

@@ -10,8 +10,8 @@
  * @property {(ids: string[]) => Promise<StepRow[]>} steps
  * @property {() => Promise<void>} close
  */
-import Database from 'better-sqlite3';
 import pg from 'pg';
+import { openSqlite } from '../../../test-support/sqlite.mjs';
 import { clock } from '../queue/ledger.mjs';
 
 /**
@@ -19,9 +19,7 @@ import { clock } from '../queue/ledger.mjs';
  * @returns {Promise<Rows>}
  */
 export async function openRows(url) {
-  const { query, close } = url.startsWith('sqlite:')
-    ? openSqlite(url.slice('sqlite:'.length))
-    : await openPostgres(url);
+  const { query, close } = url.startsWith('sqlite') ? openFile(url) : await openPostgres(url);
   return {
     close,
     async finished(ids, until) {
@@ -41,9 +39,9 @@ export async function openRows(url) {
 
 /** @typedef {(columns: string, table: string, more: string, ids: string[]) => Promise<any[]>} Query of rows by ID */
 
-/** @param {string} path */
-function openSqlite(path) {
-  const database = new Database(path, { readonly: true });
+/** @param {string} url */
+function openFile(url) {
+  const database = openSqlite(url, { readonly: true });
   /** @type {Query} */
   const query = async (columns, table, more, ids) =>
     database

@@ -20,27 +20,35 @@ export default {
   storage: 'sqlite',
   limit: 'raw-sqlite',
   async open({ url }) {
-    const { default: Database } = await import('better-sqlite3');
-    const database = new Database(url.slice('sqlite:'.length));
+    const { openSqlite } = await import('../../../test-support/sqlite.mjs');
+    const database = openSqlite(url);
     for (const setting of ['journal_mode = WAL', 'synchronous = FULL', 'foreign_keys = ON']) database.pragma(setting);
     database.exec(createTables('sqlite'));
     const [start, step, finish] = [startSql, stepSql, finishSql].map((sql) => database.prepare(sql));
     const { name, stepName, serialization, executorId, owner, version, appName } = constants;
 
-    const startAll = database.transaction((ids, firstInput, now) => {
+    /** @param {(...args: any[]) => void} work */
+    const inTransaction =
+      (work) =>
+      (/** @type {any[]} */ ...args) => {
+        database.exec('begin immediate');
+        work(...args);
+        database.exec('commit');
+      };
+    const startAll = inTransaction((ids, firstInput, now) => {
       for (const [index, id] of ids.entries()) {
         const inputs = inputsOf(firstInput + index);
         start.run(id, name, inputs, serialization, executorId, owner, version, appName, now, now, now);
       }
-    }).immediate;
-    const stepAll = database.transaction((ids, firstInput, number, now) => {
+    });
+    const stepAll = inTransaction((ids, firstInput, number, now) => {
       for (const [index, id] of ids.entries()) {
         step.run(id, number, stepName, outputOf(firstInput + index), serialization, now, now, number, appName);
       }
-    }).immediate;
-    const finishAll = database.transaction((ids, firstInput, now) => {
+    });
+    const finishAll = inTransaction((ids, firstInput, now) => {
       for (const [index, id] of ids.entries()) finish.run(outputOf(firstInput + index), now, now, id);
-    }).immediate;
+    });
 
     /** @type {NonNullable<import('../catalogue.mjs').OpenSystem['runCohort']>} */
     const runCohort = async (steps, firstInput, size) => {

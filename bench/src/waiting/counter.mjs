@@ -8,9 +8,9 @@ const waitingSql = (/** @type {string} */ schema) =>
  * @returns {Promise<{ waiting: () => Promise<number>, close: () => Promise<void> }>}
  */
 export async function openCounter(url) {
-  if (url.startsWith('sqlite:')) {
-    const { default: Database } = await import('better-sqlite3');
-    const database = new Database(url.slice('sqlite:'.length), { readonly: true });
+  if (url.startsWith('sqlite')) {
+    const { openSqlite } = await import('../../../test-support/sqlite.mjs');
+    const database = openSqlite(url, { readonly: true });
     const statement = database.prepare(waitingSql(''));
     return {
       waiting: async () => /** @type {{ waiting: number }} */ (statement.get()).waiting,
