@@ -1,7 +1,15 @@
 import { describeError, HoldfastError } from '../model/errors.js';
 import type { AttemptChange } from '../storage/storage.js';
 import type { Superseded } from './checkpoints.js';
-import type { Execution } from './execution.js';
+import type { ClaimedWorkflow, Engine } from './engine.js';
+
+/** An execution, as far as its attempts go. */
+interface Attempting {
+  readonly engine: Engine;
+  readonly facts: ClaimedWorkflow;
+  readonly running: boolean;
+  refuse(): Promise<never>;
+}
 
 /**
  * How often a step has been tried, counted over all executions of its workflow.
@@ -19,7 +27,7 @@ export class Attempts {
   /** Those on record as begun, by step. */
   private readonly begun = new Map<number, number>();
 
-  constructor(private readonly execution: Execution) {}
+  constructor(private readonly execution: Attempting) {}
 
   /** The number of the attempt that begins now: it is on record. Waits until it may begin. More than `most`: there is none left. */
   async begin(stepNumber: number, waitUntil: (at: number) => Promise<void>): Promise<Begun> {
@@ -38,12 +46,12 @@ export class Attempts {
   /** Another one follows at that instant. Not before this is on record: the next one would count for this one after a crash. */
   async failed(stepNumber: number, attempt: number, nextAt: number): Promise<void> {
     this.begun.delete(stepNumber);
-    const { engine, workflowId } = this.execution;
+    const { engine, facts } = this.execution;
     const token = engine.owners.next();
     const change = this.change(stepNumber, { token, attempt, nextAt });
     const now = await change.catch((error: unknown) => {
       engine.logger.warn(
-        `An attempt of step ${stepNumber} of workflow "${workflowId}" could not be put on record: ${describeError(error)}`,
+        `An attempt of step ${stepNumber} of workflow "${facts.workflowId}" could not be put on record: ${describeError(error)}`,
       );
       return undefined;
     });
@@ -74,7 +82,7 @@ interface Begun {
   readonly interrupted: readonly number[];
 }
 
-function lost(execution: Execution, by: Superseded): Promise<never> {
+function lost(execution: Attempting, by: Superseded): Promise<never> {
   const { engine, facts } = execution;
   engine.superseded(facts.workflowId, facts.owner, by);
   return execution.refuse();
@@ -82,12 +90,11 @@ function lost(execution: Execution, by: Superseded): Promise<never> {
 
 /** Nothing is left of its attempts, because processes died in them. */
 export function exhaustedError(
-  execution: Execution,
+  { workflowId }: ClaimedWorkflow,
   step: string,
   most: number,
   interrupted: readonly number[],
 ): HoldfastError {
-  const { workflowId } = execution;
   const among = interrupted.filter((attempt) => attempt <= most);
   const named = among.length === 1 ? `attempt ${among[0]}` : `attempts ${among.join(', ')}`;
   return new HoldfastError(

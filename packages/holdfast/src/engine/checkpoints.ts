@@ -111,13 +111,7 @@ export class Checkpoints {
       write: (rows, hasty) => this.writeSteps(rows, () => by(hasty).steps.completeMany(rows)),
       weigh: () => 100,
     });
-    this.attempts = batcher({
-      name: 'attempts of steps',
-      key: (row) => row.workflowId,
-      lanes,
-      write: (rows, hasty) => this.writeAttempts(rows, () => by(hasty).steps.changeAttempts(rows)),
-      weigh: () => 150,
-    });
+    this.attempts = attemptWrites(storage, batcher);
     this.finishes = batcher({
       name: 'workflow outcomes',
       key: (row) => row.workflowId,
@@ -246,19 +240,6 @@ export class Checkpoints {
     });
   }
 
-  private async writeAttempts(
-    rows: readonly AttemptChange[],
-    write: () => Promise<Map<string, AttemptStanding>>,
-  ): Promise<(AttemptStanding | Superseded)[]> {
-    const changed = await write();
-    const lost = rows.filter((row) => !changed.has(stepKey(row))).map((row) => row.workflowId);
-    const found = lost.length === 0 ? [] : await this.storage.workflows.get(lost);
-    const now = new Map(found.map(({ workflowId, owner, status }) => [workflowId, { owner, status }]));
-    return rows.map(
-      (row) => changed.get(stepKey(row)) ?? now.get(row.workflowId) ?? { owner: null, status: undefined },
-    );
-  }
-
   private async writeEffects(
     rows: readonly EffectfulStep[],
     write: () => Promise<Map<string, boolean>>,
@@ -316,11 +297,9 @@ function slotWrites(storage: Storage, batcher: NewBatcher) {
     key: (row) => row.workflowId,
     write: async (rows, hasty) => {
       const written = await by(hasty).setAtRest(rows);
-      const lost = rows.filter((row) => !written.has(row.workflowId)).map((row) => row.workflowId);
-      const found = lost.length === 0 ? [] : await storage.workflows.get(lost);
-      const now = new Map(found.map(({ workflowId, owner, status }) => [workflowId, { owner, status }]));
-      const gone = { owner: null, status: undefined };
-      return rows.map(({ workflowId: id }) => (written.has(id) ? 'written' : (now.get(id) ?? gone)));
+      const lost = rows.filter((row) => !written.has(row.workflowId));
+      const now = await ownersOf(storage, lost);
+      return rows.map((row) => (written.has(row.workflowId) ? 'written' : now(row)));
     },
     weigh: () => 100,
   });
@@ -335,4 +314,30 @@ function slotWrites(storage: Storage, batcher: NewBatcher) {
     weigh: () => 100,
   });
   return [rests, returns] as const;
+}
+
+/** How far the attempts of steps have come (storage/sql/attempts.ts). */
+function attemptWrites(storage: Storage, batcher: NewBatcher): Batcher<AttemptChange, AttemptStanding | Superseded> {
+  return batcher<AttemptChange, AttemptStanding | Superseded>({
+    name: 'attempts of steps',
+    key: (row) => row.workflowId,
+    lanes: storage.writeLanes,
+    write: async (rows, hasty) => {
+      const changed = await (hasty ? storage.impatient : storage).steps.changeAttempts(rows);
+      const now = await ownersOf(
+        storage,
+        rows.filter((row) => !changed.has(stepKey(row))),
+      );
+      return rows.map((row) => changed.get(stepKey(row)) ?? now(row));
+    },
+    weigh: () => 150,
+  });
+}
+
+/** Whose these workflows are that a write did not find to be its own. */
+async function ownersOf(storage: Storage, lost: readonly { readonly workflowId: string }[]) {
+  const found = lost.length === 0 ? [] : await storage.workflows.get(lost.map(({ workflowId }) => workflowId));
+  const now = new Map(found.map(({ workflowId, owner, status }) => [workflowId, { owner, status }]));
+  return ({ workflowId }: { readonly workflowId: string }): Superseded =>
+    now.get(workflowId) ?? { owner: null, status: undefined };
 }

@@ -53,7 +53,7 @@ export async function performAttempts(
         const begun = await execution.attempts.begin(call.stepNumber, (at) => waitUntil(execution, at));
         attempt = begun.attempt;
         if (attempt > most) {
-          const error = exhaustedError(execution, call.name, most, begun.interrupted);
+          const error = exhaustedError(execution.facts, call.name, most, begun.interrupted);
           return await encodeError(execution, startedAt, error);
         }
       }
