@@ -80,6 +80,9 @@ export interface FailedStep {
  *    the first, so that all of them are run again).
  * 2. Or else the last that failed, if nothing has been done since that running it again would repeat.
  * 3. Or else none: the workflow failed by itself, after its last step.
+ *
+ * If others failed beside it, the first of them, so that all are run again: one that stays would fail the workflow at once. Not if that
+ * would repeat more than failures: then it was dealt with.
  */
 export function failedStep(
   steps: readonly StepRecord[],
@@ -89,11 +92,28 @@ export function failedStep(
   const latestFirst = [...failures].sort((a, b) => byCompletion(b.step, a.step));
   for (let level: unknown[] = [error], depth = 0; level.length > 0 && depth < 8; depth++) {
     const found = level.flatMap((each) => latestFirst.find((failure) => isSame(failure.error, each))?.step ?? []);
-    if (found.length > 0) return found.sort(byCompletion)[0];
+    const [first] = found.sort(byCompletion);
+    if (first) return firstBeside(first, steps, failures) ?? first;
     level = level.flatMap(partsOf);
   }
   const last = latestFirst[0]?.step;
-  return last && planRetry(steps, last).repeated.length === 0 ? last : undefined;
+  return last && repeatsNothing(steps, last) ? (firstBeside(last, steps, failures) ?? last) : undefined;
+}
+
+function repeatsNothing(steps: readonly StepRecord[], first: StepRecord): boolean {
+  return planRetry(steps, first).repeated.length === 0;
+}
+
+/** The first step to fail of those that failed when the code had asked for this one already. */
+function firstBeside(
+  { requestedAfter }: StepRecord,
+  steps: readonly StepRecord[],
+  failures: readonly FailedStep[],
+): StepRecord | undefined {
+  const isBeside = (each: StepRecord): boolean =>
+    requestedAfter !== null && each.completionSeq !== null && each.completionSeq > requestedAfter;
+  const beside = failures.map(({ step }) => step).filter((each) => isBeside(each) && repeatsNothing(steps, each));
+  return beside.sort(byCompletion)[0];
 }
 
 function partsOf(error: unknown): unknown[] {

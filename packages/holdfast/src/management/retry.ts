@@ -162,16 +162,16 @@ async function retry(
   const statement = async () => ({ done: await engine.storage.retries.retry(row) });
   const answer = await engine.untilAnswered('Retrying a workflow', statement);
   if (!answer) throw closedError();
-  const queueName = answer.done?.queueName ?? (await doneBefore(engine, row));
+  const queueName = answer.done?.queueName ?? (await doneBefore(engine, workflowId, mark.token));
   engine.news.tell(`queue:${queueName}`);
 }
 
 /** What changed nothing was done by an earlier sending of the same statement, or another call came first. */
-async function doneBefore(engine: Engine, { workflowId, after }: NewRetry): Promise<string> {
+async function doneBefore(engine: Engine, workflowId: string, token: string): Promise<string> {
   const read = () => engine.storage.workflows.get([workflowId]);
   const [record] = (await engine.untilAnswered('Reading a workflow', read)) ?? [];
   if (!record) throw notFoundError(workflowId);
-  if (record.retries === after) return record.queueName ?? internalQueue;
+  if (parseRetries(record.retries).some((mark) => mark.token === token)) return record.queueName ?? internalQueue;
   throw notFailedError(record);
 }
 

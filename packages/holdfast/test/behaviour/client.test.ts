@@ -27,6 +27,17 @@ describeBackends('a client', (backend) => {
     return [t, await connected({ database, name: 'test' }), database];
   }
 
+  it('retries a failed workflow, and is not on record as an executor for that', async () => {
+    let isBroken = true;
+    const wf = workflow('wf', () => run('a', () => Promise[isBroken ? 'reject' : 'resolve']('a')));
+    const [, client] = await withApp({ workflows: [wf] });
+    const handle = await client.start('wf', {});
+    expect(await handle.result().catch((error: unknown) => `failed: ${error}`)).toBe('failed: a');
+    isBroken = false;
+    expect(await (await client.workflows.retry(handle.id)).result()).toBe('a');
+    expect((await handle.status()).retries).toMatchObject([{ executorId: undefined, error: 'a' }]);
+  });
+
   it('starts a workflow by its name and gets its result, with or without a queue', async () => {
     const greet = workflow('greet', async (name: string, times: number) => [`Hello ${name}`, times, new Date(0)]);
     const [t, client] = await withApp({ workflows: [greet], queues: [queue('q')] });

@@ -58,6 +58,7 @@ describeBackends('handles and context', (backend) => {
       input: [1, new Date(5)],
       output: { a: 1, b: new Date(5) },
       error: undefined,
+      retries: [],
       attempts: 1,
       executorId: 'test',
       version: 'v1',

@@ -13,6 +13,7 @@ const args: Record<string, Record<string, readonly unknown[]>> = {
     streams: ['known'],
     cancel: ['known'],
     resume: ['known'],
+    retry: ['known'],
     fork: ['known'],
     delete: ['known'],
     setDelay: ['known', '1h'],

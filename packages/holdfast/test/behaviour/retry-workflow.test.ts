@@ -94,6 +94,36 @@ describeBackends('workflows.retry', (backend) => {
     expect(ran).toEqual(['a', 'b', 'a', 'b']);
   });
 
+  it.each(['Promise.all', 'Promise.allSettled'])(
+    'runs both branches of %s again that failed alike, one after the other',
+    async (kind) => {
+      const ran: string[] = [];
+      const told = gate();
+      let isBusy = true;
+      const work = async (name: string) => {
+        ran.push(name);
+        if (name === 'late') await told.promise;
+        if (isBusy) throw new Error('busy');
+        return name;
+      };
+      const wf = workflow('wf', async () => {
+        const late = run('late', () => work('late'));
+        const early = run('early', () => work('early')).finally(told.open);
+        if (kind === 'Promise.all') return Promise.all([late, early]).finally(() => late.catch(() => {}));
+        const [first] = await Promise.allSettled([late, early]);
+        if (first.status === 'rejected') throw first.reason;
+        return [first.value, await early];
+      });
+      const t = await backend.testApp({ workflows: [wf] });
+      const handle = await wf.start();
+      await failure(t.clock.runUntil(handle.result()));
+      isBusy = false;
+      await t.app.workflows.retry(handle.id);
+      expect(await t.clock.runUntil(handle.result())).toEqual(['late', 'early']);
+      expect(ran).toEqual(['late', 'early', 'late', 'early']);
+    },
+  );
+
   it('replays a retried workflow exactly, after a crash too', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);

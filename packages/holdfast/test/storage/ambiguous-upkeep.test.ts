@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { run, workflow } from '../../src/index.js';
+import { context, run, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { overTime, tamper } from '../support/faults.js';
 import { openWire } from './wire.js';
@@ -32,6 +32,38 @@ function suite(backend: Backend): void {
     expect(await overTime(t.clock, fork.result())).toBe(2);
     expect(await tamper(database, 'select count(*)::int as n from workflow_status')).toEqual([{ n: 2 }]);
     expect((await t.app.workflows.steps(fork.id)).map(({ name }) => name)).toEqual(['a', 'b']);
+  });
+
+  it.each(kinds)('under a retry lets the workflow go on once (%s)', async (kind) => {
+    const database = await backend.newDatabase();
+    const wire = await openWire(database);
+    let tries = 0;
+    const failing = workflow('failing', () =>
+      run('b', () => (++tries === 1 ? Promise.reject(new Error('no')) : tries)),
+    );
+    const t = await backend.testApp({ database: wire.url, workflows: [failing] });
+    await expect(failing.with({ id: 'x' })()).rejects.toThrow('no');
+    const happened = wire.inject({ statement: 'workflows.retry', kind });
+    const handle = await t.app.workflows.retry('x');
+    await happened;
+    expect(await overTime(t.clock, handle.result())).toBe(2);
+    expect((await handle.status()).retries).toHaveLength(1);
+  });
+
+  it.each(kinds)('under the record of a failed attempt counts it once (%s)', async (kind) => {
+    const database = await backend.newDatabase();
+    const wire = await openWire(database);
+    const flaky = workflow('flaky', () =>
+      run('b', () => (context().attempt < 3 ? Promise.reject(new Error('no')) : 'done'), { retries: 2 }),
+    );
+    const t = await backend.testApp({ database: wire.url, workflows: [flaky] });
+    const happened = wire.inject({ statement: 'steps.attempt', kind });
+    const handle = await flaky.start();
+    expect(await overTime(t.clock, handle.result())).toBe('done');
+    await happened;
+    expect(await tamper(database, 'select attempt, interrupted from step_attempts')).toEqual([
+      { attempt: 2, interrupted: '' },
+    ]);
   });
 
   it.each(kinds)('under a deletion leaves all of it or nothing, and it can be made again (%s)', async (kind) => {

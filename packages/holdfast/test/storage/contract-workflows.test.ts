@@ -47,6 +47,7 @@ describeStorage('workflows: start, finish, read', (store) => {
       statusReason: null,
       forkedFrom: null,
       wasForkedFrom: false,
+      retries: null,
       seed: null,
       beganAt: null,
       incarnation: 'owner of a',
