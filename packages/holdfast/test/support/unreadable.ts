@@ -22,7 +22,7 @@ function parse(text: string): unknown {
 }
 
 /** Ways in which a value can be written and not be read: the serializer, if it is not the default, and such a value. */
-export const unreadables: Readonly<
+const unreadables: Readonly<
   Record<string, { readonly launch: { readonly serializer?: Serializer }; readonly value: () => unknown }>
 > = {
   'a class whose "from" throws': { launch: {}, value: () => ({ receipt: new Receipt(7) }) },
