@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { arrayLiteral, columnLiteral } from './array-literal.js';
+
+describe('a column as the text of an array', () => {
+  it('escapes quotes and backslashes, and nothing else', () => {
+    expect(columnLiteral([{ a: 'x"y\\z' }, { a: null }, { a: 5 }, { a: "it's {,}" }], 'a')).toBe(
+      '{"x\\"y\\\\z",NULL,5,"it\'s {,}"}',
+    );
+    expect(arrayLiteral([])).toBe('{}');
+  });
+
+  it('escapes a long text as it does a short one', () => {
+    // Around the length of a piece, with pairs that a cut could part.
+    for (const length of [65_535, 65_536, 65_537, 131_072, 200_001]) {
+      const text = '\\"ü🦄'.repeat(length / 4).slice(0, length);
+      const short = text.replace(/[\\"]/g, '\\$&');
+      expect(columnLiteral([{ a: text }], 'a')).toBe(`{"${short}"}`);
+    }
+  });
+
+  it('needs a few times the memory of the text, also if every character of it is escaped', async () => {
+    const built = new URL('../../../dist/storage/postgres/array-literal.js', import.meta.url);
+    const code = `import(${JSON.stringify(built.href)}).then(({ columnLiteral }) => {
+      const { length } = columnLiteral([{ a: '"'.repeat(10_000_000) }], 'a');
+      require('node:worker_threads').parentPort.postMessage(length);
+    })`;
+    const worker = new Worker(code, { eval: true, resourceLimits: { maxOldGenerationSizeMb: 200 } });
+    onTestFinished(async () => void (await worker.terminate()));
+    expect(await once(worker, 'message')).toEqual([20_000_004]);
+  });
+});
