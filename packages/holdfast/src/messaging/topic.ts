@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { Codec } from '../codec/codec.js';
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentExecution, requireExecution } from '../engine/context.js';
+import { currentScope, requireExecution } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
@@ -124,10 +124,14 @@ function send(own: TopicParts, letters: readonly Letter<unknown>[], app: object 
     if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
   }
   const engine = engineMeant(`send() of ${own.what}`, app);
-  const execution = currentExecution();
+  const scope = currentScope();
+  if (scope?.step) {
+    checkOpenFor(engine);
+    return scope.execution.calls.follow(sendName, scope.step.stepNumber, sendNow(own, letters, engine));
+  }
   // To another database it cannot go together with this workflow's record.
-  if (execution && execution.engine === engine) return sendRecorded(own, letters, execution);
-  if (execution) throw otherDatabase(own);
+  if (scope && scope.execution.engine === engine) return sendRecorded(own, letters, scope.execution);
+  if (scope) throw otherDatabase(own);
   checkOpenFor(engine);
   return sendNow(own, letters, engine);
 }

@@ -66,6 +66,16 @@ describeBackends('a call that a workflow does not await', (backend) => {
     ['a debounced call', () => debouncer(fails).debounce('', '1s'), /did not await debounce\(\), which failed/],
     ['a patch', () => patch(''), /did not await patch\(\), which failed/],
     ['an event in a step', () => run('step', () => void progress.set(forever)), /step 0 "DBOS.setEvent", which failed/],
+    [
+      'a message in a step',
+      () => run('step', () => void approval.send(nobody, 'yes')),
+      /step 0 "DBOS.send", which failed.*nobody/,
+    ],
+    [
+      'messages in a step',
+      () => run('step', () => void approval.sendAll([{ to: nobody, value: forever as never }])),
+      /step 0 "DBOS.send", which failed.*is a function/,
+    ],
   ];
 
   it('is warned of whatever it is, without an unhandled rejection', async () => {
