@@ -4,10 +4,11 @@
  *
  *   An error of a built-in class, HoldfastError or FatalError comes back as an instance of that class; one of a
  *   registered class as an instance of it (`holdfast_class` in the record says so); any other as an Error with the
- *   same name. Code that may see an error after a recovery should tell it by name or code.
+ *   same name, which is that of its class if the class does not set one. Code that may see an error after a recovery should tell it by name or code.
  */
 import { type ErrorCode, FatalError, HoldfastError, isError } from '../model/errors.js';
-import { classNamed, classWithPrototype } from './classes.js';
+import { classNamed, classWithPrototype, isBuiltIn } from './classes.js';
+import { textProblem } from './refusal.js';
 
 export type ErrorRecord = Record<string, unknown> & { name: string; message: string; stack: string };
 
@@ -24,7 +25,7 @@ export function errorFields(error: Error, read = (key: string): unknown => Refle
     const value = read(key);
     return typeof value === 'string' ? value : otherwise;
   };
-  const name = text('name', 'Error');
+  const name = classNameOr(error, text('name', 'Error'));
   const message = text('message', '');
   const fields: ErrorRecord = { name, message, stack: text('stack', `${name}: ${message}`) };
   const registered = classWithPrototype(Object.getPrototypeOf(error) as object);
@@ -38,6 +39,20 @@ export function errorFields(error: Error, read = (key: string): unknown => Refle
   if (collects) fields.errors = read('errors');
   for (const key of Object.keys(error)) if (!Object.hasOwn(fields, key)) fields[key] = read(key);
   return fields;
+}
+
+/**
+ * The name of an error; or that of its class, where the class gives it none and it would go by "Error" or another name of
+ * a built-in class. The record does not keep the class itself, and `CardDeclined` would be one `Error` among all others.
+ */
+export function classNameOr(error: Error, name: string): string {
+  if (Object.hasOwn(error, 'name')) return name;
+  const prototype = Object.getPrototypeOf(error) as object | null;
+  let namer = prototype;
+  while (namer !== null && !Object.hasOwn(namer, 'name')) namer = Object.getPrototypeOf(namer) as object | null;
+  if (namer === null || namer === prototype || !isBuiltIn(namer.constructor)) return name;
+  const className: unknown = prototype?.constructor.name;
+  return typeof className === 'string' && className !== '' && textProblem(className) === undefined ? className : name;
 }
 
 /** The error with its causes and collected errors as records too: what the error column holds. */

@@ -192,6 +192,7 @@ class Flattening {
   }
 
   private walkArray(array: readonly unknown[]): unknown[] {
+    this.path.checkArray(array);
     const json: unknown[] = [];
     let tags: TagTree | undefined;
     for (let i = 0; i < array.length; i++) {

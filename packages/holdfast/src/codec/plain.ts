@@ -7,6 +7,7 @@
  * search of the finished text ({@link hasEscapes}) stands for a test of every string and key.
  */
 
+import { extraProperty } from './arrays.js';
 import { deepest } from './refusal.js';
 
 const objectPrototype = Object.prototype;
@@ -86,7 +87,7 @@ function isPlainArray(array: readonly unknown[], depth: number): boolean {
       if (!isPlainTree(member, depth + 1)) return false;
     } else if (!isPlainPrimitive(member)) return false;
   }
-  return true;
+  return extraProperty(array) === undefined;
 }
 
 /** Remembers the object. A second sight of it means a shared reference or a cycle, which JSON alone would lose. */

@@ -8,7 +8,7 @@
  * became.
  */
 import { isError } from '../model/errors.js';
-import { thrownFrom } from './error-record.js';
+import { classNameOr, thrownFrom } from './error-record.js';
 import { refuseUnknown } from './flatten.js';
 import type { Codec, Encoded } from './format.js';
 import { hasEscapes, isPlainJson } from './plain.js';
@@ -88,7 +88,8 @@ function readError(text: string): unknown {
 
 function errorRecord(error: unknown): PortableError {
   if (!isError(error)) return { name: nonError, message: describe(error), data: error ?? null };
-  return pickFields(error);
+  const record = pickFields(error);
+  return { ...record, name: classNameOr(error, record.name) };
 }
 
 function pickFields(fields: object): PortableError {
@@ -203,6 +204,7 @@ class Conversion {
       case 'record':
         return this.walkMembers(Object.entries(value));
       case 'array':
+        this.path.checkArray(value as unknown[]);
         return this.walkElements(value as unknown[], '');
       case 'set':
         return this.walkElements([...(value as Set<unknown>)], '.values()');

@@ -8,7 +8,7 @@
  * other program, and a recovered workflow would get that instead of the value.
  *
  * Not part of a value, as in JSON: properties with symbol keys, properties that are not enumerable, properties put on
- * arrays, Maps, Dates and the like, and the lack of a prototype.
+ * Maps, Dates and the like, and the lack of a prototype. An array with properties is refused.
  */
 import { isError } from '../model/errors.js';
 import { classWithPrototype, isBuiltIn, type RegisteredClass } from './classes.js';

@@ -43,6 +43,15 @@ const refusals: [name: string, value: unknown, path: string, problem: RegExp][] 
   ['half a surrogate pair in a key', { '\udc00': 1 }, 'value', /has the key "\\udc00", with half/],
   ['a key "__proto__"', { a: JSON.parse('{"__proto__":{}}') }, 'value.a', /key "__proto__"/],
   ['a key "__proto__" with a text', JSON.parse('{"__proto__":"x"}'), 'value', /key "__proto__"/],
+  [
+    'a property of an array',
+    { found: 'a-b'.match(/-/) },
+    'value.found',
+    /has the property "index" beside its elements/,
+  ],
+  ['a property of an empty array', [Object.assign([], { page: 2 })], 'value[0]', /has the property "page"/],
+  ['a property of a long array', Object.assign(new Array(1_000).fill(0), { columns: ['a'] }), 'value', /"columns"/],
+  ['a property of an array with a Date', Object.assign([new Date(0)], { page: 2 }), 'value', /has the property "page"/],
   ['a value in a Map', new Map([['cb', () => 1]]), 'value.get("cb")', /is a function/],
   ['a member of a Set', { s: new Set([1, Symbol.iterator]) }, 'value.s.values()[1]', /is a symbol/],
 ];

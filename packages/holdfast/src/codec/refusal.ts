@@ -3,7 +3,9 @@
  * args[0].items[2].callback is a function. …`. Both formats walk with a {@link ValuePath} and refuse through it, so
  * that every refusal names the same things in the same words.
  */
+
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
+import { extraProperty } from './arrays.js';
 
 /** What a path starts with: the arguments of a call, or any other value. */
 export type Root = 'args' | 'value';
@@ -74,6 +76,15 @@ export class ValuePath {
       this.refuse(`contains ${problem}`, 'Remove it, or pass the bytes as a Buffer or as base64 text.');
     }
     return text;
+  }
+
+  checkArray(array: readonly unknown[]): void {
+    const extra = extraProperty(array);
+    if (extra === undefined) return;
+    this.refuse(
+      `is an array that has the property ${JSON.stringify(extra)} beside its elements`,
+      'It would be lost. Store a copy of the elements ([...array]), or an object with what you need ({ ...match.groups }).',
+    );
   }
 
   checkKey(key: string): void {

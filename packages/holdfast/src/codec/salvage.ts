@@ -1,8 +1,8 @@
 /**
  * What can be stored of an error that cannot be stored whole. A failure must be recorded whatever it carries: HTTP
  * clients hang sockets and request objects on their errors, and losing the error over them would lose the reason why
- * a workflow failed. Functions and symbols are dropped, strange objects become their name in brackets, texts are
- * cleaned of what a database cannot hold.
+ * a workflow failed. Functions and symbols are dropped, strange objects become their name in brackets, and what a
+ * database cannot hold of a text (NUL, half a surrogate pair) becomes a visible escape.
  */
 
 import { isError } from '../model/errors.js';
@@ -83,8 +83,9 @@ function readSafely(from: object, key: string): unknown {
   }
 }
 
+/** With escapes, as JavaScript writes them, in the place of what no database can hold: whoever reads it sees what was there. */
 function clean(text: string): string {
-  return text.replaceAll('\0', '\uFFFD').toWellFormed();
+  return text.replaceAll('\0', '\\u0000').replace(/\p{Surrogate}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`);
 }
 
 function className(value: object): string {

@@ -54,7 +54,7 @@ export async function performAttempts(
         attempt = begun.attempt;
         if (attempt > most) {
           const error = exhaustedError(execution.facts, call.name, most, begun.interrupted);
-          return await encodeError(execution, startedAt, error);
+          return await failed(execution, startedAt, error);
         }
       }
       const scope = stepScope(execution, call.stepNumber, attempt);
