@@ -76,6 +76,11 @@ export interface LaunchOptions {
   readonly serializer?: Serializer;
   /** `false`: the schema must be in place already (default true). */
   readonly migrate?: boolean;
+  /**
+   * `false`, on Postgres: no trigger is created or needed (default true). Processes of Holdfast announce messages themselves;
+   * messages from DBOS and from SQL are found by polling, within a second.
+   */
+  readonly triggers?: boolean;
 }
 
 const launchOptionNames = [
@@ -96,6 +101,7 @@ const launchOptionNames = [
   'logger',
   'serializer',
   'migrate',
+  'triggers',
 ];
 
 export interface CheckedOptions extends DatabaseSource {
@@ -103,6 +109,7 @@ export interface CheckedOptions extends DatabaseSource {
   readonly schema: string;
   readonly logger: Logger;
   readonly migrate: boolean;
+  readonly triggers: boolean;
   readonly queues: readonly Queue[];
   readonly listen: readonly string[] | undefined;
   readonly schedules: readonly Schedule[];
@@ -119,7 +126,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     throw invalidOption('launch()', 'name', undefined, 'given: the name of the application, as in { name: "shop" }');
   }
   const name = checkName('The name of an app', options.name);
-  const { schema = 'dbos', logger = defaultLogger, migrate = true, version, executorId } = options;
+  const { schema = 'dbos', logger = defaultLogger, migrate = true, triggers = true, version, executorId } = options;
   checkSchema('launch()', schema);
   if (version !== undefined) checkName('A version', version);
   if (options.dev !== undefined && typeof options.dev !== 'boolean') {
@@ -129,6 +136,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   if (executorId !== undefined) checkName('An executor ID', executorId);
   checkLogger('launch()', logger);
   if (typeof migrate !== 'boolean') throw invalidOption('launch()', 'migrate', migrate, 'true or false');
+  if (typeof triggers !== 'boolean') throw invalidOption('launch()', 'triggers', triggers, 'true or false');
   const { queues = [], listen } = options;
   const schedules = checkSchedules('launch()', options.schedules ?? []);
   checkQueues(queues);
@@ -149,6 +157,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     ...pool,
     logger,
     migrate,
+    triggers,
     queues,
     listen,
     schedules,

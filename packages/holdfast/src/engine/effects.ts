@@ -6,8 +6,7 @@ import { watchKey } from './watches.js';
 export function tellOfEffects({ engine, workflowId }: Execution, effects: readonly Effect[]): void {
   const { news } = engine;
   for (const effect of effects) {
-    // Of a message the database itself tells the other processes.
-    if (effect.kind === 'message') news.tellHere(`message:${watchKey(effect.destination, effect.topic)}`);
+    if (effect.kind === 'message') news.tellOfMessage(watchKey(effect.destination, effect.topic));
     else if (effect.kind !== 'consume') news.tell(`${effect.kind}:${watchKey(workflowId, effect.key)}`);
   }
 }

@@ -47,7 +47,7 @@ export class Watches {
       },
       clock,
       logger,
-      hears,
+      () => news.hearsOfMessages,
     );
     this.events = new Watch(
       {

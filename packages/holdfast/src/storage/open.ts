@@ -28,6 +28,8 @@ export interface StorageOptions extends DatabaseSource {
   /** Schema of the system tables on Postgres; a SQLite file has none. */
   readonly schema: string;
   readonly migrate: boolean;
+  /** False, on Postgres: works without the trigger that announces messages. */
+  readonly triggers?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
   /** How long an unanswered statement is waited for on Postgres, in place of the default. */
@@ -65,6 +67,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
     breaks: () => database.breaks(),
+    silentMessages: database.silentMessages === true,
     announce: (topics) => database.announce(topics),
     within: (tx) => storageWithin(database, tx),
     hear: (hearing) => database.hear(hearing),
@@ -92,6 +95,7 @@ function withTypedErrors(database: Database): Database {
   return {
     dialect: database.dialect,
     writeLanes: database.writeLanes,
+    ...(database.silentMessages && { silentMessages: true }),
     ...typed(database),
     ...(database.impatient && { impatient: typed(database.impatient) }),
     classify: (error) => database.classify(isHoldfastError(error, 'DATABASE_FAILED') ? error.cause : error),

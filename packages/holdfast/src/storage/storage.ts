@@ -61,6 +61,7 @@ export interface Storage {
   now(): Promise<number>;
   changeCounter(): number | null;
   breaks(): number;
+  readonly silentMessages: boolean;
   /** Tells other processes of the same database about these topics. What is lost on the way, their polls find. */
   announce(topics: readonly string[]): Promise<void>;
   /** The same statements inside a transaction of the caller's. */

@@ -93,7 +93,7 @@ describe('many processes on one Postgres database', () => {
     await migratePostgres(client, {
       ...options,
       // The holder migrates (its session may take the lock twice) and keeps it.
-      pause: () => migratePostgres(holder, options),
+      pause: async () => void (await migratePostgres(holder, options)),
     });
     expect(await versions(client)).toEqual(target);
   });

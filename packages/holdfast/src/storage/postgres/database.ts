@@ -61,6 +61,7 @@ const nowStatement = { name: 'now', text: 'select (extract(epoch from clock_time
 export interface PostgresOptions extends DatabaseSource {
   readonly schema: string;
   readonly migrate: boolean;
+  readonly triggers?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
   readonly poolSize?: number;
@@ -79,8 +80,9 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     await ensureDatabase(database, (other) => connect(server, { ...options, database: other }));
     return connect(server, options);
   });
+  let silentMessages: boolean;
   try {
-    await migratePostgres(first, options);
+    silentMessages = (await migratePostgres(first, options)).trigger !== 'present';
   } catch (error) {
     // Not what it says of the schema: the connection broke under it.
     throw isHoldfastError(error) || classifyPostgres(error) !== 'lost'
@@ -89,11 +91,12 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   } finally {
     await first.end().catch(() => {});
   }
-  if (listenUrl === undefined) return new PostgresDatabase(driver, server, options);
+  const adopted = { ...options, silentMessages };
+  if (listenUrl === undefined) return new PostgresDatabase(driver, server, adopted);
   const listening = new Server(driver, { config: { connectionString: listenUrl } });
   // Later it would only be a connection that does not come up, among others that do.
   await (await connect(listening, options)).end();
-  return new PostgresDatabase(driver, server, options, listening);
+  return new PostgresDatabase(driver, server, adopted, listening);
 }
 
 async function loadDriver(): Promise<typeof pg> {
@@ -112,6 +115,7 @@ class PostgresDatabase implements Database {
   readonly query: Statements['query'];
   readonly batch: Statements['batch'];
   readonly impatient: Statements;
+  readonly silentMessages: boolean;
   private readonly general: pg.Pool;
   private readonly writers: pg.Pool;
   /** One connection, apart from the others and only while it is needed: whatever is locked, it keeps none of them. */
@@ -138,12 +142,13 @@ class PostgresDatabase implements Database {
   constructor(
     driver: typeof pg,
     private readonly server: Server,
-    private readonly options: PostgresOptions,
+    private readonly options: PostgresOptions & Pick<Database, 'silentMessages'>,
     listening: Server = server,
   ) {
     const { poolSize: size = defaultPoolSize } = options;
     const writers = Math.min(writerConnections, size - 1);
     this.dialect = postgresDialect(options.schema);
+    this.silentMessages = options.silentMessages === true;
     this.probe = options.probe;
     this.signals = new PostgresSignals(options.schema, {
       connect: async () => (await connect(listening, options)).on('error', () => this.broken++),

@@ -12,6 +12,16 @@ import {
   target,
   warnIfBeyond,
 } from '../migrations/standing.js';
+import {
+  type Adopted,
+  adoptedColumns,
+  createMissing,
+  dropMessagesTrigger,
+  isComplete,
+  mayNotCreate,
+  toAdopted,
+  warnOfMissing,
+} from './adopted.js';
 import { postgresDdl } from './ddl.js';
 import { sqlState } from './failures.js';
 import { type MigrationLock, withMigrationLock } from './migration-lock.js';
@@ -20,7 +30,7 @@ import { buildIndexes } from './online-index.js';
 /**
  * Brings a schema to the layout that this version of Holdfast works with, or verifies that it is there.
  *
- * 1. A schema that is current costs one statement and no lock.
+ * 1. A schema that is current costs one statement and no lock. It says too whether the trigger and functions are there.
  * 2. One process migrates at a time, under an advisory lock; the others wait for it and then find nothing to do.
  * 3. A migration begins by locking its counter and commits with it. Where the advisory lock means nothing (a server
  *    without one, a pooler that shares sessions), this alone keeps two migrators from applying one version twice.
@@ -32,21 +42,29 @@ export interface MigrateOptions {
   readonly schema: string;
   /** False: only verify. */
   readonly migrate: boolean;
+  /** False: works without the trigger that announces messages, and creates none. */
+  readonly triggers?: boolean;
   readonly logger: Logger;
   /** Waits; tests put their own in its place. */
   readonly pause?: (ms: number) => Promise<void>;
 }
 
-export async function migratePostgres(client: pg.ClientBase, options: MigrateOptions): Promise<void> {
+/** Returns what was found, or made, besides tables. */
+export async function migratePostgres(client: pg.ClientBase, options: MigrateOptions): Promise<Adopted> {
   const run: Run = {
     client,
     ddl: postgresDdl(options.schema),
     logger: options.logger,
     pause: options.pause ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
+    adopted: undefined,
   };
+  const { triggers = true } = options;
   const where = `The schema "${options.schema}"`;
   const standing = await readStanding(run);
-  if (isCurrent(standing)) return warnIfBeyond(standing, where, run.logger);
+  if (isCurrent(standing)) {
+    warnIfBeyond(standing, where, run.logger);
+    return complete(run, { triggers, mayCreate: options.migrate });
+  }
   if (!options.migrate) throw migrationRequired(standing, where);
   const isDone = (found: Standing): boolean => {
     const isIt = isCurrent(found);
@@ -56,8 +74,44 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
   await withMigrationLock({ ...run, done: async () => isDone(await readStanding(run)) }, async (lock) => {
     // Looked at again under the lock: another process may have migrated since, or be half-way no longer.
     const found = await readChecked(run, where);
-    if (!isDone(found)) await applyAll(run, found, lock);
+    if (isDone(found)) return;
+    await applyAll(run, found, lock);
+    if (found.shared === 0 && !triggers) await dropMessagesTrigger(client, run.ddl);
   });
+  await readStanding(run);
+  return complete(run, { triggers, mayCreate: true });
+}
+
+/** Of a schema whose version is right. What this role may not create is missed by nobody but in time. */
+async function complete(
+  run: Run,
+  { triggers, mayCreate }: { readonly triggers: boolean; readonly mayCreate: boolean },
+): Promise<Adopted> {
+  const { client, ddl, logger } = run;
+  const look = async (): Promise<Adopted> => {
+    await readStanding(run);
+    return run.adopted ?? { trigger: 'missing', functions: [] };
+  };
+  let found = run.adopted ?? (await look());
+  if (isComplete(found, triggers)) return found;
+  let failure: unknown;
+  if (
+    mayCreate &&
+    !isComplete({ ...found, trigger: found.trigger === 'disabled' ? 'present' : found.trigger }, triggers)
+  ) {
+    await withMigrationLock({ ...run, done: async () => isComplete(await look(), triggers) }, async () => {
+      await createMissing(client, ddl, await look(), triggers).catch(async (error) => {
+        await client.query('rollback').catch(() => {});
+        if (!mayNotCreate(error)) throw error;
+        failure = error;
+      });
+    });
+    found = await look();
+  }
+  if (!isComplete(found, triggers)) {
+    warnOfMissing(ddl, triggers ? found : { ...found, trigger: 'present' }, failure, logger);
+  }
+  return found;
 }
 
 interface Run {
@@ -65,6 +119,8 @@ interface Run {
   readonly ddl: ReturnType<typeof postgresDdl>;
   readonly logger: Logger;
   readonly pause: (ms: number) => Promise<void>;
+  /** What the last look at the standing of a complete schema has found besides. */
+  adopted: Adopted | undefined;
 }
 
 interface Counter {
@@ -81,7 +137,8 @@ async function readStanding(run: Run): Promise<Standing> {
   const highest = (table: string): string => `(select coalesce(max(version), 0) from ${ddl.table(table)})`;
   try {
     const both = `select ${highest('dbos_migrations')} as shared, ${highest('holdfast_migrations')} as own`;
-    const { rows } = await client.query(both);
+    const { rows } = await client.query(`${both}, ${adoptedColumns(ddl)}`);
+    run.adopted = toAdopted(rows[0]);
     const standing = { shared: Number(rows[0].shared), own: Number(rows[0].own) };
     return isBeyond(standing) ? await readBeyond(run, standing.shared) : standing;
   } catch (error) {

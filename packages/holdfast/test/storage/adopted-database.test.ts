@@ -1,0 +1,122 @@
+import type pg from 'pg';
+import { expect, it, onTestFinished } from 'vitest';
+import { connect, topic, workflow } from '../../src/index.js';
+import { migratePostgres } from '../../src/storage/postgres/migrate.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { recordingLogger, tamper } from '../support/faults.js';
+import { connectTo, countStatements } from './migrations-support.js';
+
+const trigger = 'dbos_notifications_trigger';
+const dropTrigger = `drop trigger ${trigger} on notifications`;
+const dropFunctions = 'drop function enqueue_workflow; drop function send_message';
+
+describeBackends(
+  'a database whose version is right and which lacks the rest',
+  (backend) => {
+    const mail = topic<string>('mail');
+    const wait = workflow('wait', async () => mail.receive({ timeout: '1d' }));
+    const present = (database: string) =>
+      tamper(
+        database,
+        `select tgname as name from pg_trigger where not tgisinternal union select proname from pg_proc
+         where pronamespace = 'dbos'::regnamespace and proname <> 'notifications_function' order by 1`,
+      ).then((rows) => rows.map(({ name }) => name));
+    const all = [trigger, 'enqueue_workflow', 'send_message'];
+    /** A workflow that waits for a message on a clock that stands still, and one look at its inbox that found nothing. */
+    async function waiting(database: string, options: object = {}) {
+      const logger = recordingLogger();
+      const t = await backend.testApp({ database, workflows: [wait], logger, ...options });
+      const handle = await wait.with({ id: 'w', app: t.app }).start();
+      await expect.poll(() => t.statements).toContain('messages.waiting');
+      return { t, handle, logger };
+    }
+    const send = (database: string) => tamper(database, `select send_message('w', '"hello"', 'mail')`);
+
+    it('gets its trigger and its functions at launch, and then hears of messages at once', async () => {
+      const database = await backend.newDatabase();
+      await tamper(database, dropTrigger);
+      await tamper(database, dropFunctions);
+      const { handle, logger } = await waiting(database);
+      expect(await present(database)).toEqual(all);
+      await send(database);
+      expect(await handle.result()).toBe('hello');
+      expect(logger.lines).toEqual([]);
+    });
+
+    it('is looked at by the statement that reads its version, and by no other', async () => {
+      const client = await connectTo(await backend.newDatabase());
+      const statements = countStatements(client);
+      await migratePostgres(client, { schema: 'dbos', migrate: true, logger: silent });
+      expect(statements).toHaveLength(1);
+    });
+
+    it('is polled as if nobody listened where nothing may be created, and says so', async () => {
+      const database = await backend.newDatabase();
+      await tamper(database, dropTrigger);
+      const { t, handle, logger } = await waiting(database, { migrate: false });
+      expect(logger.matching(/is missing in schema "dbos".*`migrate: false` creates nothing/)).toHaveLength(1);
+      await send(database);
+      await t.clock.advance('500ms');
+      expect(await handle.result()).toBe('hello');
+      await tamper(database, dropFunctions);
+      const client = await connect({ database, logger });
+      onTestFinished(() => client.close());
+      expect(logger.matching(/are missing in schema "dbos": enqueue_workflow, send_message/)).toHaveLength(1);
+    });
+
+    it('is worked on by a role that may create nothing, with a warning', async () => {
+      const database = await backend.newDatabase();
+      await tamper(database, dropTrigger);
+      await tamper(database, dropFunctions);
+      const client = await asGuest(database);
+      const logger = recordingLogger();
+      const options = { schema: 'dbos', migrate: true, logger };
+      expect(await migratePostgres(client, options)).toMatchObject({ trigger: 'missing' });
+      expect(logger.lines).toEqual([
+        expect.stringMatching(/dbos_notifications_trigger.*is missing.*(permission denied|must be owner)/),
+        expect.stringMatching(/enqueue_workflow, send_message/),
+      ]);
+    });
+
+    it('keeps a trigger that an operator has disabled as it is', async () => {
+      const database = await backend.newDatabase();
+      await tamper(database, `alter table notifications disable trigger ${trigger}`);
+      const { t, handle, logger } = await waiting(database);
+      expect(logger.matching(/is disabled in schema "dbos".*enable trigger/)).toHaveLength(1);
+      await send(database);
+      await t.clock.advance('500ms');
+      expect(await handle.result()).toBe('hello');
+      expect(await tamper(database, `select tgenabled from pg_trigger where tgname = '${trigger}'`)).toEqual([
+        { tgenabled: 'D' },
+      ]);
+    });
+
+    it('works without a trigger if told to: processes tell each other, and the rest is polled', async () => {
+      const database = await backend.emptyDatabase();
+      const { t, handle, logger } = await waiting(database, { triggers: false });
+      expect(await present(database)).toEqual(all.slice(1));
+      const other = await backend.testApp({ database, workflows: [], name: 'other', triggers: false });
+      await mail.send('w', 'from afar', { app: other.app });
+      expect(await handle.result()).toBe('from afar');
+      const again = await wait.with({ id: 'again', app: t.app }).start();
+      await tamper(database, `select send_message('again', '"by SQL"', 'mail')`);
+      await t.clock.advance('500ms');
+      expect(await again.result()).toBe('by SQL');
+      expect(logger.lines).toEqual([]);
+    });
+  },
+  ['postgres'],
+);
+
+async function asGuest(database: string): Promise<pg.Client> {
+  const client = await connectTo(database);
+  const role = `guest_${Math.random().toString(36).slice(2)}`;
+  await client.query(
+    `create role ${role}; grant usage on schema dbos to ${role}; grant all on all tables in schema dbos to ${role}`,
+  );
+  onTestFinished(async () => {
+    await client.query(`reset role; drop owned by ${role}; drop role ${role}`);
+  });
+  await client.query(`set role ${role}`);
+  return client;
+}
