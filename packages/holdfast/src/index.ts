@@ -1,5 +1,6 @@
 export type { App } from './app/app.js';
 export { launch } from './app/launch.js';
+export { type MigrateOptions, migrate } from './app/migrate.js';
 export type { LaunchOptions } from './app/options.js';
 export { type Client, type ClientOptions, connect } from './client/client.js';
 export type { WorkflowName } from './client/what-to-start.js';

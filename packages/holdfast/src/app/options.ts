@@ -27,7 +27,7 @@ export interface LaunchOptions {
   readonly name: string;
   /**
    * `postgres://...`, `sqlite:path` or `sqlite::memory:`; or a Pool of `pg`, whose settings are used and which stays yours,
-   * or what such a pool is made of. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite.
+   * or what such a pool is made of. Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file ./<name>.sqlite.
    */
   readonly database?: DatabaseOption | undefined;
   /**

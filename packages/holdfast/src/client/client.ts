@@ -24,7 +24,7 @@ import { checkPoolSize, checkSchema, databaseOf, openStorage } from '../storage/
 import { type ClientStarts, whatToStart } from './what-to-start.js';
 
 export interface ClientOptions {
-  /** As for `launch`, without `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else the file ./<name>.sqlite. */
+  /** As for `launch`, without `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file ./<name>.sqlite. */
   readonly database?: DatabaseOption | undefined;
   /** The app whose workflows it starts. Without it, what it starts is for any app of the database. */
   readonly name?: string;

@@ -1,10 +1,13 @@
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
-import { refusingOptions } from '../model/options.js';
+import { misplacedOption, refusingOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import type { VersionRecord } from '../storage/storage.js';
 
-/** `app.versions`: which versions of the app have run, and which is the latest. */
+/**
+ * `app.versions`: which versions of the app have run, and which is the latest. A client without a name lists those of all apps,
+ * and cannot say which of several is meant.
+ */
 export interface VersionOperations {
   /** Newest first. */
   list(): Promise<VersionRecord[]>;
@@ -18,8 +21,13 @@ export function versionOperations(engine: Engine): VersionOperations {
   const list = () => engine.storage.versions.list(appName);
   const operations: VersionOperations = {
     list,
-    latest: async () => (await list())[0],
+    latest: async () => {
+      const versions = await list();
+      if (new Set(versions.map((version) => version.appName)).size > 1 && appName === '') throw nameless('latest()');
+      return versions[0];
+    },
     setLatest: async (name) => {
+      if (appName === '') throw nameless('setLatest()');
       if (await engine.storage.versions.setLatest({ name, appName, now: engine.clock.now() })) {
         // Work without a version is now for other processes than before.
         engine.news.tell('queues');
@@ -32,4 +40,8 @@ export function versionOperations(engine: Engine): VersionOperations {
     },
   };
   return refusingOptions(operations, { list: 0, latest: 0, setLatest: 1 });
+}
+
+function nameless(call: string): HoldfastError {
+  return misplacedOption(`versions.${call}`, 'name', 'must be given to connect(): it says of which app the version is');
 }

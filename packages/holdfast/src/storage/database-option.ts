@@ -1,6 +1,7 @@
 import type { DatabaseOption } from '../model/database.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
+import { databaseFromEnvironment } from './environment.js';
 
 /** What connections to Postgres are opened with. `Client`: the class of them, where that is not the driver's own. */
 export interface PostgresSettings {
@@ -27,7 +28,7 @@ export function databaseOf(
   options: { readonly database?: DatabaseOption | undefined; readonly name?: string },
 ): Found {
   const file = options.name === undefined ? '' : `sqlite:./${options.name}.sqlite`;
-  const given: unknown = options.database ?? process.env.HOLDFAST_DATABASE_URL ?? file;
+  const given: unknown = options.database ?? databaseFromEnvironment() ?? file;
   if (typeof given !== 'object' || !given) return { url: checkedUrl(what, given) };
   if (isPool(given)) return ofPool(what, given);
   if (!isPlain(given) || Object.keys(given).length === 0) throw notUnderstood(what, given);

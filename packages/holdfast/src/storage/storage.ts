@@ -364,6 +364,8 @@ export interface Workflows {
 
 export interface VersionRecord {
   readonly name: string;
+  /** Null: of no app, as DBOS 4 registers it. */
+  readonly appName: string | null;
   readonly createdAt: number;
   /** When it was last made the latest; the highest one is. */
   readonly latestAt: number;
@@ -379,6 +381,7 @@ export interface Versions {
   }): Promise<VersionRecord | undefined>;
   /** The apps of which a version was ever registered. */
   apps(): Promise<string[]>;
+  /** An empty name: those of all apps. */
   list(appName: string): Promise<VersionRecord[]>;
   setLatest(params: { readonly name: string; readonly appName: string; readonly now: number }): Promise<boolean>;
 }

@@ -10,8 +10,8 @@ describeStorage('versions', (store) => {
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v2', appName: 'app', now: 20 });
     expect(await versions.list('app')).toEqual([
-      { name: 'v2', createdAt: 20, latestAt: 20 },
-      { name: 'v1', createdAt: 10, latestAt: 10 },
+      { name: 'v2', appName: 'app', createdAt: 20, latestAt: 20 },
+      { name: 'v1', appName: 'app', createdAt: 10, latestAt: 10 },
     ]);
   });
 
@@ -19,7 +19,7 @@ describeStorage('versions', (store) => {
     const { versions } = store.storage;
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v1', appName: 'app', now: 99 });
-    expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
+    expect(await versions.list('app')).toEqual([{ name: 'v1', appName: 'app', createdAt: 10, latestAt: 10 }]);
   });
 
   it('registers one version when ten processes do so at once', async () => {
@@ -39,7 +39,7 @@ describeStorage('versions', (store) => {
     expect(await versions.setLatest({ name: 'v3', appName: 'app', now: 1 })).toBe(true);
     expect((await names())[0]).toBe('v3');
     expect(await versions.setLatest({ name: 'v2', appName: 'app', now: 500 })).toBe(true);
-    expect((await versions.list('app'))[0]).toEqual({ name: 'v2', createdAt: 10, latestAt: 500 });
+    expect((await versions.list('app'))[0]).toEqual({ name: 'v2', appName: 'app', createdAt: 10, latestAt: 500 });
   });
 
   it('keeps the same version name for two apps, although in the shared layout a name is unique over all apps', async () => {
@@ -47,12 +47,12 @@ describeStorage('versions', (store) => {
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v1', appName: 'other', now: 20 });
     await versions.register({ name: 'v1', appName: 'other', now: 30 });
-    expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
-    expect(await versions.list('other')).toEqual([{ name: 'v1', createdAt: 20, latestAt: 20 }]);
+    expect(await versions.list('app')).toEqual([{ name: 'v1', appName: 'app', createdAt: 10, latestAt: 10 }]);
+    expect(await versions.list('other')).toEqual([{ name: 'v1', appName: 'other', createdAt: 20, latestAt: 20 }]);
     await versions.register({ name: 'v2', appName: 'other', now: 40 });
     expect(await versions.setLatest({ name: 'v1', appName: 'other', now: 50 })).toBe(true);
     expect(await names('other')).toEqual(['v1', 'v2']);
-    expect(await versions.list('app')).toEqual([{ name: 'v1', createdAt: 10, latestAt: 10 }]);
+    expect(await versions.list('app')).toEqual([{ name: 'v1', appName: 'app', createdAt: 10, latestAt: 10 }]);
   });
 
   it('keeps a version also if another app has one by the name that it would be kept under', async () => {
@@ -61,7 +61,7 @@ describeStorage('versions', (store) => {
     await versions.register({ name: 'other/v1', appName: 'app', now: 20 });
     const registers = Array.from({ length: 5 }, () => versions.register({ name: 'v1', appName: 'other', now: 30 }));
     await Promise.all(registers);
-    expect(await versions.list('other')).toEqual([{ name: 'v1', createdAt: 30, latestAt: 30 }]);
+    expect(await versions.list('other')).toEqual([{ name: 'v1', appName: 'other', createdAt: 30, latestAt: 30 }]);
     expect(await versions.setLatest({ name: 'v1', appName: 'other', now: 50 })).toBe(true);
     expect(await names()).toEqual(['other/v1', 'v1']);
   });
@@ -81,6 +81,7 @@ describeStorage('versions', (store) => {
        values ('1', 'old', 5, 5)`,
     );
     expect(await names('app')).toEqual(['old']);
+    expect(await versions.list('')).toMatchObject([{ name: 'old', appName: null }]);
     expect(await versions.setLatest({ name: 'old', appName: 'other', now: 20 })).toBe(true);
   });
 

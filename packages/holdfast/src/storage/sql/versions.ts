@@ -50,6 +50,7 @@ export class SqlVersions implements Versions {
     const rows = await this.database.query(this.sql.list, [appName]);
     return rows.map((row) => ({
       name: row.name as string,
+      appName: row.application_name as string | null,
       createdAt: Number(row.created_at),
       latestAt: Number(row.version_timestamp),
     }));
@@ -108,8 +109,8 @@ function versionStatements(d: Dialect) {
     list: {
       name: 'versions.list',
       text:
-        `select ${nameInApp} as name, created_at, version_timestamp from ${versions} ` +
-        `where ${ofApp('$1')} order by version_timestamp desc, created_at desc`,
+        `select ${nameInApp} as name, application_name, created_at, version_timestamp from ${versions} ` +
+        `where (${ofApp('$1')} or cast($1 as text) = '') order by version_timestamp desc, created_at desc`,
     },
     setLatest: {
       name: 'versions.setLatest',

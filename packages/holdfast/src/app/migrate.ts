@@ -1,0 +1,30 @@
+import type { DatabaseOption } from '../model/database.js';
+import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
+import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkSchema, databaseOf, openStorage } from '../storage/open.js';
+
+export interface MigrateOptions {
+  /** As for `launch`, without `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL. */
+  readonly database?: DatabaseOption | undefined;
+  /** Schema of the system tables on Postgres (default `dbos`). */
+  readonly schema?: string;
+  /** `false`, on Postgres: creates no trigger that announces messages (default true). */
+  readonly triggers?: boolean;
+  /** Any object with debug, info, warn and error. Default: warnings and errors on standard error. */
+  readonly logger?: Logger;
+}
+
+/**
+ * Creates the tables, or brings them up to date, as `launch` does, and runs nothing: for a deployment whose processes launch
+ * with `migrate: false` and a role that may not change tables. A database that is up to date is left as it is.
+ */
+export async function migrate(options: MigrateOptions = {}): Promise<void> {
+  checkKnownOptions('migrate()', options, ['database', 'schema', 'triggers', 'logger']);
+  const { schema = 'dbos', triggers = true, logger = defaultLogger } = options;
+  checkSchema('migrate()', schema);
+  checkLogger('migrate()', logger);
+  if (typeof triggers !== 'boolean') throw invalidOption('migrate()', 'triggers', triggers, 'true or false');
+  const { max: _, ...source } = databaseOf('migrate()', options);
+  const storage = await openStorage({ ...source, schema, triggers, logger, migrate: true, applicationName: 'migrate' });
+  await storage.close();
+}
