@@ -1,7 +1,8 @@
 /**
  * Owns how a failover is measured: three executors share a hundred workflows, one of them is killed with SIGKILL, and the
  * clock runs until a step of its workflows runs on another one, and until all of them have completed. A fresh process
- * takes the victim's place before the next round.
+ * takes the victim's place before the next round. Or the victim is one that has just been launched (`victim: 'newest'`), and is
+ * killed at any moment from its launch on.
  *
  * @typedef {object} Post what an adapter is told of the executor to open
  * @property {string} url
@@ -42,19 +43,23 @@ const post = { queue: 'failover', steps, workerConcurrency: Math.ceil(workflowCo
 /** When the victim is killed, counted from the moment at which all workflows are under way: half-way, more or less. */
 const killAfterMs = { least: 200, most: 500 };
 
+/** The same for one that has just been launched. Its peers have work for longer than that. */
+const [newestLivesMs, newestWorkflowCount] = [1_500, 250];
+
 /**
  * @param {FailoverSystem} system
  * @param {number} rounds
+ * @param {'any' | 'newest'} [victim]
  * @returns {Promise<import('../catalogue.mjs').Measured>}
  */
-export async function measureFailover(system, rounds) {
+export async function measureFailover(system, rounds, victim = 'any') {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-bench-failover-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   /** @type {Executor[]} */
   const executors = [];
   let opened = 0;
-  const replenish = async () => {
-    while (executors.length < executorCount) {
+  const replenish = async (count = executorCount) => {
+    while (executors.length < count) {
       const name = `e${++opened}`;
       const executor = { name, ...startContestant() };
       executors.push(executor);
@@ -68,15 +73,17 @@ export async function measureFailover(system, rounds) {
       });
     }
   };
-  await replenish();
+  await replenish(victim === 'any' ? executorCount : executorCount - 1);
   const rows = await openRows(system.url);
   const starter = await system.openStarter({ url: system.url, ...post });
   /** @type {{ first: number, all: number }[]} */
   const took = [];
   try {
-    for (let round = 0; round < rounds && took.at(-1)?.first !== Number.POSITIVE_INFINITY; round++) {
-      await replenish();
-      took.push(await killOne({ round, executors, starter, rows, folder }));
+    for (let round = 0; took.length < rounds && took.at(-1)?.first !== Number.POSITIVE_INFINITY; round++) {
+      await replenish(victim === 'any' ? executorCount : executorCount - 1);
+      const stage = { round, executors, starter, rows, folder };
+      const times = await (victim === 'any' ? killOne(stage) : killNewest({ ...stage, launch: () => replenish() }));
+      if (times) took.push(times);
     }
     await starter.close();
   } finally {
@@ -88,13 +95,15 @@ export async function measureFailover(system, rounds) {
 }
 
 /**
- * @param {object} stage
- * @param {number} stage.round
- * @param {Executor[]} stage.executors loses the victim
- * @param {OpenStarter} stage.starter
- * @param {import('./rows.mjs').Rows} stage.rows
- * @param {string} stage.folder
+ * @typedef {object} Stage
+ * @property {number} round
+ * @property {Executor[]} executors loses the victim
+ * @property {OpenStarter} starter
+ * @property {import('./rows.mjs').Rows} rows
+ * @property {string} folder
  */
+
+/** @param {Stage} stage */
 async function killOne({ round, executors, starter, rows, folder }) {
   const ids = Array.from({ length: workflowCount }, (_, i) => `${round}-${i}`);
   const entries = () => readDiaries(folder, ids);
@@ -113,6 +122,40 @@ async function killOne({ round, executors, starter, rows, folder }) {
   await victim.stop();
   const its = new Set(entries().flatMap(({ executor, workflow }) => (executor === victim.name ? workflow : [])));
   if (its.size < workflowCount / executorCount / 2) throw new Error(`The victim had ${its.size} workflows only.`);
+  return timesOf({ rows, entries, ids, its, victim, killedAt });
+}
+
+/**
+ * @param {Stage & { launch: () => Promise<void> }} stage
+ * @returns {Promise<{ first: number, all: number } | undefined>} undefined: it was killed before it had begun anything
+ */
+async function killNewest({ round, executors, starter, rows, folder, launch }) {
+  const ids = Array.from({ length: newestWorkflowCount }, (_, i) => `${round}-${i}`);
+  const entries = () => readDiaries(folder, ids);
+  await starter.start(ids);
+  await until('there is work under way', () => entries().length > 0);
+  await launch();
+  await pause(Math.random() * newestLivesMs);
+  const [victim] = executors.splice(-1, 1);
+  const killedAt = clock();
+  await victim.stop();
+  const left = new Set(entries().flatMap(({ executor, workflow }) => (executor === victim.name ? workflow : [])));
+  for (const { workflow, step } of entries()) if (step === steps - 1) left.delete(workflow);
+  const times = left.size === 0 ? undefined : await timesOf({ rows, entries, ids, its: left, victim, killedAt });
+  if ((await rows.finished(ids, clock() + patienceMs)) === undefined) throw new Error('Workflows of others got lost.');
+  return times;
+}
+
+/**
+ * @param {object} kill
+ * @param {import('./rows.mjs').Rows} kill.rows
+ * @param {() => import('./diary.mjs').Entry[]} kill.entries
+ * @param {string[]} kill.ids
+ * @param {Set<string>} kill.its what the victim had under way
+ * @param {Executor} kill.victim
+ * @param {number} kill.killedAt
+ */
+async function timesOf({ rows, entries, ids, its, victim, killedAt }) {
   const resumed = () => entries().filter(({ executor, workflow }) => executor !== victim.name && its.has(workflow));
 
   const allDone = await rows.finished([...its], killedAt + patienceMs);
