@@ -9,10 +9,13 @@ import { internalQueue } from '../model/queues.js';
 import type { QueueOverview, WaitingWork } from '../storage/queues.js';
 import { isLimited, spansFleet } from './plan.js';
 import { QueueWorker } from './queue-worker.js';
+import { warnOfStrays } from './unclaimable.js';
 
 /** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
 const pollMs = { hearing: 2_000, deaf: 1_000 };
 const promotePage = 1_000;
+/** How often it is looked for work on queues that do not exist. */
+const strayEveryMs = 60_000;
 /** How long a due workflow that somebody holds on to is left alone. */
 const heldMs = 1_000;
 
@@ -33,6 +36,7 @@ export class Dispatcher {
   private nothingDueAt = Number.NEGATIVE_INFINITY;
   /** Queues of which executions have ended in this turn of the event loop. */
   private readonly freedQueues = new Set<string>();
+  private lookedForStraysAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
 
   constructor(private readonly engine: Engine) {
@@ -41,7 +45,10 @@ export class Dispatcher {
       const ms = engine.news.hearsOthers ? pollMs.hearing : pollMs.deaf;
       return Math.round(ms * (1 - jitter / 2 + Math.random() * jitter));
     };
-    const runOnce = async (): Promise<void> => this.look(await engine.storage.queues.overview());
+    const runOnce = async (): Promise<void> => {
+      this.look(await engine.storage.queues.overview());
+      await this.lookForStrays();
+    };
     this.overview = new Loop({ name: 'The look at the queues', everyMs, clock, logger, runOnce });
     engine.news.listen((topic) => this.heard(topic));
     engine.load.onFreed = (queueName, wasSuspect) => this.freed(queueName, wasSuspect);
@@ -113,6 +120,14 @@ export class Dispatcher {
     for (const { queue, ...work } of queues) this.lookAt(queue.name, work);
     this.lookAt(internalQueue, internal);
     this.promoteAt(nextDueAt);
+  }
+
+  /** What SQL or DBOS has put on a queue that nobody has registered would wait in silence. */
+  private async lookForStrays(): Promise<void> {
+    const now = this.engine.clock.now();
+    if (this.stopped || now - this.lookedForStraysAt < strayEveryMs) return;
+    this.lookedForStraysAt = now;
+    await warnOfStrays(this.engine);
   }
 
   private lookAt(queueName: string, { waiting, retried }: WaitingWork): void {

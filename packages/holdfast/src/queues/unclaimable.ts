@@ -40,6 +40,19 @@ export async function warnOfUnclaimable(engine: Engine, queueName: string): Prom
   }
 }
 
+/** Says that work waits on a queue that does not exist: clients with SQL, and DBOS, can put it there. */
+export async function warnOfStrays(engine: Engine): Promise<void> {
+  const { storage, writer, directory } = engine;
+  for (const { queueName, workflowId } of await storage.queues.stray(writer.appName)) {
+    engine.warnOnce(
+      `stray ${queueName}`,
+      `Work waits on queue "${queueName}", for instance workflow "${workflowId}", and there is no such queue.` +
+        `${didYouMean(queueName, directory.names())} Give it to launch({ queues: [...] }), or move the work: ` +
+        `app.workflows.cancel('${workflowId}'), then app.workflows.resume('${workflowId}', { queue }).`,
+    );
+  }
+}
+
 function whatToGive({ className, configName }: WorkflowKey): string {
   if (configName !== null) return `Construct the instance "${configName}" of class "${className}", and give the class`;
   return className === null ? 'Give it' : `Give the class "${className}"`;

@@ -114,6 +114,8 @@ export interface Queues {
       readonly suspects: boolean;
     },
   ): Promise<PartitionStanding[]>;
+  /** Names of queues that do not exist and that work of this app waits on all the same, with one workflow each. */
+  stray(appName: string): Promise<{ readonly queueName: string; readonly workflowId: string }[]>;
   /** What waits on a queue and cannot be taken by this process, by workflow and version: for a warning. */
   unclaimable(
     params: Pick<Claim, 'writer' | 'version' | 'runnable'> & { readonly queueName: string },

@@ -129,6 +129,7 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     (on) => on.workflows.release({ owned: [{ workflowId: 'z1', owner: 'o1' }], queueName: 'x', now: 1 }),
   ],
   'queues.overview': [20, (on) => on.queues.overview()],
+  'queues.stray': [60, (on) => on.queues.stray('app')],
   'queues.giveKeys': [4 * backlog, (on) => on.queues.giveKeys(['parted'])],
   'queues.unfinished': [1.6 * backlog, (on) => on.queues.unfinished('plain')],
   'queues.counted': [3.2 * backlog + 60_000, (on) => on.queues.counted(null)],

@@ -65,6 +65,30 @@ export function countStatements(d: Dialect) {
     },
     partitions: { healthy: partitionsStatement(d, 'healthy'), suspect: partitionsStatement(d, 'suspect') },
     unclaimable: unclaimableStatement(d),
+    stray: strayStatement(d),
+  };
+}
+
+/**
+ * The names under which work waits, found one after the other by a probe of the index each: what this costs grows with the
+ * queues, not with what waits on them. The first workflow of each stands for the rest.
+ */
+function strayStatement(d: Dialect) {
+  const work = `${d.table('workflow_status')} where ${waitingRows[d.name].onQueue}`;
+  const next = (condition: string): string => `(select min(queue_name) from ${work} and ${condition})`;
+  const first = (column: string): string => `(select ${column} from ${work} and queue_name = found.name limit 1)`;
+  return {
+    name: 'queues.stray',
+    pinned: true as const,
+    text: [
+      `with recursive names(name) as (select ${next('queue_name is not null')} union all`,
+      `select ${next('queue_name > found.name')} from names found where found.name is not null),`,
+      `strays as (select found.name, ${first('workflow_uuid')} as workflow_uuid, ${first('application_name')} as app`,
+      `from names found where found.name is not null and found.name <> '${internalQueue}'`,
+      `and found.name not in (select q.name from ${d.table('queues')} q))`,
+      'select name as queue_name, workflow_uuid from strays where workflow_uuid is not null',
+      'and (app is null or app = $1) order by name limit 20',
+    ].join(' '),
   };
 }
 

@@ -111,6 +111,11 @@ export class SqlQueues implements Queues {
     }));
   }
 
+  async stray(appName: string) {
+    const rows = await this.database.query(this.counts.stray, [appName]);
+    return rows.map((row) => ({ queueName: row.queue_name as string, workflowId: row.workflow_uuid as string }));
+  }
+
   async unclaimable(params: Parameters<Queues['unclaimable']>[0]) {
     const { queueName, writer, version, runnable } = params;
     const values = [queueName, writer.appName, version, runnableJson(runnable)];
