@@ -153,7 +153,9 @@ describeBackends(
       expect(await handle.status()).toMatchObject({ status: 'STALLED' });
       expect(logger.matching(/no stored input/)).toHaveLength(1);
       await tamper(database, 'insert into workflow_input select * from kept_elsewhere');
-      await t.app.workflows.resume('o1');
+      const client = await clientOf5(database);
+      expect(await client.getWorkflow('o1')).toMatchObject({ status: 'STALLED' });
+      await client.resumeWorkflow('o1');
       expect(await handle.result()).toStrictEqual(result);
       expect(ran).toEqual(['ship']);
     });
