@@ -1,6 +1,7 @@
 import { misplacedOption } from '../../model/options.js';
 import { type DrizzlePg, drizzleKinds, drizzleQuery, sqliteOf } from '../borrowed.js';
 import { checkDatasource, type Datasource, type DatasourceOptions, type Isolation } from '../datasource.js';
+import { openingTransaction } from './opening.js';
 import { attendToClients, isSingleClient } from './pool-clients.js';
 import { sqliteTransactions } from './sqlite-transactions.js';
 
@@ -50,7 +51,12 @@ export function drizzleDatasource(
       const accessMode = readOnly ? ('read only' as const) : undefined;
       const config = { ...(isolation && { isolationLevel: isolation }), ...(accessMode && { accessMode }) };
       // An empty configuration is not nothing to the library: it would end the statement in the middle.
-      return onPostgres.transaction(work, ...(Object.keys(config).length > 0 ? [config] : []));
+      const given = Object.keys(config).length > 0 ? [config] : [];
+      return openingTransaction(
+        work,
+        (opened) => onPostgres.transaction(opened, ...given),
+        () => ($client as { ending?: unknown } | undefined)?.ending === true,
+      );
     },
     query: (tx, text, params) => drizzleQuery(tx as DrizzlePg)(text, params),
   };

@@ -2,6 +2,7 @@ import type { Knex } from 'knex';
 import { misplacedOption } from '../../model/options.js';
 import { knexDialect, knexQuery } from '../borrowed.js';
 import { checkDatasource, type Datasource, type DatasourceOptions } from '../datasource.js';
+import { openingTransaction } from './opening.js';
 
 /** A datasource over knex, on Postgres or SQLite. The function of a transaction gets knex's transaction. */
 export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Datasource<Knex.Transaction> {
@@ -15,8 +16,11 @@ export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Dat
   return {
     ...place,
     transact: ({ isolation, readOnly }, work) => {
-      if (place.dialect === 'sqlite') return onSqlite(knex, readOnly === true, work);
-      return knex.transaction(work, { ...(isolation && { isolationLevel: isolation }), ...(readOnly && { readOnly }) });
+      const mode = { ...(isolation && { isolationLevel: isolation }), ...(readOnly && { readOnly }) };
+      const transact = (opened: typeof work) =>
+        place.dialect === 'sqlite' ? onSqlite(knex, readOnly === true, opened) : knex.transaction(opened, mode);
+      // Without a pool it was destroyed.
+      return openingTransaction(work, transact, () => !knex.client.pool);
     },
     query: (trx, text, params) => knexQuery(trx as never, place.dialect)(text, params),
   };

@@ -2,6 +2,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { misplacedOption } from '../../model/options.js';
 import { kyselyDialect, kyselyQuery } from '../borrowed.js';
 import { checkDatasource, type Datasource, type DatasourceOptions } from '../datasource.js';
+import { openingTransaction } from './opening.js';
 
 /** A datasource over kysely, on Postgres or SQLite. The function of a transaction gets kysely's transaction. */
 export function kyselyDatasource<DB>(db: Kysely<DB>, options: DatasourceOptions = {}): Datasource<Transaction<DB>> {
@@ -15,8 +16,13 @@ export function kyselyDatasource<DB>(db: Kysely<DB>, options: DatasourceOptions 
       let builder = db.transaction();
       if (isolation && place.dialect === 'postgres') builder = builder.setIsolationLevel(isolation);
       if (readOnly && place.dialect === 'postgres') builder = builder.setAccessMode('read only');
-      return builder.execute(work);
+      return openingTransaction(work, (opened) => builder.execute(opened), isClosed);
     },
     query: (trx, text, params) => kyselyQuery(trx as never, place.dialect)(text, params),
   };
+}
+
+/** The library keeps its pool to itself, so that only the words are left to tell by. */
+function isClosed(error: unknown): boolean {
+  return error instanceof Error && /destroyed|after calling end/.test(error.message);
 }
