@@ -97,7 +97,7 @@ export class TransactionRun<Tx> {
    */
   private async confirmed(outcome: Outcome, startedAt: number, backoff: Backoff): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
-    if (mode.readOnly || datasource.confirmsCommit || (await this.settled(startedAt, backoff))) return outcome;
+    if (mode.readOnly || datasource.confirmsCommit || (await this.settled(startedAt, backoff, outcome))) return outcome;
     throw rolledBackSilently(name);
   }
 
@@ -274,11 +274,14 @@ export class TransactionRun<Tx> {
     return isUnanswered(error) || isPutOff(error);
   }
 
-  /** What is on record by now, if anything. Asked until there is an answer: without one nobody knows. */
-  private async settled(startedAt: number, backoff: Backoff): Promise<Outcome | undefined> {
+  /**
+   * What is on record by now, if anything. Asked until there is an answer: without one nobody knows. Whoever has just
+   * put `own` there asks only whether it is.
+   */
+  private async settled(startedAt: number, backoff: Backoff, own?: Outcome): Promise<Outcome | undefined> {
     while (this.execution.running) {
       try {
-        const checkpoint = this.home?.kind === 'checkpoint' ? await this.checkpointed() : undefined;
+        const checkpoint = this.home?.kind === 'checkpoint' ? await this.checkpointed(own) : undefined;
         if (checkpoint || !this.completions) return checkpoint;
         return await this.call.datasource.transact({}, (tx) => this.recorded(tx, startedAt));
       } catch (error) {
@@ -289,13 +292,15 @@ export class TransactionRun<Tx> {
     throw new Over();
   }
 
-  private async checkpointed(): Promise<Outcome | undefined> {
+  private async checkpointed(own?: Outcome): Promise<Outcome | undefined> {
     const { storage } = this.execution.engine;
     const { workflowId, owner } = this.execution.facts;
     const { stepNumber } = this.call;
     const [now] = await storage.steps.standing([{ workflowId, stepNumber }]);
     if (now?.owner !== owner || now.status !== 'PENDING') return this.lost(now ?? null);
     if (!now.recorded) return undefined;
+    // Under our owner token nobody else writes: no need to read it, among all steps of a workflow that may have many.
+    if (own) return own;
     const step = (await storage.steps.history([workflowId])).find((each) => each.stepNumber === stepNumber);
     if (!step) return undefined;
     const outcome = await this.toOutcome(step, step.startedAt ?? 0);
