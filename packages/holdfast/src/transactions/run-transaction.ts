@@ -4,7 +4,7 @@ import { type Result, stalledError } from '../engine/endings.js';
 import type { Execution } from '../engine/execution.js';
 import { type Outcome, succeeded } from '../engine/outcome.js';
 import { stepResult, untilConfirmed } from '../engine/run-step.js';
-import { describeError, HoldfastError } from '../model/errors.js';
+import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import {
   type Datasource,
   openness,
@@ -12,7 +12,7 @@ import {
   type TransactionMode,
   withoutWrites,
 } from '../storage/datasource.js';
-import type { Completion, Completions } from '../storage/sql/completions.js';
+import { type Completion, type Completions, forbidden, isForbidden } from '../storage/sql/completions.js';
 import { stepKey } from '../storage/storage.js';
 import {
   isAborted,
@@ -79,6 +79,7 @@ export class TransactionRun<Tx> {
         if (error instanceof Unstorable) return error.outcome;
         if (!execution.running) throw error;
         if (this.isUnheard) continue;
+        if (this.isOurs && isForbidden(error)) this.refuse(error);
         const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
         if (settled) return settled;
         if (error instanceof Beaten) await this.checkOwned();
@@ -255,6 +256,29 @@ export class TransactionRun<Tx> {
       void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
       throw new Over();
     }
+  }
+
+  /** What is under way is a statement of ours, and not of the function. */
+  private get isOurs(): boolean {
+    return !this.call.mode.readOnly && (this.phase === 'opening' || this.phase === 'recording');
+  }
+
+  /**
+   * The records are not for this role. Nobody knows what an earlier execution, whose role had the rights, has committed:
+   * neither to run the function nor to call it failed would be right, and to try again changes nothing.
+   */
+  private refuse(error: unknown): never {
+    const { engine, facts } = this.execution;
+    const { datasource, name } = this.call;
+    const refusal = isHoldfastError(error) ? error : forbidden(datasource, name, error);
+    if (!this.isLater) {
+      // Its failure cannot go on record there either, and nobody else needs to meet it.
+      this.completions = undefined;
+      throw refusal;
+    }
+    const why = `${refusal.message} Then resume it.`;
+    void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+    throw new Over();
   }
 
   /** Whether an outcome may be on record although this failed: its own, or that of another execution. */

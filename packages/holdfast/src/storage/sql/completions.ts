@@ -1,4 +1,4 @@
-import { HoldfastError } from '../../model/errors.js';
+import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Row } from '../database.js';
 import type { Datasource } from '../datasource.js';
 import { stateOf } from '../postgres/failures.js';
@@ -46,7 +46,7 @@ export async function openCompletions<Tx>(datasource: Datasource<Tx>): Promise<C
     try {
       await datasource.transact({}, (tx) => create(datasource, tx));
     } catch (error) {
-      if (stateOf(error) === insufficientPrivilege) {
+      if (isForbidden(error)) {
         if (standing.present) return completions(datasource, standing.columns);
         throw missingTable(datasource, error);
       }
@@ -86,6 +86,20 @@ function missingTable<Tx>(datasource: Datasource<Tx>, cause: unknown): HoldfastE
     `Transactions need the table ${tableOf(datasource)} in the database that they commit in, and this role may not ` +
       `create it. Let one that may run: create schema if not exists ${quoteIdentifier(datasource.schema)}; ` +
       `${tableText(datasource)}; and grant this one usage on the schema, and select, insert and update on the table.`,
+    { cause, details: { schema: datasource.schema } },
+  );
+}
+
+/** This role may not use the table that is there, or its schema. */
+export function isForbidden(error: unknown): boolean {
+  return stateOf(error) === insufficientPrivilege;
+}
+
+export function forbidden<Tx>(datasource: Datasource<Tx>, name: string, cause: unknown): HoldfastError {
+  return new HoldfastError(
+    'MIGRATION_REQUIRED',
+    `Transaction "${name}" changed nothing, because it cannot be put on record (${describeError(cause)}). Grant its role usage on the schema, and select, insert and update ` +
+      `on the table ${tableOf(datasource)}.`,
     { cause, details: { schema: datasource.schema } },
   );
 }
