@@ -62,6 +62,8 @@ export async function connect(options: ClientOptions): Promise<Client> {
     schema,
     ...checkPoolSize('connect()', options.poolSize ?? max),
     migrate: false,
+    // Whether there is to be one is for the app to say; where there is none, the client polls.
+    triggers: false,
     logger,
     applicationName: name === '' ? 'client' : `${name} client`,
   });

@@ -16,6 +16,7 @@ const pollMs = { hearing: 2_000, deaf: 1_000 };
 const promotePage = 1_000;
 /** How often it is looked for work on queues that do not exist. */
 const strayEveryMs = 60_000;
+const firstStrayLookMs = 5_000;
 /** How long a due workflow that somebody holds on to is left alone. */
 const heldMs = 1_000;
 
@@ -36,7 +37,7 @@ export class Dispatcher {
   private nothingDueAt = Number.NEGATIVE_INFINITY;
   /** Queues of which executions have ended in this turn of the event loop. */
   private readonly freedQueues = new Set<string>();
-  private lookedForStraysAt = Number.NEGATIVE_INFINITY;
+  private strayLookAt = Number.POSITIVE_INFINITY;
   private stopped = false;
 
   constructor(private readonly engine: Engine) {
@@ -58,6 +59,8 @@ export class Dispatcher {
   async start(): Promise<void> {
     this.overview.start();
     await this.overview.runNow();
+    // Later than the launch, which is not to wait for what is only a warning.
+    this.strayLookAt = this.engine.clock.now() + firstStrayLookMs;
   }
 
   /** Looks at everything now. Resolves when what there is room for has been taken. */
@@ -125,8 +128,8 @@ export class Dispatcher {
   /** What SQL or DBOS has put on a queue that nobody has registered would wait in silence. */
   private async lookForStrays(): Promise<void> {
     const now = this.engine.clock.now();
-    if (this.stopped || now - this.lookedForStraysAt < strayEveryMs) return;
-    this.lookedForStraysAt = now;
+    if (this.stopped || now < this.strayLookAt) return;
+    this.strayLookAt = now + strayEveryMs;
     await warnOfStrays(this.engine);
   }
 

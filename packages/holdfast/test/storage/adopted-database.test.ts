@@ -62,6 +62,7 @@ describeBackends(
       const client = await connect({ database, logger });
       onTestFinished(() => client.close());
       expect(logger.matching(/are missing in schema "dbos": enqueue_workflow, send_message/)).toHaveLength(1);
+      expect(logger.matching(/dbos_notifications_trigger/)).toHaveLength(1);
     });
 
     it('is worked on by a role that may create nothing, with a warning', async () => {
