@@ -34,7 +34,10 @@ describeBackends('a mistake', (backend) => {
         /"workflows" must be a list.*but it is the function/,
       ],
       [await failure(launch({ name: 'x', workflows: [anything(charge)] })), /but it is the function "charge"\.$/],
-      [await failure(launch({ name: 'x', database: anything(5) })), /The database URL must be a text, but it is 5\./],
+      [
+        await failure(launch({ name: 'x', database: anything(5) })),
+        /"database" must be a URL, a Pool of pg or its configuration, but it is a number/,
+      ],
       [
         thrown(() => topic('t').send(anything(handle), 1)),
         /A workflow ID must be a text, but it is an object\. Of a handle/,
