@@ -56,6 +56,12 @@ export function checkStartOptions(workflowName: string, options: StartOptions): 
   checkStartOptionValues(workflowName, options);
 }
 
+/** What `with()` is given, to which `startAll()` may add for each of its starts: each value is checked, by itself. */
+export function checkSomeStartOptions(workflowName: string, options: StartOptions): void {
+  checkStartOptionNames(workflowName, options);
+  checkEachValue(startOf(workflowName), options);
+}
+
 /** The part of {@link checkStartOptions} that holds for some of the options as for all of them. */
 export function checkStartOptionNames(workflowName: string, options: StartOptions): void {
   checkKnownOptions(startOf(workflowName), options, startOptionNames);
@@ -64,6 +70,11 @@ export function checkStartOptionNames(workflowName: string, options: StartOption
 /** The part of {@link checkStartOptions} that takes all of the options. */
 export function checkStartOptionValues(workflowName: string, options: StartOptions): void {
   const what = startOf(workflowName);
+  checkEachValue(what, options);
+  checkTogether(what, options);
+}
+
+function checkEachValue(what: string, options: StartOptions): void {
   if (options.id !== undefined) checkName('A workflow ID', options.id);
   if (options.user !== undefined) checkName('A user', options.user);
   if (options.version !== undefined) checkName('A version', options.version);
@@ -72,7 +83,7 @@ export function checkStartOptionValues(workflowName: string, options: StartOptio
     throw invalidOption(what, 'roles', roles, 'a list of texts');
   }
   checkDetached(what, options);
-  checkQueueing(what, options);
+  checkQueueingValues(what, options);
 }
 
 function checkDetached(what: string, { detached, timeout }: StartOptions): void {
@@ -94,6 +105,11 @@ function startOf(workflowName: string): string {
 
 /** The part of {@link checkStartOptions} that is about queues. */
 export function checkQueueing(what: string, options: StartOptions): void {
+  checkQueueingValues(what, options);
+  checkTogether(what, options);
+}
+
+function checkQueueingValues(what: string, options: StartOptions): void {
   const { queue, priority, dedupId, onDuplicate, partition, delay } = options;
   if (queue !== undefined) queueNameOf(what, queue);
   if (priority !== undefined) checkPriority(what, priority);
@@ -103,6 +119,15 @@ export function checkQueueing(what: string, options: StartOptions): void {
   if (onDuplicate !== undefined && onDuplicate !== 'reject' && onDuplicate !== 'return-existing') {
     throw invalidOption(what, 'onDuplicate', onDuplicate, '"reject" or "return-existing"');
   }
+}
+
+/** The part of {@link checkStartOptions} that is left when {@link checkSomeStartOptions} was done. */
+export function checkStartOptionsTogether(workflowName: string, options: StartOptions): void {
+  checkTogether(startOf(workflowName), options);
+}
+
+/** Options that mean something only beside another one. */
+function checkTogether(what: string, { queue, priority, dedupId, onDuplicate, partition }: StartOptions): void {
   if (onDuplicate !== undefined && dedupId === undefined) {
     throw misplacedOption(what, 'onDuplicate', 'must be given together with "dedupId"');
   }

@@ -123,7 +123,8 @@ function stepPolicy(name: string, options: StepOptions): StepPolicy {
 export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
   const retries = typeof options.retries === 'object' ? options.retries : { max: options.retries ?? 0 };
   checkKnownOptions(`retries of ${what}`, retries, retryOptionNames);
-  const { factor = 2, jitter = 0.25, retryIf } = retries;
+  // Not `??`: null is no duration, and no way to say "the default".
+  const { initial = 200, factor = 2, maxDelay = 3_600_000, jitter = 0.25, retryIf } = retries;
   if (!(factor >= 1 && Number.isFinite(factor))) throw invalidOption(what, 'factor', factor, 'a number of at least 1');
   if (retryIf !== undefined && typeof retryIf !== 'function') {
     throw invalidOption(what, 'retryIf', retryIf, 'a function from an error to true or false');
@@ -131,9 +132,9 @@ export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
   if (!(jitter >= 0 && jitter <= 1)) throw invalidOption(what, 'jitter', jitter, 'a number from 0 to 1');
   return {
     max: checkCount(what, typeof options.retries === 'object' ? 'retries.max' : 'retries', retries.max),
-    initialMs: parseDuration(retries.initial ?? 200, `The first retry delay of ${what}`),
+    initialMs: parseDuration(initial, `The first retry delay of ${what}`),
     factor,
-    maxDelayMs: parseDuration(retries.maxDelay ?? 3_600_000, `The longest retry delay of ${what}`),
+    maxDelayMs: parseDuration(maxDelay, `The longest retry delay of ${what}`),
     jitter,
     ...(retryIf && { retryIf }),
     ...(options.timeout !== undefined && { timeoutMs: parseDuration(options.timeout, `The timeout of ${what}`) }),

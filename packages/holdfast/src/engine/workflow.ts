@@ -14,7 +14,7 @@ import { batchItems, enqueueTogether } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
 import { startChild, startWorkflow } from './start.js';
-import { checkStartOptions, type StartOptions } from './start-options.js';
+import { checkSomeStartOptions, checkStartOptionsTogether, type StartOptions } from './start-options.js';
 
 /** A workflow to call like any function, or to start in the background. */
 export interface Invocation<Args extends unknown[], Result> {
@@ -75,7 +75,7 @@ export function workflowOf<Args extends unknown[], Result>(definition: WorkflowD
   return Object.assign(invocation<Args, Result>(own, {}), {
     workflowName: definition.name,
     with: (startOptions: StartOptions) => {
-      checkStartOptions(definition.name, startOptions);
+      checkSomeStartOptions(definition.name, startOptions);
       return invocation<Args, Result>(own, startOptions);
     },
     [internals]: own,
@@ -141,12 +141,15 @@ function invocation<Args extends unknown[], Result>(
   own: WorkflowInternals,
   options: StartOptions,
 ): Invocation<Args, Result> {
+  const { name } = own.definition;
   const call = (...args: Args): Promise<Result> => {
+    checkStartOptionsTogether(name, options);
     const child = childOf(own, options);
     if (child) return callChild(child, options, args) as Promise<Result>;
     return startRoot<Result>(own, options, args).then((handle) => handle.result());
   };
   const start = (...args: Args): Promise<WorkflowHandle<Result>> => {
+    checkStartOptionsTogether(name, options);
     const child = childOf(own, options);
     if (!child) return startRoot(own, options, args);
     const { parent, definition } = child;

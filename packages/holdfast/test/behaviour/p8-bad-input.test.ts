@@ -133,6 +133,7 @@ describeBackends('P8 bad input', (backend) => {
       { name: 'x', database, migrate: 'yes' },
       { name: 'x', database, serializer: { name: 'x' } },
       { name: 'x', database, schema: 's'.repeat(64) },
+      { name: 'x', database, schema: 'pg_foo' },
       { name: 'x', database, workflows: workflow('alone', async () => {}) },
       { name: 'x', database, poolSize: 1 },
       { name: 'x', database, poolSize: 2.5 },
@@ -229,7 +230,8 @@ describeBackends('P8 bad input', (backend) => {
       await failure(sleepy()),
       await failure(limited()),
     ];
-    if (value !== null) errors.push(thrown(() => step('x', () => 1, { retries: { max: 1, initial: bad } })));
+    errors.push(thrown(() => step('x', () => 1, { retries: { max: 1, initial: bad } })));
+    errors.push(thrown(() => step('x', () => 1, { retries: { max: 1, maxDelay: bad } })));
     if (value !== null) errors.push(await failure((async () => wf.with({ id: 'w', timeout: bad }).start())()));
     for (const [n, error] of errors.entries()) {
       expect(error, `case ${n}`).toMatchObject({ code: 'INVALID_DURATION' });

@@ -62,6 +62,26 @@ describeBackends('a deduplication ID', (backend) => {
     },
   );
 
+  it('of each start of a list goes with what all of them have in common, as through a client', async () => {
+    const stage = new Stage();
+    const database = await backend.newDatabase();
+    await backend.testApp({ database, workflows: [stage.wf], queues: [q] });
+    const client = await connect({ database, name: 'test', logger: silent });
+    onTestFinished(() => client.close());
+    const common = { queue: q, onDuplicate: 'return-existing' } as const;
+    const each = (_: unknown, i: number) => ({ dedupId: `d${i}` });
+    const first = await stage.wf.with(common).startAll([['a'], ['b']], each);
+    const again = await client.startAll(stage.wf.workflowName, common, [['c'], ['d']], each);
+    expect(again.map(({ id }) => id)).toEqual(first.map(({ id }) => id));
+    const without = { code: 'INVALID_OPTION', message: expect.stringMatching(/"onDuplicate" must be given together/) };
+    const prepared = stage.wf.with(common);
+    expect(await failure(prepared.startAll([['e']]))).toMatchObject(without);
+    expect(await failure((async () => prepared.start('e'))())).toMatchObject(without);
+    expect(await failure((async () => prepared('e'))())).toMatchObject(without);
+    // A mistake that nothing could put right is told at once.
+    expect(() => stage.wf.with({ onDuplicate: 'ignore' as 'reject' })).toThrow(/"reject" or "return-existing"/);
+  });
+
   it('is free again when its workflow is given up, and kept through each recovery before that', async () => {
     const stage = new Stage();
     const poison = workflow('poison', () => run('hang', () => forever()), { maxRecoveryAttempts: 1 });

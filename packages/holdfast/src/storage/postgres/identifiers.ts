@@ -9,6 +9,14 @@ export function quoteIdentifier(name: string): string {
 /** The name of the schema on Postgres. */
 export function checkSchema(what: string, schema: string): void {
   checkName('A schema name', schema);
+  if (schema.startsWith('pg_')) {
+    throw invalidOption(
+      what,
+      'schema',
+      schema,
+      'a name that does not begin with "pg_": Postgres keeps those for itself',
+    );
+  }
   // Postgres cuts longer identifiers off, silently.
   if (Buffer.byteLength(schema) > 63) throw invalidOption(what, 'schema', schema, 'at most 63 bytes long');
 }
