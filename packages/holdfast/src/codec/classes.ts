@@ -153,7 +153,14 @@ function hidesItsState(prototype: object): boolean {
 }
 
 export function isBuiltIn(Class: unknown): boolean {
-  return typeof Class === 'function' && /\{\s*\[native code\]\s*\}\s*$/.test(Function.prototype.toString.call(Class));
+  if (typeof Class !== 'function') return false;
+  return isOfPlatform(Class) || /\{\s*\[native code\]\s*\}\s*$/.test(Function.prototype.toString.call(Class));
+}
+
+/** Response, AbortSignal and others that Node has written in JavaScript. A global that a program makes itself is enumerable. */
+function isOfPlatform(Class: { readonly name: string }): boolean {
+  const found = Object.getOwnPropertyDescriptor(globalThis, Class.name);
+  return found !== undefined && !found.enumerable && (found.value ?? found.get?.call(globalThis)) === Class;
 }
 
 function isObject(value: unknown): value is object {

@@ -32,6 +32,8 @@ const refusals: [name: string, value: unknown, path: string, problem: RegExp][] 
     'value.a["b c"]',
     /instance of Unregistered.*registerClass\(Unregistered\)/,
   ],
+  ['a response', { answer: new Response('x') }, 'value.answer', /built-in class Response.*Store plain data/],
+  ['a signal', [AbortSignal.abort()], 'value[0]', /built-in class AbortSignal/],
   ['a subclass of a built-in class', [new (class Scores extends Map {})()], 'value[0]', /instance of Scores/],
   ['a subclass of Array', [new (class Rows extends Array {})()], 'value[0]', /instance of Rows/],
   ['an object with a prototype of its own', [Object.create({ a: 1 })], 'value[0]', /has a prototype of its own/],

@@ -6,6 +6,8 @@ it.each([
   ['Q', ['q', 'r'], 'q'],
   ['wff', ['wf'], 'wf'],
   ['ab', ['ac'], 'ac'],
+  ['retry', ['retries', 'timeout'], 'retries'],
+  ['queues', ['query', 'queue'], 'queue'],
 ])('names what was probably meant by %j', (given, known, meant) => {
   expect(didYouMean(given, known)).toBe(` Did you mean "${meant}"?`);
 });

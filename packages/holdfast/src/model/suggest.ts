@@ -3,10 +3,21 @@ export function didYouMean(given: string, known: readonly string[]): string {
   let best: string | undefined;
   let bestDistance = mostTypos(given.length) + 1;
   for (const candidate of known) {
-    const distance = editDistance(given.toLowerCase(), candidate.toLowerCase());
+    const typos = editDistance(given.toLowerCase(), candidate.toLowerCase());
+    const distance = isForm(given, candidate) ? Math.min(typos, 1) : typos;
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
   return best === undefined ? '' : ` Did you mean "${best}"?`;
+}
+
+/** Another form of the same word: `retry` of `retries`, `queue` of `queues`. */
+function isForm(given: string, known: string): boolean {
+  const stem = (word: string): string =>
+    word
+      .toLowerCase()
+      .replace(/(ies|y)$/, '')
+      .replace(/s$/, '');
+  return stem(given) === stem(known);
 }
 
 /** In a short name, all but every letter could be one: what has nothing in common is not what was meant. */

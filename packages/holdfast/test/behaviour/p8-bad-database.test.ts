@@ -58,6 +58,15 @@ describe('P8 bad databases', () => {
     expect(error.message).not.toContain('secret');
   });
 
+  it('says that the server refuses SSL, and not that it may not be running', async () => {
+    const url = new URL(inject('postgresUrl'));
+    url.searchParams.set('sslmode', 'verify-full');
+    const error = await launchOn(url.toString());
+    expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
+    expect(error.message).toMatch(/does not support SSL.*refuses SSL: .*sslmode/);
+    expect(error.message).not.toMatch(/running/);
+  });
+
   it('says that the password is wrong', async () => {
     const url = new URL(inject('postgresUrl'));
     url.username = 'nobody_of_this_name';

@@ -85,9 +85,31 @@ export function unreachable(server: Server, error: unknown): HoldfastError {
   );
 }
 
+/** The server cannot be reached over the network, or there is none at the socket. */
+const notThere = new Set(
+  'ECONNREFUSED ENOTFOUND EAI_AGAIN ETIMEDOUT EHOSTUNREACH ENETUNREACH ECONNRESET EPIPE ENOENT EACCES'.split(' '),
+);
+
 function adviceFor(error: unknown): string {
   const state = sqlState(error);
-  if (state === undefined) return 'Is the server running there, and reachable from here?';
+  const { code, message } = (error instanceof Error ? error : {}) as { code?: unknown; message?: string };
+  const said = message ?? '';
+  // The driver has no codes for most of these; nothing depends on them but what is said.
+  if (state === undefined && /does not support SSL/.test(said)) {
+    return 'The server refuses SSL: switch it on there, or leave it out here (no `sslmode` and no `ssl`, or `sslmode=disable`).';
+  }
+  if (state === undefined && (/certificate|SSL|TLS/i.test(said) || /CERT|^ERR_(SSL|TLS)|^EPROTO$/.test(String(code)))) {
+    return 'The encrypted connection failed: give the certificate of the authority (`sslrootcert`, or `ssl: { ca }`), and the host name that it is for.';
+  }
+  if (state === undefined && /password|SASL/i.test(said))
+    return 'Check the `password`, or the function that is to return it.';
+  if (state === undefined && (notThere.has(String(code)) || /time(d )?out|terminated/i.test(said))) {
+    return 'Is the server running there, and reachable from here?';
+  }
+  if (state === undefined) return 'Check the settings, and that it is a Postgres server that answers there.';
+  if (state.startsWith('28') && /no encryption|SSL off/i.test(said)) {
+    return 'The server takes encrypted connections only: give `?sslmode=verify-full`, or `ssl`.';
+  }
   if (state.startsWith('28')) return 'Check the user and password in the URL.';
   if (state === '53300')
     return 'The server has no free connections: raise max_connections, or lower poolSize (launch, connect).';
