@@ -14,7 +14,7 @@ interface DrizzleOnPostgres<Tx> {
   readonly execute: (query: never) => unknown;
 }
 
-/** The same for better-sqlite3 and `node:sqlite`. */
+/** The same for better-sqlite3 and `node:sqlite`, without their types: users of Postgres do not have them. */
 interface DrizzleOnSqlite {
   readonly $client: { exec(sql: string): unknown; prepare(sql: string): object };
 }
