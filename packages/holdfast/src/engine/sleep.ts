@@ -1,4 +1,4 @@
-import { type Duration, parseDuration } from '../model/duration.js';
+import { type CheckedDuration, type Duration, parseDuration } from '../model/duration.js';
 import type { StepRecord } from '../storage/storage.js';
 import { requireExecution } from './context.js';
 import { sleepName } from './deliveries.js';
@@ -10,7 +10,7 @@ import { waitUntil } from './run-step.js';
  * Sleeps durably: the wake time is an instant on the database's clock, recorded when the sleep begins. A restart does
  * not move it; a process that comes back too late wakes at once.
  */
-export function sleep(duration: Duration): Promise<void> {
+export function sleep<Given extends Duration>(duration: CheckedDuration<Given>): Promise<void> {
   const execution = requireExecution('sleep()');
   const ms = parseDuration(duration, 'The argument of sleep()');
   return once(execution, sleepName, async (stepNumber, begun) => {

@@ -4,6 +4,16 @@ import { show } from './options.js';
 /** A length of time at the public border: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
 export type Duration = number | string;
 
+/**
+ * `Given`, unless it is a text that is written out in the code and is none: `'tomorrow'`. A `string` whose text is known at
+ * run time only is checked there; so is what options hold, because `const options = { timeout: '1h' }` is such a `string`.
+ */
+export type CheckedDuration<Given extends Duration> = Given extends number | `${number}${string}`
+  ? Given
+  : string extends Given
+    ? Given
+    : `${number}${string}`;
+
 const unitMs: Readonly<Record<string, number>> = {
   ms: 1,
   millisecond: 1,

@@ -118,6 +118,21 @@ export async function handles(app: App): Promise<void> {
 
 export async function insideAWorkflow(): Promise<void> {
   expectTypeOf(await sleep('3 days')).toEqualTypeOf<void>();
+  for (const text of ['30s', '1h 30m', ' 5s'.trim(), '2.5 days', '10 MIN'] as const) await sleep(text);
+  await sleep(1000);
+  const hours = 3;
+  await sleep(`${hours} hours`);
+  // A setting is checked when it is given.
+  await sleep(process.env.PATIENCE ?? '1h');
+  await sleep(order.cents > 100 ? '1h' : order.cents);
+  const given: Duration = '1h';
+  await sleep(given);
+  // @ts-expect-error: no length of time
+  await sleep('tomorrow');
+  // @ts-expect-error: nor an empty text
+  await sleep('');
+  // @ts-expect-error: nor null
+  await sleep(null);
   expectTypeOf(await patch('name')).toEqualTypeOf<boolean>();
   expectTypeOf([now(), random(), uuid()] as const).toEqualTypeOf<readonly [Date, number, string]>();
   expectTypeOf<Duration>().toEqualTypeOf<number | string>();
