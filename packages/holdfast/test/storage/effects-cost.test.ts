@@ -8,7 +8,7 @@ import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { SqlSteps } from '../../src/storage/sql/steps.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { newWorkflow, writer } from './contract-support.js';
-import { writerSettings } from './plan-nodes.js';
+import { type PlanNode, writerSettings } from './plan-nodes.js';
 import { effectful, sent, set, written } from './talk-support.js';
 
 const kinds: Record<string, (i: number) => Effect> = {
@@ -41,12 +41,6 @@ describeBackends(
   ['postgres'],
 );
 
-interface Pages {
-  readonly 'Node Type': string;
-  readonly 'Shared Hit Blocks': number;
-  readonly 'Shared Read Blocks': number;
-}
-
 /** How many pages the statement that records a step with these effects looks at: a count, which no load changes. */
 async function pagesFor(client: pg.Client, effects: readonly Effect[]): Promise<number> {
   const dialect = postgresDialect('dbos');
@@ -62,7 +56,7 @@ async function pagesFor(client: pg.Client, effects: readonly Effect[]): Promise<
   await client.query('rollback');
   const [{ Plan: root }] = rows[0]['QUERY PLAN'];
   // The root does not count what the changes beside it cost, because they run after it.
-  const changes: Pages[] = root.Plans.filter((node: Pages) => node['Node Type'] === 'ModifyTable');
+  const changes: PlanNode[] = root.Plans.filter((node: PlanNode) => node['Node Type'] === 'ModifyTable');
   expect(changes.length).toBeGreaterThan(1);
   return changes.reduce((sum, node) => sum + node['Shared Hit Blocks'] + node['Shared Read Blocks'], 0);
 }

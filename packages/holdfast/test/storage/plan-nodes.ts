@@ -1,11 +1,14 @@
-/** A part of what `explain (analyze, format json)` tells of a statement. */
+/** A part of what `explain (analyze, buffers, format json)` tells of a statement. */
 export interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
   readonly 'Index Name'?: string;
   readonly 'Actual Rows': number;
   readonly 'Actual Loops': number;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
   readonly 'Rows Removed by Filter'?: number;
+  readonly 'Rows Removed by Index Recheck'?: number;
   readonly Plans?: readonly PlanNode[];
 }
 
@@ -23,10 +26,11 @@ export function readBy(root: PlanNode): { readonly rows: number; readonly how: s
   };
 }
 
-function flatten(node: PlanNode): PlanNode[] {
+export function flatten(node: PlanNode): PlanNode[] {
   return [node, ...(node.Plans ?? []).flatMap(flatten)];
 }
 
-function rowsRead(node: PlanNode): number {
-  return Math.round((node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']);
+export function rowsRead(node: PlanNode): number {
+  const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0);
+  return Math.round((node['Actual Rows'] + removed) * node['Actual Loops']);
 }

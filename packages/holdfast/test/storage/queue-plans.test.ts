@@ -10,6 +10,7 @@ import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type { Storage } from '../../src/storage/storage.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { newClaim } from './contract-support.js';
+import { flatten, type PlanNode, rowsRead } from './plan-nodes.js';
 import { debounced, enqueued, settings } from './queue-support.js';
 import { openWire } from './wire.js';
 
@@ -317,7 +318,7 @@ async function checkPostgresPlan(database: string, name: string): Promise<void> 
   const given = values.length > 0 ? `(${values.map((value) => literal(client, value)).join(', ')})` : '';
   const { rows: found } = await client.query(`explain (analyze, buffers, format json) execute planned${given}`);
   await client.query('rollback');
-  const plan = found[0]['QUERY PLAN'][0].Plan as Node;
+  const plan = found[0]['QUERY PLAN'][0].Plan as PlanNode;
   if (name.endsWith('behind another version')) {
     expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'], 'pages').toBeLessThan(mostPagesBehind);
   }
@@ -349,30 +350,7 @@ async function writerSettings(database: string): Promise<string> {
   return wire.statements.find((text) => text.startsWith('set ')) as string;
 }
 
-interface Node {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly 'Index Name'?: string;
-  readonly 'Actual Rows': number;
-  readonly 'Shared Hit Blocks': number;
-  readonly 'Shared Read Blocks': number;
-  readonly 'Actual Loops': number;
-  readonly 'Rows Removed by Filter'?: number;
-  readonly 'Rows Removed by Index Recheck'?: number;
-  readonly Plans?: readonly Node[];
-}
-
-function flatten(node: Node): Node[] {
-  return [node, ...(node.Plans ?? []).flatMap(flatten)];
-}
-
-function rowsRead(node: Node): number {
-  const each =
-    node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Index Recheck'] ?? 0);
-  return Math.round(each * node['Actual Loops']);
-}
-
-function summary(node: Node): string {
+function summary(node: PlanNode): string {
   return `${node['Node Type']} ${node['Index Name'] ?? ''}: ${rowsRead(node)}`;
 }
 
