@@ -34,6 +34,19 @@ async function plant({ storage }: Store): Promise<void> {
 describeStorage('retries.retry', (store) => {
   const retry = (more: Partial<NewRetry> = {}) => store.storage.retries.retry(newRetry(more));
 
+  it('takes the error of a workflow of DBOS 5 away, too, and leaves that of another', async () => {
+    await plant(store);
+    await store.sql(`update ${store.table('workflow_status')} set error = null where workflow_uuid = 'a'`);
+    const insert = `insert into ${store.table('workflow_output')} (workflow_uuid, error) values`;
+    await store.sql(`${insert} ('a', '"of DBOS"'), ('other', '"of DBOS"')`);
+    expect(await store.storage.workflows.get(['a'])).toMatchObject([{ status: 'ERROR', error: '"of DBOS"' }]);
+    await retry();
+    expect(await store.storage.workflows.get(['a'])).toMatchObject([{ status: 'ENQUEUED', error: null }]);
+    const left = await store.sql(`select workflow_uuid from ${store.table('workflow_output')}`);
+    expect(left).toEqual([{ workflow_uuid: 'other' }]);
+    await store.sql(`delete from ${store.table('workflow_output')}`);
+  });
+
   it('puts a failed workflow back, without the steps that it names and what hung on their numbers', async () => {
     await plant(store);
     expect(await store.storage.retries.receipts('a')).toEqual([0, 1, 2, 3]);

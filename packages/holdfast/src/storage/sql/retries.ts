@@ -53,6 +53,8 @@ function retryStatements(d: Dialect) {
     columns,
     ...d.together(main, [
       `delete from ${d.table('operation_outputs')} where ${ofDropped(d)}`,
+      // DBOS 5 keeps the outcome of its workflows there. The workflow would seem to have ended still, to DBOS as well.
+      `delete from ${d.table('workflow_output')} where workflow_uuid = (select r."workflowId" from ${given(d)})`,
       // Of all steps: those that were interrupted have their attempts anew, too.
       `delete from ${d.table('step_attempts')} where workflow_uuid = (select r."workflowId" from ${given(d)})`,
       `delete from ${d.table('workflow_events_history')} where ${ofDropped(d)}`,
