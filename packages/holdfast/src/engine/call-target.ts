@@ -53,8 +53,8 @@ function checkCopy(engine: Engine, called: WorkflowDefinition, registered: Workf
     engine.warnOnce(
       `copy of workflow ${name}`,
       `Workflow "${name}" was called by a definition whose source text differs from the one that the app has registered. ` +
-        'The registered code runs. After a hot reload, launch the app again to run the new code. If these are two ' +
-        'workflows, rename one.',
+        'The registered code runs. A bundler that wrote one workflow twice is no reason to worry. After a hot reload, launch the ' +
+        'app again to run the new code. If these are two workflows, rename one.',
     );
   }
   return registered;

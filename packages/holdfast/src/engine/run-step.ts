@@ -132,6 +132,10 @@ function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCa
   const timeout = new AbortController();
   const signal = AbortSignal.any([execution.signal, timeout.signal]);
   Object.defineProperty(step, 'signal', { value: signal });
+  // Node 24 works out the reason of a signal that nobody listens to when it is asked for: if the workflow has ended by then,
+  // that would be the reason, and not the timeout.
+  const listen = (): void => {};
+  signal.addEventListener('abort', listen, { once: true });
   return new Promise<unknown>((resolve, reject) => {
     const timer = clock.at(clock.now() + timeoutMs, () => {
       const error = new HoldfastError(
@@ -146,7 +150,10 @@ function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCa
     // The promise keeps the first settlement: what the body does after its timeout goes nowhere.
     Promise.resolve(enter({ execution, step }, async () => call.fn()))
       .then(resolve, reject)
-      .finally(() => timer.cancel());
+      .finally(() => {
+        timer.cancel();
+        signal.removeEventListener('abort', listen);
+      });
   });
 }
 

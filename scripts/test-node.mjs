@@ -1,0 +1,79 @@
+/**
+ * `npm run test:node -- 22 [part of a path ...]`: runs the tests on another Node, with every process that they start.
+ *
+ * **Invariant:** this working copy stays as it is. What npm installs fits one Node (the compiled part of better-sqlite3), so
+ * the files are copied into a cache folder, where that Node has packages of its own. The folder is outside of any
+ * node_modules, whose files the test runner would take for packages: HOLDFAST_CACHE, or ~/.cache/holdfast.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { root } from './run-command.mjs';
+
+const cache = process.env.HOLDFAST_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'holdfast');
+
+async function main([version, ...paths]) {
+  if (!/^\d+(\.\d+){0,2}$/.test(version ?? '')) throw new Error('Say which Node: npm run test:node -- 22');
+  const folder = join(cache, `node-${version}`);
+  const node = await fetchNode(version, join(folder, 'node'));
+  const copy = copyFiles(join(folder, 'copy'));
+  const env = environment(node);
+  const run = (args) => waitFor(spawn(node.binary, args, { cwd: copy, env, stdio: 'inherit' }));
+  console.log(`Node ${spawnSync(node.binary, ['--version'], { encoding: 'utf8' }).stdout.trim()} in ${copy}`);
+  await run([join(copy, 'scripts', 'setup.mjs')]);
+  await run([join(copy, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...paths]);
+}
+
+/** The packages behind the npm package `node` hold a binary for one platform each, with its headers, and no script. */
+async function fetchNode(version, folder) {
+  const name = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
+  const home = join(folder, 'node_modules', name);
+  const binary = join(home, 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
+  if (!existsSync(binary)) {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
+    const options = { cwd: folder, stdio: 'inherit', shell: process.platform === 'win32' };
+    const args = ['install', `${name}@${version}`, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+    await waitFor(spawn('npm', args, options));
+  }
+  return { home, binary };
+}
+
+/** Replaces all but the packages. What was deleted here must not be tested there. */
+function copyFiles(folder) {
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(folder)) {
+    if (name !== 'node_modules') rmSync(join(folder, name), { recursive: true, force: true });
+  }
+  const listed = spawnSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
+  if (listed.status !== 0) throw new Error(`git ls-files failed: ${listed.stderr}`);
+  for (const path of new Set(listed.stdout.split('\0'))) {
+    if (path !== '' && existsSync(join(root, path))) cpSync(join(root, path), join(folder, path));
+  }
+  // The marks of what was built from other files.
+  rmSync(join(folder, 'node_modules', '.cache'), { recursive: true, force: true });
+  return folder;
+}
+
+/** This Node comes first for all that is started by name, and compiles against its own headers. */
+function environment({ home, binary }) {
+  const { npm_config_nodedir: _, ...env } = process.env;
+  const headers = existsSync(join(home, 'include', 'node', 'node.h')) ? { npm_config_nodedir: home } : {};
+  return { ...env, ...headers, PATH: `${dirname(binary)}${delimiter}${process.env.PATH ?? ''}` };
+}
+
+function waitFor(child) {
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve();
+      else reject(new Error(`${child.spawnargs.slice(0, 3).join(' ')} ended with ${signal ?? code}`));
+    });
+  });
+}
+
+await main(process.argv.slice(2)).catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
