@@ -215,7 +215,7 @@ export function priorityMisfit(what: string, { name, settings }: QueueRecord): H
 
 /** What became of an enqueueing, for its caller: the workflow's ID, or a typed error. */
 export function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqueued: Enqueued): string {
-  if (enqueued.is === 'existing') checkSame(engine, row, enqueued.workflow);
+  if (enqueued.is === 'existing') checkSame(engine, row, row, enqueued.workflow);
   if (enqueued.is === 'queueless') throw unknownQueue(row.queueName, []);
   if (enqueued.is !== 'held') return row.workflowId;
   const { by } = enqueued;

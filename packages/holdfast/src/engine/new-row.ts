@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type { Codec } from '../codec/codec.js';
+import { type Codec, nativeCodecName } from '../codec/codec.js';
 import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { newWorkflowId } from '../model/ids.js';
@@ -86,12 +86,42 @@ export function schemaError(
   });
 }
 
+/** What a start would have stored, had its ID not been taken. */
+type Repeated = Pick<NewWorkflow, 'inputs' | 'serialization'>;
+
 /** A start under a taken ID is the start that took it, if it was of the same workflow. */
-export function checkSame(engine: Engine, workflow: WorkflowKey, existing: WorkflowRecord): void {
+export function checkSame(engine: Engine, workflow: WorkflowKey, repeated: Repeated, existing: WorkflowRecord): void {
   if (!sameKey(existing, workflow)) {
     throw conflictError(existing.workflowId, describeKey(existing), describeKey(workflow));
   }
   warnOfOtherVersion(engine, existing);
+  warnOfOtherArguments(engine, repeated, existing);
+}
+
+/**
+ * An ID that is not as unique as its user thinks: the second payment under it is never made. By what was read of the first
+ * anyway, and without the values, which may be nobody's business. Formats of users may write one value in many ways.
+ */
+function warnOfOtherArguments(engine: Engine, repeated: Repeated, existing: WorkflowRecord): void {
+  const { workflowId, inputs, serialization } = existing;
+  if (inputs === null || repeated.inputs === null || serialization !== repeated.serialization) return;
+  if (serialization !== nativeCodecName && serialization !== engine.codecs.portable.name) return;
+  if (inputs === repeated.inputs || inOneOrder(inputs) === inOneOrder(repeated.inputs)) return;
+  engine.warnOnce(
+    `other arguments of ${workflowId}`,
+    `Workflow "${workflowId}" was started again with other arguments than the first time. An ID is one run: the caller got the ` +
+      'first one, and the new arguments are not used. Give another run another ID.',
+  );
+}
+
+/** The same whatever the order of members. Long texts are not worth it. */
+function inOneOrder(json: string): string {
+  if (json.length > 100_000) return json;
+  const sorted = (_: string, value: unknown): unknown =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value;
+  return JSON.stringify(JSON.parse(json), sorted);
 }
 
 export function conflictError(workflowId: string, existing: string, requested: string): HoldfastError {

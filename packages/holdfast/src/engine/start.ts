@@ -134,7 +134,7 @@ function begin(
     return;
   }
   if (!('workflowId' in started)) throw conflictError(row.workflowId, 'another workflow', describeKey(definition));
-  checkSame(engine, definition, started);
+  checkSame(engine, definition, row, started);
 }
 
 /**
