@@ -1,4 +1,5 @@
 import { createCodecs } from '../codec/codec.js';
+import { whileLaunching } from '../engine/app-engine.js';
 import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { unknownQueue } from '../engine/directory.js';
 import { Executions } from '../engine/executions.js';
@@ -54,7 +55,7 @@ export interface Internals {
  * the background services of an app.
  */
 export function launch(options: LaunchOptions): Promise<App> {
-  return launchWith(options, {});
+  return whileLaunching(launchWith(options, {}));
 }
 
 export async function launchWith(options: LaunchOptions, internals: Internals): Promise<App> {

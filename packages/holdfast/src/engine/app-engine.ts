@@ -49,6 +49,23 @@ export function appsWith(key: WorkflowKey): { readonly engine: Engine; readonly 
   });
 }
 
+const launching = processWide('launching', () => ({ count: 0 }));
+
+/** Counts a launch that is under way: whoever calls a workflow meanwhile has most likely forgotten to await it. */
+export async function whileLaunching<T>(launched: Promise<T>): Promise<T> {
+  launching.count++;
+  try {
+    return await launched;
+  } finally {
+    launching.count--;
+  }
+}
+
+/** What to add where no app was found. */
+export function launchHint(): string {
+  return launching.count > 0 ? ' A launch() is under way in this process: await it before the first call.' : '';
+}
+
 /** The engine that a call means: of the app that it names, of the workflow it is made in, or of the only app there is. */
 export function engineMeant(what: string, app: object | undefined): Engine {
   if (app !== undefined) {
@@ -62,7 +79,10 @@ export function engineMeant(what: string, app: object | undefined): Engine {
   if (engine && !another) return engine;
   const code = engine ? 'AMBIGUOUS_APP' : 'NOT_LAUNCHED';
   const why = engine ? 'several apps run in this process' : 'no app runs in this process';
-  throw new HoldfastError(code, `${what}: ${why}. Say which one with { app }: what launch() or connect() returned.`);
+  throw new HoldfastError(
+    code,
+    `${what}: ${why}. Say which one with { app }: what launch() or connect() returned.${launchHint()}`,
+  );
 }
 
 /** A typed error when the app was shut down. A step that is still running while the app drains may go on. */

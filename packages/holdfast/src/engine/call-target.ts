@@ -1,6 +1,6 @@
 import { HoldfastError } from '../model/errors.js';
 import { describeKey } from '../model/workflow-key.js';
-import { appsWith } from './app-engine.js';
+import { appsWith, launchHint } from './app-engine.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Engine } from './engine.js';
 import type { StartOptions } from './start-options.js';
@@ -92,7 +92,7 @@ function notLaunched(called: WorkflowDefinition, app: object | undefined): Holdf
     'NOT_LAUNCHED',
     app
       ? `The given app has not registered workflow "${name}", or was shut down.`
-      : `Workflow "${name}" belongs to no running app. Give ${given} to launch({ name, workflows: [...] }) or app.register() first.`,
+      : `Workflow "${name}" belongs to no running app. Give ${given} to launch({ name, workflows: [...] }) or app.register() first.${launchHint()}`,
     { details: { name } },
   );
 }

@@ -107,6 +107,17 @@ describe('P8 bad databases', () => {
     expect(await readdir(join(folder, 'a folder'))).toEqual([]);
   });
 
+  it('suspects a launch that was not awaited when a workflow finds no app', async () => {
+    const wf = workflow('wf', async () => 1);
+    const launched = launch({ name: 'x', database: 'sqlite::memory:', workflows: [wf], logger: silent });
+    const hint = /A launch\(\) is under way in this process: await it/;
+    expect(await failure(wf())).toMatchObject({ code: 'NOT_LAUNCHED', message: expect.stringMatching(hint) });
+    const app = await launched;
+    expect(await wf()).toBe(1);
+    await app.shutdown();
+    expect((await failure(wf())).message).not.toMatch(hint);
+  });
+
   it('leaves a workflow callable after a launch that failed', async () => {
     const wf = workflow('wf', async () => 1);
     await failure(launch({ name: 'x', database: 'sqlite:/no/such/folder/x', workflows: [wf], logger: silent }));
