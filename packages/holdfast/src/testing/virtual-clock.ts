@@ -1,3 +1,4 @@
+import { currentScope } from '../engine/context.js';
 import type { Clock, Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
@@ -20,6 +21,8 @@ interface Alarm {
   readonly at: number;
   readonly fire: () => void;
   readonly kind: Kind;
+  /** A step that waits for the alarm is not at work until then. */
+  readonly over: (() => void) | undefined;
 }
 
 /**
@@ -42,11 +45,12 @@ export class VirtualClock implements Clock {
 
   at(at: number, fire: () => void, kind: Kind = 'work'): Timer {
     // To the millisecond, as a real clock is: the time of an alarm becomes that of records, which hold whole numbers.
-    const alarm: Alarm = { at: Math.ceil(at), fire, kind };
+    const over = kind === 'work' ? currentScope()?.step?.probed?.wait() : undefined;
+    const alarm: Alarm = { at: Math.ceil(at), fire, kind, over };
     this.alarms.add(alarm);
     // An alarm for now or earlier rings by itself, as it would on a real clock.
     if (alarm.at <= this.current) setImmediate(() => this.ring(alarm));
-    return { cancel: () => this.alarms.delete(alarm) };
+    return { cancel: () => void this.remove(alarm) };
   }
 
   /** Says how to wait until an app has come to rest. The test app does that; several apps may share one clock. */
@@ -119,7 +123,13 @@ export class VirtualClock implements Clock {
   }
 
   private ring(alarm: Alarm): void {
-    if (this.alarms.delete(alarm)) alarm.fire();
+    if (this.remove(alarm)) alarm.fire();
+  }
+
+  private remove(alarm: Alarm): boolean {
+    const isSet = this.alarms.delete(alarm);
+    if (isSet) alarm.over?.();
+    return isSet;
   }
 }
 

@@ -116,6 +116,17 @@ it('moves past a step that waits for a signal of the test', async () => {
   await t.stop();
 });
 
+it('moves past a step that waits for the clock itself', async () => {
+  const wf = workflow('wf', () =>
+    run('wait', () => new Promise<void>((resolve) => void t.clock.at(t.clock.now() + 1_000, resolve))),
+  );
+  const t = await testApp({ workflows: [wf], patience: 500 });
+  const began = t.clock.now();
+  await t.clock.runUntil(wf());
+  expect(t.clock.now() - began).toBe(1_000);
+  await t.stop();
+});
+
 it('returns from runUntil() as soon as the promise has settled, whatever still runs', async () => {
   const wf = workflow('wf', () =>
     run('upload', () => {
