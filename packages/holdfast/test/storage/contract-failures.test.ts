@@ -10,8 +10,9 @@ describeStorage('failures', (store) => {
   itOn('postgres')('tells what a failed statement may have done by its code, never by its message', () => {
     const kinds = {
       lost: ['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ECONNREFUSED', 'ENOTFOUND', '08006', '08003', '08000'],
-      retry: '40001 40P01 53300 53100 53200 53400 25006 42501 57014 XX000 58030 23503'.split(' '),
+      retry: '40001 40P01 53300 53100 53200 53400 25006 42501 XX000 58030 23503'.split(' '),
       'held-up': ['55P03'],
+      slow: ['57014'],
       refused: ['23505', '22021', '22P02', '22P05', '54000', '54001'],
     };
     for (const [kind, codes] of Object.entries(kinds)) {

@@ -5,6 +5,7 @@ import { SqlExecutors } from '../../src/storage/sql/executors.js';
 import { SqlForks } from '../../src/storage/sql/forks.js';
 import { SqlMessages } from '../../src/storage/sql/messages.js';
 import { SqlQueues } from '../../src/storage/sql/queues.js';
+import { SqlRetries } from '../../src/storage/sql/retries.js';
 import { SqlSchedules } from '../../src/storage/sql/schedules.js';
 import { SqlSteps } from '../../src/storage/sql/steps.js';
 import { SqlStreams } from '../../src/storage/sql/streams.js';
@@ -19,7 +20,7 @@ export async function everyStatement(dialect: Dialect): Promise<(Statement | Bat
   const on = recorder(dialect, found);
   const parts = [
     ...[SqlDeletions, SqlEvents, SqlExecutors, SqlForks, SqlMessages, SqlQueues, SqlSchedules, SqlSteps, SqlStreams],
-    ...[SqlTakeovers, SqlVersions, SqlWorkflows],
+    ...[SqlRetries, SqlTakeovers, SqlVersions, SqlWorkflows],
   ].map((Part) => new Part(on as never));
   await putTogether(on);
   const held = parts.flatMap((part) => statementsIn(part, new Set<unknown>([on])));
@@ -33,6 +34,8 @@ async function putTogether(on: Database): Promise<void> {
   const effects = [sent('m', 'b'), { kind: 'consume', messageId: 'u' } as const, set('k', 'v'), written('k', 'v')];
   await steps.recordEffects('app', [effectful('a', 1, effects)]);
   for (const effect of effects) await steps.recordEffects('app', [effectful('a', 1, [effect])]);
+  const many = Array.from({ length: 10_001 }, () => written('k', 'v'));
+  await steps.recordEffects('app', [effectful('a', 1, [...effects, ...many])]);
   const workflows = new SqlWorkflows(on);
   await workflows.list({});
   const place = { executorId: 'e', version: 'v', parentWorkflowId: 'p', queue: 'q', schedule: 's', forkedFrom: 'f' };
@@ -49,8 +52,9 @@ async function putTogether(on: Database): Promise<void> {
 }
 
 function recorder(dialect: Dialect, found: Statement[]): Database {
-  const record = async (statement: Statement): Promise<[]> => {
+  const record = async (statement: Statement & { readonly portions?: { readonly text: string } }): Promise<[]> => {
     found.push(statement);
+    if (statement.portions) found.push({ name: `${statement.name} (portions)`, text: statement.portions.text });
     return [];
   };
   return { dialect, query: record, batch: record } as unknown as Database;

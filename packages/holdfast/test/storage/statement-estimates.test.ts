@@ -20,9 +20,14 @@ const fewer: readonly [RegExp, number][] = [
   [/^workflows\.fork$/, 1],
 ];
 
+const ofBatches = 'with the settings of our connections for batches';
+
+/** Never sent by those: it may list all workflows there are, for people. */
+const elsewhere = 'workflows.list';
+
 /** How a statement is planned: as on our connections, or as it is without our settings, with and without its values. */
 const modes = {
-  'with the settings of our connections for batches': `${writerSettings}; set plan_cache_mode = force_generic_plan`,
+  [ofBatches]: `${writerSettings}; set plan_cache_mode = force_generic_plan`,
   'without settings, by its text': 'set plan_cache_mode = force_generic_plan',
   'without settings, by its values': 'set plan_cache_mode = force_custom_plan',
 };
@@ -47,14 +52,14 @@ describeBackends(
         beforeAll(async () => void (state === 'analysed' && (await client.query('analyze'))));
 
         it.each(Object.keys(modes) as Mode[])('is below what makes a server compile it, %s', async (mode) => {
-          const statements = await everyStatement(postgresDialect('dbos'));
+          const all = await everyStatement(postgresDialect('dbos'));
+          const statements = all.filter(({ name }) => mode !== ofBatches || name !== elsewhere);
           expect(await tooExpensive(client, statements, mode)).toEqual([]);
         });
 
         it('is told to be too high of one that only a scan of a whole table can answer', async () => {
-          const mode = 'with the settings of our connections for batches';
           const scan = { name: 'test.scan', text: 'select paused from dbos.queues where paused' };
-          expect(await tooExpensive(client, [scan], mode)).toEqual([expect.stringMatching(/^test\.scan: /)]);
+          expect(await tooExpensive(client, [scan], ofBatches)).toEqual([expect.stringMatching(/^test\.scan: /)]);
         });
       });
     });

@@ -110,7 +110,7 @@ function versionStatements(d: Dialect) {
       name: 'versions.list',
       text:
         `select ${nameInApp} as name, application_name, created_at, version_timestamp from ${versions} ` +
-        `where (${ofApp('$1')} or cast($1 as text) = '') order by version_timestamp desc, created_at desc`,
+        `where ${everyRow('version_name')} and (${ofApp('$1')} or cast($1 as text) = '') order by version_timestamp desc, created_at desc`,
     },
     setLatest: {
       name: 'versions.setLatest',
