@@ -79,7 +79,7 @@ describe('a row that takes the database long', () => {
     expect(await batcher.submit('late/1')).toBe('late/1!');
     while (warnings.length === 0) await new Promise((resolve) => setImmediate(resolve));
     expect(warnings[0]).toBe(
-      'Writing things of "slow", which takes the database too long, failed and is tried again: slow',
+      'Writing things of "slow", which takes the database too long, failed and is tried again: Error: slow',
     );
     table.cancels = false;
     expect(await all[50]).toBe('slow/1!');
