@@ -48,7 +48,7 @@ function suite(backend: Backend): void {
     await happened;
     expect(rig.started).toEqual([]);
     await rig.t.clock.advance('5s');
-    expect(rig.started).toHaveLength(2);
+    await expect.poll(() => rig.started).toHaveLength(2);
     expect(await rig.rows()).toEqual([
       { status: 'ENQUEUED', attempts: 0, n: 4 },
       { status: 'PENDING', attempts: 1, n: 2 },
