@@ -1,8 +1,9 @@
-import Sqlite from 'better-sqlite3';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import * as own from '../../src/index.js';
 import { event, registerClass, run, stream, transaction, workflow } from '../../src/index.js';
-import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
+import { checkDatasource } from '../../src/storage/datasource.js';
+import { sqliteTransactions } from '../../src/storage/datasources/sqlite-transactions.js';
 import { describeBackends } from '../support/backends.js';
 import { anotherCopy, anotherCopyOf, anotherRelease } from '../support/copies.js';
 import { failure, gate } from '../support/faults.js';
@@ -75,10 +76,11 @@ describeBackends('two copies of the package in one execution', (backend) => {
   });
 
   it('refuse a transaction of one inside a transaction of the other', async () => {
-    const db = new Sqlite(':memory:');
+    const db = openSqlite('sqlite::memory:');
     onTestFinished(() => void db.close());
-    const inner = other.transaction(betterSqlite3Datasource(db), 'inner', async () => 1);
-    const outer = transaction(betterSqlite3Datasource(db), 'outer', async () => inner());
+    const datasource = { ...checkDatasource('test', 'sqlite', {}), ...sqliteTransactions(db, db) };
+    const inner = other.transaction(datasource, 'inner', async () => 1);
+    const outer = transaction(datasource, 'outer', async () => inner());
     const wf = workflow('wf', async () => outer());
     await backend.testApp({ workflows: [wf] });
     for (const call of [outer, wf]) {
@@ -91,18 +93,18 @@ describeBackends('two copies of the package in one execution', (backend) => {
 
 describe('two copies of the package', () => {
   it('take their turns on one connection to SQLite', async () => {
-    const { betterSqlite3Datasource: another } = await anotherCopyOf(
-      () => import('../../src/storage/datasources/better-sqlite3.js'),
+    const { sqliteTransactions: another } = await anotherCopyOf(
+      () => import('../../src/storage/datasources/sqlite-transactions.js'),
     );
-    const db = new Sqlite(':memory:');
+    const db = openSqlite('sqlite::memory:');
     onTestFinished(() => void db.close());
     db.exec('create table t (n int)');
     const first = gate();
-    const one = betterSqlite3Datasource(db).transact({}, async () => {
+    const one = sqliteTransactions(db, db).transact({}, async () => {
       await first.promise;
       throw new Error('rolled back');
     });
-    const two = another(db).transact({}, async () => void db.exec('insert into t values (1)'));
+    const two = another(db, db).transact({}, async () => void db.exec('insert into t values (1)'));
     first.open();
     expect((await failure(one)).message).toBe('rolled back');
     await two;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import Sqlite from 'better-sqlite3';
 import { expect, inject, it } from 'vitest';
+import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { target } from '../../src/storage/migrations/standing.js';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
@@ -72,7 +72,7 @@ describeBackends('docs/schema.md', (backend) => {
 });
 
 function ofSqlite(file: string): Found {
-  const db = new Sqlite(file, { readonly: true });
+  const db = openSqlite(file, { readonly: true });
   try {
     const all = <Row>(sql: string): Row[] => db.prepare(sql).all() as Row[];
     const tables = all<{ name: string }>(
