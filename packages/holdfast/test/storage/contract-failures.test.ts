@@ -1,3 +1,4 @@
+import { runInNewContext, runInThisContext } from 'node:vm';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { describeStorage, newStep, newWorkflow, type Store, start, writer } from './contract-support.js';
@@ -37,7 +38,11 @@ describeStorage('failures', (store) => {
         expect(`${code} ${store.storage.classify(withCode(code))}`).toBe(`${code} ${kind}`);
       }
     }
-    expect(store.storage.classify(new TypeError('cannot bind'))).toBe('refused');
+    for (const mistake of ["new TypeError('cannot bind')", "new RangeError('Invalid string length')"]) {
+      expect(store.storage.classify(runInThisContext(mistake))).toBe('refused');
+      // As jest sees the errors of Node's own SQLite: a refused row must not be tried for ever there.
+      expect(store.storage.classify(runInNewContext(mistake))).toBe('refused');
+    }
   });
 
   it('writes all rows of a batch or none, and a refused one says so', async () => {

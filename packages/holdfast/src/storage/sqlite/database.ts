@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { describeError, HoldfastError, isHoldfastError } from '../../model/errors.js';
+import { describeError, HoldfastError, isErrorNamed, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import {
   type BatchStatement,
@@ -122,7 +122,7 @@ class SqliteDatabase implements Database {
     // At a commit it may be the very last thing that failed: whoever next opens the file might find the commit in its log.
     if (isSqlite(error, 'SQLITE_IOERR')) return 'lost';
     // Everything else (busy, disk full) leaves the transaction rolled back: there is no network to be unsure of.
-    return error instanceof TypeError || error instanceof RangeError ? 'refused' : 'retry';
+    return isErrorNamed(error, 'TypeError', 'RangeError') ? 'refused' : 'retry';
   }
 
   now(): Promise<number> {
