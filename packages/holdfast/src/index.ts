@@ -26,7 +26,8 @@ export { type Event, type EventOptions, event, type GetOptions } from './messagi
 export { type ReadOptions, type Stream, type StreamOptions, stream } from './messaging/stream.js';
 export { type Letter, type SendOptions, type Topic, type TopicOptions, topic } from './messaging/topic.js';
 export type { Duration } from './model/duration.js';
-export { type ErrorCode, FatalError, HoldfastError, isHoldfastError } from './model/errors.js';
+export type { ErrorDetails } from './model/error-details.js';
+export { type ErrorCode, FatalError, HoldfastError, type HoldfastErrorOf, isHoldfastError } from './model/errors.js';
 export type { Logger } from './model/logger.js';
 export {
   type ConflictPolicy,

@@ -130,7 +130,7 @@ const unwrittenPrefix = 'holdfast:unwritten:';
  * be a secret; nor of what `parse` threw, which may quote what it was to read.
  */
 function unwritten(serializer: string, failure: unknown): Encoded {
-  const isUnread = isHoldfastError(failure) && failure.details.unread === true;
+  const isUnread = isHoldfastError(failure, 'UNSERIALIZABLE') && failure.details.unread === true;
   const why = isUnread
     ? `The serializer "${serializer}" cannot read what it wrote of it.`
     : isError(failure)

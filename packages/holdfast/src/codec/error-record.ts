@@ -6,7 +6,7 @@
  *   registered class as an instance of it (`holdfast_class` in the record says so); any other as an Error with the
  *   same name, which is that of its class if the class does not set one. Code that may see an error after a recovery should tell it by name or code.
  */
-import { type ErrorCode, FatalError, HoldfastError, isError } from '../model/errors.js';
+import { FatalError, HoldfastError, isError } from '../model/errors.js';
 import { classNamed, classWithPrototype, isBuiltIn } from './classes.js';
 import { textProblem } from './refusal.js';
 
@@ -119,7 +119,8 @@ function newError(name: string, message: string, fields: Readonly<Record<string,
   if (name === 'AggregateError') return new AggregateError([], message);
   if (name === 'FatalError' && fields.code === 'FATAL') return new FatalError(message);
   if (name === 'HoldfastError' && typeof fields.code === 'string') {
-    return new HoldfastError(fields.code as ErrorCode, message);
+    // Its details are among the fields, and its code may be that of a newer release.
+    return new HoldfastError(fields.code as 'STORAGE_REFUSED', message);
   }
   return new (builtIn.get(name) ?? Error)(message);
 }

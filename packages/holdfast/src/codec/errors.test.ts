@@ -83,7 +83,7 @@ describe.each([
   });
 
   it('comes back as a HoldfastError or FatalError with code and details', () => {
-    const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { id: 'w1' }, cause: 5 });
+    const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { workflowId: 'w1' }, cause: 5 });
     const copy = trip(error) as HoldfastError;
     expect(copy).toBeInstanceOf(HoldfastError);
     expect(copy).toStrictEqual(error);
@@ -228,10 +228,10 @@ describe('the portable error record', () => {
   });
 
   it('keeps the details of a HoldfastError as data', () => {
-    const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { id: 'w1' } });
+    const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { workflowId: 'w1' } });
     expect((portable.encodeError(error) as Encoded).text).toContain('"data":{"id":"w1"}');
     expect(portably(error)).toBeInstanceOf(HoldfastError);
-    expect(portably(error)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { id: 'w1' } });
+    expect(portably(error)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { workflowId: 'w1' } });
   });
 
   it.each(['text', 5, null, { code: 7 }, [1]])('gives back %j that was thrown', (value) => {

@@ -1,4 +1,5 @@
 import type { Codecs } from '../codec/codec.js';
+import type { ErrorDetails } from '../model/error-details.js';
 import { HoldfastError } from '../model/errors.js';
 import type { Ending } from '../storage/storage.js';
 
@@ -66,7 +67,7 @@ export function stalledError(
   code: 'NON_DETERMINISM' | 'WORKFLOW_STALLED',
   workflow: { readonly workflowId: string; readonly name: string },
   why: string,
-  details: Readonly<Record<string, unknown>> = {},
+  details: Omit<ErrorDetails['NON_DETERMINISM'], 'workflowId' | 'name'> = {},
 ): HoldfastError {
   const { workflowId, name } = workflow;
   return new HoldfastError(code, `Workflow "${workflowId}" (${name}) is STALLED: ${why}`, {

@@ -1,4 +1,4 @@
-import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
+import { describeError, HoldfastError, isFatal, isHoldfastError } from '../model/errors.js';
 import type { Effect } from '../storage/messaging.js';
 import { exhaustedError } from './attempts.js';
 import { enter, type Scope, type StepScope, stepScope } from './context.js';
@@ -108,7 +108,7 @@ function withEffects(
 
 function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: number, error: unknown): boolean {
   const { max, retryIf } = call.policy;
-  if (attempt > max || !execution.running || isHoldfastError(error, 'FATAL')) return false;
+  if (attempt > max || !execution.running || isFatal(error)) return false;
   // What it writes to stays closed: the function may have succeeded, and would only do its work once more for nothing.
   if (isHoldfastError(error, 'STREAM_CLOSED')) return false;
   try {

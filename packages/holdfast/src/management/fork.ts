@@ -140,6 +140,6 @@ function conflict({ workflowId, forkedFrom }: NewFork, existing: WorkflowRecord)
     'WORKFLOW_CONFLICT',
     `Workflow ID "${workflowId}" belongs to "${describeKey(existing)}", ${origin}, so that a fork of "${forkedFrom}" ` +
       'cannot use it. Choose another ID.',
-    { details: { workflowId, forkedFrom, existing: existing.forkedFrom } },
+    { details: { workflowId, existing: describeKey(existing), forkedFrom } },
   );
 }

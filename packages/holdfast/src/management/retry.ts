@@ -3,6 +3,7 @@ import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { readable } from '../engine/info.js';
+import type { ErrorDetails } from '../model/error-details.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from '../model/options.js';
@@ -175,7 +176,7 @@ async function doneBefore(engine: Engine, workflowId: string, token: string): Pr
   throw notFailedError(record);
 }
 
-function notRetryable(message: string, details: Readonly<Record<string, unknown>>): HoldfastError {
+function notRetryable(message: string, details: ErrorDetails['WORKFLOW_NOT_RETRYABLE']): HoldfastError {
   return new HoldfastError('WORKFLOW_NOT_RETRYABLE', message, { details });
 }
 

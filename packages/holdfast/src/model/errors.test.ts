@@ -9,7 +9,7 @@ const foreign = (code: string): Error => runInNewContext(code);
 
 describe('an error of another realm', () => {
   it('is an error', () => {
-    const error = foreign("Object.assign(new TypeError('x'), { code: 'FATAL' })");
+    const error = foreign("Object.assign(new TypeError('x'), { code: 'FATAL', details: {} })");
     expect(error).not.toBeInstanceOf(Error);
     expect(isError(error)).toBe(true);
     expect(isErrorNamed(error, 'RangeError', 'TypeError')).toBe(true);

@@ -5,6 +5,8 @@
  * recognised by code ({@link isHoldfastError}), never by `instanceof`. `docs/errors.md` has a section per code; a test
  * holds the two together.
  */
+import type { ErrorDetails } from './error-details.js';
+
 export const errorCodes = {
   APP_CLOSED: 'The app was shut down while the call was waiting, or before it was made.',
   AMBIGUOUS_APP: 'Several running apps registered the workflow and the call does not say which one to use.',
@@ -59,7 +61,7 @@ export const errorCodes = {
     'The workflow has not failed, or retrying it would repeat what it has done since its failure.',
   WORKFLOW_STALLED: 'The workflow was set aside: a step cannot be read, or it is not to be resumed by itself.',
   WORKFLOW_UNFINISHED: 'The workflow cannot be deleted before it has ended.',
-} as const;
+} as const satisfies Record<keyof ErrorDetails, string>;
 
 export type ErrorCode = keyof typeof errorCodes;
 
@@ -68,16 +70,35 @@ export interface ErrorOptions {
   readonly cause?: unknown;
 }
 
+/** Code, message and options. The options are needed, and have details, where the code has details that it never lacks. */
+type ErrorArguments = { [Code in ErrorCode]: [code: Code, message: string, ...options: OptionsOf<Code>] }[ErrorCode];
+
+type OptionsOf<Code extends ErrorCode> =
+  Record<never, unknown> extends ErrorDetails[Code]
+    ? [options?: { readonly details?: OptionalDetails<ErrorDetails[Code]>; readonly cause?: unknown }]
+    : [options: { readonly details: ErrorDetails[Code]; readonly cause?: unknown }];
+
+/** Without it, a code that has no details would take any. */
+type OptionalDetails<Details> = keyof Details extends never ? Readonly<Record<string, never>> : Details;
+
 export class HoldfastError extends Error {
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>>;
 
-  constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
+  constructor(...[code, message, options = {}]: ErrorArguments) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined);
     this.name = 'HoldfastError';
     this.code = code;
     this.details = options.details ?? {};
   }
+}
+
+/** An error of ours with this code, and the details of that code. */
+export type HoldfastErrorOf<Code extends ErrorCode> = { [Each in Code]: Coded<Each> }[Code];
+
+interface Coded<Code extends ErrorCode> extends Error {
+  readonly code: Code;
+  readonly details: ErrorDetails[Code];
 }
 
 /** Thrown by a step to say that trying again is pointless: the step fails at once, whatever its retries. */
@@ -110,10 +131,23 @@ export function isErrorNamed(value: unknown, ...names: readonly string[]): value
   return isError(value) && names.includes(value.name);
 }
 
-/** Whether `error` is one of ours (and, if given, has this code), also when another copy of the package made it. */
-export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
-  if (!isError(error) || !('code' in error) || typeof error.code !== 'string') return false;
-  return code === undefined ? error.code in errorCodes && 'details' in error : error.code === code;
+/**
+ * Whether `error` is one of ours (and, if given, has this code), also when another copy of the package made it. Its
+ * `details` are those of its code, for the compiler too: with `code`, or in a `switch (error.code)`.
+ */
+export function isHoldfastError<Code extends ErrorCode = ErrorCode>(
+  error: unknown,
+  code?: Code,
+): error is HoldfastErrorOf<Code> {
+  // Others have codes such as INVALID_INPUT too, and no details that a caller could look into.
+  if (!isError(error) || !('code' in error && 'details' in error)) return false;
+  if (typeof error.code !== 'string' || typeof error.details !== 'object' || error.details === null) return false;
+  return code === undefined ? error.code in errorCodes : error.code === code;
+}
+
+/** Whether it says that trying again is pointless. By its code alone: a FatalError that was stored may have lost the rest. */
+export function isFatal(error: unknown): boolean {
+  return isError(error) && 'code' in error && error.code === ('FATAL' satisfies ErrorCode);
 }
 
 /** The error as a text for a log line or another error's message. */

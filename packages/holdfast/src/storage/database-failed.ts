@@ -13,14 +13,9 @@ export function databaseFailed(statement: string, failure: Failure, cause: unkno
 export function afterChange<T>(work: () => Promise<T>, hasChanged = () => true): Promise<T> {
   return work().catch((error: unknown) => {
     if (!hasChanged()) throw error;
-    const { statement, applied } = (isHoldfastError(error, 'DATABASE_FAILED') ? error.details : {}) as Details;
-    throw statement !== undefined && applied === 'no' ? failed(statement, (error as Error).cause, 'in part') : error;
+    if (!isHoldfastError(error, 'DATABASE_FAILED') || error.details.applied !== 'no') throw error;
+    throw failed(error.details.statement, error.cause, 'in part');
   });
-}
-
-interface Details {
-  readonly statement?: string;
-  readonly applied?: string;
 }
 
 const said = {

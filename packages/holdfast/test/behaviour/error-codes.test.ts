@@ -13,7 +13,9 @@ describe('error codes', () => {
   it('are recognised on errors of another copy of the package', async () => {
     const path = '../../src/model/errors.js?another-copy';
     const another = (await import(/* @vite-ignore */ path)) as typeof import('../../src/model/errors.js');
-    const error = new another.HoldfastError('WORKFLOW_DEAD', 'from elsewhere');
+    const error = new another.HoldfastError('WORKFLOW_DEAD', 'from elsewhere', {
+      details: { workflowId: 'w', status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' },
+    });
     expect(error).not.toBeInstanceOf(HoldfastError);
     expect(isHoldfastError(error)).toBe(true);
     expect(isHoldfastError(error, 'WORKFLOW_DEAD')).toBe(true);
@@ -25,6 +27,10 @@ describe('error codes', () => {
     expect(isHoldfastError(new Error('x'))).toBe(false);
     expect(isHoldfastError(Object.assign(new Error('x'), { code: 'ENOENT' }))).toBe(false);
     expect(isHoldfastError({ code: 'FATAL', message: 'no error' })).toBe(false);
+    // Callers read details.issues of this code.
+    expect(isHoldfastError(Object.assign(new Error('x'), { code: 'INVALID_INPUT' }), 'INVALID_INPUT')).toBe(false);
+    const odd = Object.assign(new Error('x'), { code: 'INVALID_INPUT', details: null });
+    expect(isHoldfastError(odd, 'INVALID_INPUT')).toBe(false);
     expect(isHoldfastError(undefined)).toBe(false);
     expect(new FatalError('x')).toMatchObject({ code: 'FATAL', name: 'FatalError', details: {} });
   });

@@ -1,0 +1,148 @@
+import type { WorkflowStatus } from './status.js';
+
+/**
+ * The `details` of an error, by its code: `isHoldfastError(error, code)` narrows them to these. A field with a `?` is there
+ * only for some of the errors of its code. Released fields keep their names and meaning; an error that an older release has
+ * stored lacks the newer ones.
+ *
+ * The members are type literals, not interfaces: only literals can be assigned to the `details` of any HoldfastError.
+ */
+export interface ErrorDetails {
+  APP_CLOSED: NoDetails;
+  AMBIGUOUS_APP: { readonly name?: string };
+  CLOCK_HELD: {
+    readonly step: string;
+    readonly workflowId: string;
+    readonly workflow: string;
+    readonly attempt: number;
+    readonly patienceMs: number;
+  };
+  DATABASE_FAILED: { readonly statement: string; readonly applied: 'no' | 'unknown' };
+  DATABASE_MISSING: { readonly database: string };
+  /** The URL, without its password, of a server; the path of a file. */
+  DATABASE_UNREACHABLE: { readonly url?: string; readonly path?: string };
+  DATABASE_URL_INVALID: { readonly scheme?: string | null };
+  DRIVER_MISSING: NoDetails;
+  /** A workflow's name, or the two of an instance. */
+  DUPLICATE_WORKFLOW: { readonly name?: string; readonly className?: string; readonly configName?: string };
+  /** What your step gave. */
+  FATAL: Readonly<Record<string, unknown>>;
+  INVALID_CRON: { readonly expression: unknown };
+  INVALID_DURATION: { readonly value: unknown };
+  INVALID_INPUT: { readonly issues: readonly string[] };
+  INVALID_NAME: {
+    readonly name?: unknown;
+    readonly known?: readonly string[];
+    readonly taken?: readonly string[];
+    readonly registeredAs?: string;
+  };
+  INVALID_OPTION: {
+    readonly option?: string;
+    readonly value?: unknown;
+    readonly known?: readonly string[];
+    readonly operation?: string;
+    readonly name?: string;
+    readonly stub?: string;
+    readonly steps?: readonly string[];
+  };
+  INVALID_OUTPUT: { readonly issues: readonly string[] };
+  INVALID_TIMEZONE: { readonly timezone: unknown };
+  MIGRATION_REQUIRED: {
+    readonly found?: { readonly shared: number; readonly own: number };
+    readonly needed?: { readonly shared: number; readonly own: number };
+    readonly reason?: 'foreign-numbering';
+    readonly contradiction?: string;
+    readonly schema?: string;
+  };
+  /** `recorded` is on record under the number, `requested` is what the code asks for there. */
+  NON_DETERMINISM: {
+    readonly workflowId: string;
+    readonly name: string;
+    readonly stepNumber?: number;
+    readonly recorded?: string | undefined;
+    readonly requested?: string;
+    readonly stepCount?: number;
+    readonly diff?: string | undefined;
+  };
+  NOT_AUTHORIZED: {
+    readonly name: string;
+    readonly user: string | null;
+    readonly roles: readonly string[];
+    readonly required: readonly string[];
+  };
+  NOT_IN_WORKFLOW: NoDetails;
+  NOT_LAUNCHED: { readonly name?: string };
+  QUEUE_CONFLICT: { readonly name: string; readonly owner: string | null };
+  /** `workflowId` and `name` are those of the workflow that is there already. */
+  QUEUE_DUPLICATE: {
+    readonly queueName: string;
+    readonly dedupId: string;
+    readonly workflowId: string;
+    readonly name: string;
+  };
+  QUEUE_NOT_EMPTY: { readonly name: string; readonly count: number };
+  RESULT_TIMEOUT: { readonly workflowId: string; readonly timeoutMs: number };
+  SCHEDULE_CONFLICT: { readonly name: string; readonly owner: string | null };
+  SCHEDULE_EXISTS: { readonly name: string };
+  SCHEDULE_NOT_FOUND: { readonly name: string; readonly known: readonly string[] };
+  SCHEMA_TOO_NEW: { readonly found: number; readonly known: number; readonly oldestCode: number | null };
+  SQLITE_COPIES: { readonly path: string };
+  STEP_ATTEMPTS_EXHAUSTED: {
+    readonly workflowId: string;
+    readonly step: string;
+    readonly attempts: number;
+    readonly interrupted: readonly number[];
+  };
+  STEP_NAME_CLASH: { readonly name: string };
+  STEP_TIMEOUT: {
+    readonly step: string;
+    readonly workflowId: string;
+    readonly timeoutMs: number;
+    readonly attempt: number;
+  };
+  STORAGE_REFUSED: NoDetails;
+  STREAM_CLOSED: { readonly workflowId: string };
+  UNKNOWN_SERIALIZER: { readonly serialization: string; readonly known: readonly string[] };
+  UNKNOWN_QUEUE: { readonly name: string; readonly known: readonly string[] };
+  UNREADABLE_VALUE: { readonly format: string; readonly text: string };
+  /** `path` leads to the part of the value that cannot be stored. */
+  UNSERIALIZABLE: {
+    readonly what?: string;
+    readonly path?: string;
+    readonly problem?: string;
+    readonly serializer?: string;
+    readonly unread?: true;
+  };
+  UNSUPPORTED_CALL: { readonly name?: string; readonly releases?: readonly string[] };
+  WORKFLOW_CANCELLED: { readonly workflowId: string; readonly reason: string | null };
+  /** The names of the workflow that has the ID, and of the one that was to get it; of a fork, what it was to be made from. */
+  WORKFLOW_CONFLICT: {
+    readonly workflowId: string;
+    readonly existing: string;
+    readonly requested?: string;
+    readonly forkedFrom?: string;
+  };
+  WORKFLOW_DEAD: { readonly workflowId: string; readonly status: WorkflowStatus };
+  WORKFLOW_NEEDED: {
+    readonly kind: 'child' | 'needed';
+    readonly workflowId: string;
+    readonly parentWorkflowId?: string;
+    readonly by?: string;
+  };
+  /** `workflowIds`: one of these recipients of messages, at most 100 of them. */
+  WORKFLOW_NOT_FOUND: { readonly workflowId?: string; readonly workflowIds?: readonly string[] };
+  WORKFLOW_NOT_REGISTERED: { readonly name: string };
+  WORKFLOW_NOT_RESUMABLE: { readonly workflowId: string; readonly status: WorkflowStatus };
+  /** `repeated`: the steps since the failed one, which a retry might do again. */
+  WORKFLOW_NOT_RETRYABLE: {
+    readonly workflowId: string;
+    readonly status: WorkflowStatus;
+    readonly stepNumber?: number;
+    readonly failedStep?: number;
+    readonly repeated?: readonly { readonly stepNumber: number; readonly name: string }[];
+  };
+  WORKFLOW_STALLED: { readonly workflowId: string; readonly name?: string; readonly reason?: string | null };
+  WORKFLOW_UNFINISHED: { readonly workflowId: string; readonly status: WorkflowStatus; readonly kind: 'unfinished' };
+}
+
+type NoDetails = Readonly<Record<never, unknown>>;
