@@ -79,9 +79,19 @@ async function prepare(
     const [child] = await engine.storage.workflows.get([childWorkflowId]);
     // Its result would be the same failure again.
     const isOwn = child?.parentWorkflowId === workflowId && child.status === 'ERROR';
-    if (isOwn) await prepare(engine, childWorkflowId, undefined, prepared);
+    if (isOwn && !isReplaced(workflowId, childWorkflowId, plan))
+      await prepare(engine, childWorkflowId, undefined, prepared);
   }
   prepared.set(workflowId, { record, plan });
+}
+
+/** Its start goes as well, and has another number now: the code starts another child, unless it names this one by its ID. */
+function isReplaced(workflowId: string, childId: string, { dropped }: RetryPlan): boolean {
+  return dropped.some(({ stepNumber, name, childWorkflowId }) => {
+    if (name === resultName || childWorkflowId !== childId) return false;
+    const given = `${workflowId}-${stepNumber}`;
+    return childId === given || childId.startsWith(`${given}-r`);
+  });
 }
 
 /** One more than the last on record: none, and nothing is run again but the function. */

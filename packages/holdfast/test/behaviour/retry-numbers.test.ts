@@ -48,6 +48,31 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(await t.app.workflows.get('p-0')).toMatchObject({ status: 'SUCCESS' });
   });
 
+  it('leaves a failed child as it is whose start is run again, and another one in its place', async () => {
+    const ran: string[] = [];
+    let isBroken = true;
+    const child = workflow('child', async () => {
+      await run('charge', () => void ran.push('charge'));
+      await run('ship', () => Promise[isBroken ? 'reject' : 'resolve']('ship'));
+    });
+    const parent = workflow('parent', async () => {
+      await run('price', () => 1);
+      await child();
+    });
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.with({ id: 'p' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry('p', { fromStep: 0 });
+    await t.clock.runUntil(handle.result());
+    const all = await t.app.workflows.list();
+    expect(all.map(({ workflowId, status }) => [workflowId, status]).sort()).toEqual([
+      ['p', 'SUCCESS'],
+      ['p-1', 'ERROR'],
+      ['p-1-r1', 'SUCCESS'],
+    ]);
+  });
+
   it('keeps a child apart from the one that had its number on the way that the code took before', async () => {
     let isBroken = true;
     const undo = workflow('undo', async () => 'undone');
