@@ -52,6 +52,8 @@ export class TransactionRun<Tx> {
   private isEnded = false;
   /** The function was not called, because nobody knows whether the workflow is still this process's. */
   private isUnheard = false;
+  /** False if all attempts were used up before one began here: nobody has looked for what those came to. */
+  private wasTried = false;
   /** Stays what it was: of an attempt whose commit was not answered the next one must learn in the same place. */
   private home: Home | undefined;
   /** Where records are looked for and written. Undefined: nobody else writes any, and this execution does without. */
@@ -68,6 +70,7 @@ export class TransactionRun<Tx> {
   async attempt(scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
     const { execution, call } = this;
     const { logger } = execution.engine;
+    this.wasTried = true;
     const backoff = new Backoff(`Transaction "${call.name}" of workflow "${execution.workflowId}"`, logger);
     for (;;) {
       if (!execution.engine.standing.confirmed) await whileWaiting(untilConfirmed(execution), scope.step);
@@ -114,12 +117,14 @@ export class TransactionRun<Tx> {
    */
   async settleFailure(outcome: Outcome): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
-    const { completions } = this;
-    if (outcome.result.ok || mode.readOnly || !completions || !this.execution.running) return outcome;
+    if (outcome.result.ok || mode.readOnly) return outcome;
     const { logger, clock } = this.execution.engine;
     const backoff = new Backoff(`Recording the failure of transaction "${name}"`, logger);
     while (this.execution.running) {
       try {
+        if (!this.wasTried) await this.findHome();
+        const { completions } = this;
+        if (!completions) return outcome;
         const { error, serialization } = outcome;
         const row = { ...this.key, output: null, error, serialization, createdAt: clock.now() };
         const written = await datasource.transact({}, (tx) => completions.insert(datasource, tx, row));
@@ -129,6 +134,7 @@ export class TransactionRun<Tx> {
         await this.checkOwned();
       } catch (error) {
         if (error instanceof Over) return outcome;
+        if (!this.wasTried && isForbidden(error)) this.refuse(error);
         await backoff.pause(error);
       }
     }
@@ -165,15 +171,7 @@ export class TransactionRun<Tx> {
     const { datasource, mode } = this.call;
     const body = (tx: Tx): Promise<Outcome> => this.body(tx, scope, startedAt);
     if (mode.readOnly) return (tx) => withoutWrites(datasource, tx, () => body(tx));
-    this.home ??= await homeOf(this.execution, datasource);
-    const { home } = this;
-    if (!home) {
-      const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
-      return this.lost(row ?? null);
-    }
-    // A first run knows that there is nothing of an earlier one, and its fence keeps it apart from later ones.
-    if (home.kind === 'record') this.completions = home.completions;
-    else if (this.isLater) this.completions ??= await home.earlier();
+    const home = await this.findHome();
     return async (tx) => {
       const recorded = await this.recorded(tx, startedAt);
       if (recorded) return recorded;
@@ -184,6 +182,19 @@ export class TransactionRun<Tx> {
       await this.putOnRecord(tx, outcome);
       return home.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome);
     };
+  }
+
+  private async findHome(): Promise<Home> {
+    this.home ??= await homeOf(this.execution, this.call.datasource);
+    const { home } = this;
+    if (!home) {
+      const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
+      return this.lost(row ?? null);
+    }
+    // A first run knows that there is nothing of an earlier one, and its fence keeps it apart from later ones.
+    if (home.kind === 'record') this.completions = home.completions;
+    else if (this.isLater) this.completions ??= await home.earlier();
+    return home;
   }
 
   private async body(tx: Tx, scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {

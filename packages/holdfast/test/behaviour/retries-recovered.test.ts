@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
-import { context, run, sleep, step, workflow } from '../../src/index.js';
+import { context, run, sleep, step, transaction, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure, forever, gate, overTime } from '../support/faults.js';
+import { plainest } from '../support/datasources.js';
+import { failure, forever, gate, overTime, tamper } from '../support/faults.js';
+import { counter, openUserData } from '../support/user-data.js';
 
 /** Attempts of a step count over all processes that try it. */
 describeBackends('attempts of a step', (backend) => {
@@ -182,5 +184,31 @@ describeBackends('attempts of a step', (backend) => {
     await overTime(again.clock, again.app.workflows.handle(id).result());
     const steps = again.statements.filter((name) => /^steps\.(attempt|record)/.test(name));
     expect(steps).toEqual(['steps.record', 'steps.attempt', 'steps.record']);
+  });
+
+  it('looks for a committed transaction before its attempts count as used up', async () => {
+    const database = await backend.newDatabase();
+    const { url, datasource, add } = await openUserData(backend, plainest[backend.name]);
+    const pay = transaction(datasource, 'pay', (tx) => add(tx, 'ada', 1).then(() => 'paid'), { retries: 1 });
+    let waits = true;
+    const wf = workflow('wf', async () => {
+      const paid = await pay();
+      if (waits) await run('wait', () => forever());
+      return paid;
+    });
+    let t = await backend.testApp({ database, workflows: [wf] });
+    await wf.with({ id: 'w' }).start();
+    await t.clock.advance(100);
+    expect(await counter(url, 'ada')).toBe(1);
+    // As crashes leave it: one before the checkpoint, two more before anybody could look what was committed.
+    await tamper(database, "delete from operation_outputs where workflow_uuid = 'w'");
+    await tamper(
+      database,
+      "insert into step_attempts (workflow_uuid, function_id, attempt, token, interrupted) values ('w', 0, 2, 'x', '1')",
+    );
+    waits = false;
+    t = await t.restart();
+    expect(await overTime(t.clock, t.app.workflows.handle('w').result())).toBe('paid');
+    expect(await counter(url, 'ada')).toBe(1);
   });
 });
