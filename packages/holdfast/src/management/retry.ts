@@ -30,6 +30,8 @@ const what = 'retry()';
 interface Prepared {
   readonly record: WorkflowRecord;
   readonly plan: RetryPlan;
+  /** Of the workflow that was named with it: its children are retried from where they failed. */
+  readonly fromStep: number | undefined;
 }
 
 /**
@@ -54,7 +56,7 @@ export async function retryWorkflows<T>(
   refuseInWorkflow(what, 'Call it in a step.');
   const prepared = new Map<string, Prepared>();
   for (const id of workflowIds) await prepare(engine, id, fromStep, prepared);
-  for (const each of prepared.values()) await retry(engine, each, options);
+  for (const each of prepared.values()) await retry(engine, each, version);
   return workflowIds.map((id) => createHandle<T>(engine, id));
 }
 
@@ -82,7 +84,7 @@ async function prepare(
     if (isOwn && !isReplaced(workflowId, childWorkflowId, plan))
       await prepare(engine, childWorkflowId, undefined, prepared);
   }
-  prepared.set(workflowId, { record, plan });
+  prepared.set(workflowId, { record, plan, fromStep });
 }
 
 /** Its start goes as well, and has another number now: the code starts another child, unless it names this one by its ID. */
@@ -144,11 +146,7 @@ async function checkGivesBack(engine: Engine, { workflowId }: WorkflowRecord, { 
   );
 }
 
-async function retry(
-  engine: Engine,
-  { record, plan }: Prepared,
-  { fromStep, version }: WorkflowRetryOptions,
-): Promise<void> {
+async function retry(engine: Engine, { record, plan, fromStep }: Prepared, version: string | undefined): Promise<void> {
   const { workflowId, incarnation, createdAt, retries: before } = record;
   const now = engine.clock.now();
   const earlier = parseRetries(before);

@@ -31,6 +31,22 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect((await t.app.workflows.get('p-0'))?.retries).toMatchObject([{ error: { message: 'no two' } }]);
   });
 
+  it('keeps on record of a child that its own failed step was run again, whichever was named of its parent', async () => {
+    let isBroken = true;
+    const child = workflow('child', () => run('ship', () => Promise[isBroken ? 'reject' : 'resolve']('ship')));
+    const parent = workflow('parent', () => child());
+    const t = await backend.testApp({ workflows: [parent, child] });
+    const handle = await parent.with({ id: 'p' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry('p', { fromStep: 1 });
+    expect(await t.clock.runUntil(handle.result())).toBe('ship');
+    expect((await t.app.workflows.get('p'))?.retries).toMatchObject([{ fromStep: 1 }]);
+    const [retry] = (await t.app.workflows.get('p-0'))?.retries ?? [];
+    expect(retry).toMatchObject({ dropped: [{ stepNumber: 0, name: 'ship' }] });
+    expect(retry?.fromStep).toBeUndefined();
+  });
+
   it('starts another child where the step that started one is run again, and finds it after a crash', async () => {
     let runs = 0;
     const child = workflow('child', async () => ++runs);
