@@ -18,7 +18,8 @@ interface Attempting {
  *    that succeeds, or fails for good, at once.
  * 2. In an execution that may have had predecessors, an attempt goes on record before it begins. One of which nothing more is known when
  *    the next begins was interrupted: its process died, and perhaps by it. So it counts.
- * 3. An attempt that a shutdown interrupts is given back ({@link Attempts.giveBack}), and does not count.
+ * 3. An attempt that a shutdown interrupts is given back ({@link Attempts.giveBack}), and does not count. Neither does one that ended
+ *    because its workflow was cancelled or set aside: no process has died since it was resumed ({@link Attempts.wasSetAside}).
  *
  * The first attempt of a first execution is not on record before it fails: if its process dies, it does not count. That is one attempt
  * more than the step was allowed, once, for the price of no statement where nothing goes wrong.
@@ -26,21 +27,38 @@ interface Attempting {
 export class Attempts {
   /** Those on record as begun, by step. */
   private readonly begun = new Map<number, number>();
+  /** Those of which this execution has begun an attempt. */
+  private readonly seen = new Set<number>();
 
   constructor(private readonly execution: Attempting) {}
 
   /** The number of the attempt that begins now: it is on record. Waits until it may begin. More than `most`: there is none left. */
   async begin(stepNumber: number, waitUntil: (at: number) => Promise<void>): Promise<Begun> {
-    const token = this.execution.engine.owners.next();
+    const { owners } = this.execution.engine;
+    let token = owners.next();
     for (;;) {
       const now = await this.change(stepNumber, { token, attempt: null, nextAt: null });
       if ('status' in now) return lost(this.execution, now);
+      if (now.token === token && this.wasSetAside(stepNumber, now)) {
+        await this.change(stepNumber, { token: owners.next(), attempt: now.attempt - 2, nextAt: 0 });
+        token = owners.next();
+        continue;
+      }
       if (now.token === token) this.begun.set(stepNumber, now.attempt);
       // Ended while that was written: it does not begin, and is given back.
       if (!this.execution.running) return this.execution.refuse();
       if (now.token === token) return now;
       await waitUntil(now.nextAt ?? 0);
     }
+  }
+
+  /** Whether the attempt before this one has no end on record although no process died in it. Told once. */
+  private wasSetAside(stepNumber: number, now: Begun): boolean {
+    if (this.seen.has(stepNumber)) return false;
+    this.seen.add(stepNumber);
+    // The number of the workflow's attempt begins anew with a resume, and grows with each process that dies.
+    const isUnbroken = this.execution.facts.attempt === 1;
+    return isUnbroken && now.interrupted.at(-1) === now.attempt - 1;
   }
 
   /** Another one follows at that instant. Not before this is on record: the next one would count for this one after a crash. */

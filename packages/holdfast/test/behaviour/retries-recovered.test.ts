@@ -98,6 +98,30 @@ describeBackends('attempts of a step', (backend) => {
     expect(attempts).toEqual([1, 2, 2, 2, 2, 2]);
   });
 
+  it('are not used up by cancellations', async () => {
+    const attempts: number[] = [];
+    let fails = true;
+    const slow = () => {
+      attempts.push(context().attempt);
+      return fails ? forever() : 'done';
+    };
+    const wf = workflow('wf', async () => {
+      await run('first', () => {});
+      return run('slow', slow, { retries: 1 });
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1s');
+    for (let n = 0; n < 4; n++) {
+      await handle.cancel();
+      fails = n < 3;
+      await t.app.workflows.resume(handle.id);
+      await t.clock.advance('1s');
+    }
+    expect(await overTime(t.clock, handle.result())).toBe('done');
+    expect(attempts).toEqual([1, 1, 1, 1, 1]);
+  });
+
   it('are counted apart, and anew after a retry of the workflow', async () => {
     const attempts: string[] = [];
     let fails = true;
