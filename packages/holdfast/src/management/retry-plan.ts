@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import { byCompletion, sleepName } from '../engine/deliveries.js';
+import { isError } from '../model/errors.js';
 import type { StepRecord } from '../storage/storage.js';
 
 /** What a retry takes off the record so that a step is run again. */
@@ -122,9 +124,10 @@ function partsOf(error: unknown): unknown[] {
   return [...(Array.isArray(errors) ? errors : []), ...(cause === undefined ? [] : [cause])];
 }
 
-/** Both as they were read back: their identity is lost. */
+/** Both as they were read back: their identity is lost. What is no error has no message to be told by. */
 function isSame(a: unknown, b: unknown): boolean {
   if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) return Object.is(a, b);
   const [one, other] = [a, b] as Record<string, unknown>[];
+  if (!isError(one)) return isDeepStrictEqual(one, other);
   return ['name', 'message', 'code'].every((key) => Object.is(one?.[key], other?.[key]));
 }

@@ -177,6 +177,29 @@ describeBackends('workflows.retry', (backend) => {
     expect(ran).toEqual(['charge', 'ship', 'refund', 'charge', 'ship']);
   });
 
+  it('tells apart what was thrown and is no error', async () => {
+    const ran: string[] = [];
+    let isBroken = true;
+    const attempt = (name: string) =>
+      run(name, () => {
+        ran.push(name);
+        return isBroken ? Promise.reject({ failed: name }) : undefined;
+      });
+    const wf = workflow('wf', async () => {
+      await attempt('charge').catch(async (thrown) => {
+        await attempt('report').catch(() => {});
+        throw thrown;
+      });
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    expect(await t.clock.runUntil(handle.result().catch((thrown) => thrown))).toEqual({ failed: 'charge' });
+    isBroken = false;
+    await t.app.workflows.retry(handle.id);
+    await t.clock.runUntil(handle.result());
+    expect(ran).toEqual(['charge', 'report', 'charge']);
+  });
+
   it('runs the function on after its last step where that is what failed', async () => {
     const ran: string[] = [];
     const { work } = switchable(ran);
