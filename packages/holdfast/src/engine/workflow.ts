@@ -9,7 +9,7 @@ import { release } from '../model/release.js';
 import { describeKey, plainKey } from '../model/workflow-key.js';
 import { callTarget, registeredIn } from './call-target.js';
 import { currentExecution, currentScope } from './context.js';
-import type { WorkflowDefinition, WorkflowOptions } from './definition.js';
+import type { Ended, Returned, SchemaOptions, Taken, WorkflowDefinition, WorkflowOptions } from './definition.js';
 import { batchItems, enqueueTogether } from './enqueue.js';
 import type { Execution } from './execution.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
@@ -51,16 +51,28 @@ interface WorkflowInternals {
  * Defines a workflow: an async function whose steps are recorded, so that it goes on after a crash where it was.
  * Nothing is registered, opened or started until `launch` is given the workflow.
  */
-export function workflow<Schema extends StandardSchemaV1, Rest extends unknown[], Result>(
+export function workflow<
+  Rest extends unknown[],
+  Result,
+  // The default is for compilers that print the errors of both overloads: without a schema, this one objects to no argument.
+  In extends StandardSchemaV1 = StandardSchemaV1<never, never>,
+  Out extends StandardSchemaV1 | undefined = undefined,
+>(
   name: string,
-  fn: (input: StandardSchemaV1.InferOutput<Schema>, ...rest: Rest) => Result,
-  options: WorkflowOptions & { readonly input: Schema },
-): Workflow<[input: StandardSchemaV1.InferInput<Schema>, ...rest: Rest], Awaited<Result>>;
-export function workflow<Args extends unknown[], Result>(
+  fn: (input: StandardSchemaV1.InferOutput<In>, ...rest: Rest) => Returned<Out, Result>,
+  options: SchemaOptions<In, Out> & { readonly input: In },
+): Workflow<[input: StandardSchemaV1.InferInput<In>, ...rest: Rest], Ended<Out, Result>>;
+// Without an input schema. With one that does not fit it comes last too, and its error is the one that the compiler prints.
+export function workflow<
+  Args extends unknown[],
+  Result,
+  In extends StandardSchemaV1 | undefined = undefined,
+  Out extends StandardSchemaV1 | undefined = undefined,
+>(
   name: string,
-  fn: (...args: Args) => Result,
-  options?: WorkflowOptions & { readonly input?: undefined },
-): Workflow<Args, Awaited<Result>>;
+  fn: (...args: Taken<In, Args>) => Returned<Out, Result>,
+  options?: SchemaOptions<In, Out>,
+): Workflow<Args, Ended<Out, Result>>;
 export function workflow<Args extends unknown[], Result>(
   name: string,
   fn: (...args: Args) => Result,

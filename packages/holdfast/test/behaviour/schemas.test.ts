@@ -45,7 +45,7 @@ describeBackends('schemas', (backend) => {
 
   it('may be asynchronous', async () => {
     const taken = z.string().refine(async (name) => name !== 'taken', 'is taken');
-    const wf = workflow('wf', async (name: unknown) => name, {
+    const wf = workflow('wf', async (name) => name, {
       input: taken,
       output: z.string().transform(async (s) => `${s}!`),
     });
@@ -58,12 +58,12 @@ describeBackends('schemas', (backend) => {
   });
 
   it('make a workflow an ERROR whose output does not match, and store the transformed output otherwise', async () => {
-    const wf = workflow('wf', async (total: unknown) => ({ total }), {
+    const wf = workflow('wf', async (total: number) => ({ total }), {
       output: z.object({ total: z.number().transform((n) => n.toFixed(2)) }),
     });
     const t = await backend.testApp({ workflows: [wf] });
     expect(await wf.with({ id: 'good' })(3)).toEqual({ total: '3.00' });
-    const error = await failure(wf.with({ id: 'bad' })('three'));
+    const error = await failure(wf.with({ id: 'bad' })('three' as never));
     expect(error).toMatchObject({ code: 'INVALID_OUTPUT', message: expect.stringContaining('total: ') });
     expect(await t.app.workflows.get('bad')).toMatchObject({ status: 'ERROR' });
   });

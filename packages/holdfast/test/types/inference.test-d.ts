@@ -159,6 +159,39 @@ export async function schemas(): Promise<void> {
   // The function gets what the schema makes of the input; callers give what it takes.
   const pay = workflow('pay', async (order, note: string) => `${order.amount.toFixed(2)} ${note}`, { input });
   expectTypeOf(await pay({ amount: '3' }, 'thanks')).toEqualTypeOf<string>();
+  // One that takes no input, or not all arguments.
+  const ping = workflow('ping', async () => 1, { input, timeout: '1h' });
+  expectTypeOf(ping).toEqualTypeOf<Workflow<[input: { amount: unknown }], number>>();
+
   // @ts-expect-error: the schema makes a number of it
   workflow('mismatch', async (order: { amount: string }) => order.amount, { input });
+  // @ts-expect-error: nor is it a text
+  workflow('mismatch', async (order: string, note: string) => order + note, { input });
+  // @ts-expect-error: not a schema
+  workflow('mismatch', async (order: { amount: number }) => order.amount, { input: {} });
+  // @ts-expect-error: the second argument is a text
+  void pay({ amount: '3' }, 7);
+}
+
+export async function outputSchemas(): Promise<void> {
+  const output = z.object({ state: z.enum(['paid', 'open']), total: z.number().transform(String) });
+  // The function returns what the schema takes; callers get what it makes of that.
+  const pay = workflow('pay', async (cents: number) => ({ state: 'paid', total: cents }), { output });
+  expectTypeOf(pay).toEqualTypeOf<Workflow<[cents: number], { state: 'paid' | 'open'; total: string }>>();
+  const both = workflow('both', (order) => ({ state: 'open', total: order.cents }), {
+    input: z.object({ cents: z.number() }),
+    output,
+  });
+  expectTypeOf(await both({ cents: 1 })).toEqualTypeOf<{ state: 'paid' | 'open'; total: string }>();
+  expectTypeOf(await (await both.start({ cents: 1 })).result())
+    .toHaveProperty('total')
+    .toEqualTypeOf<string>();
+  workflow('fails', async () => Promise.reject<never>(new Error('no')), { output });
+
+  // @ts-expect-error: the total is a number
+  workflow('mismatch', async () => ({ state: 'paid', total: '3' }), { output });
+  // @ts-expect-error: no state
+  workflow('mismatch', (cents: number) => ({ total: cents }), { output });
+  // @ts-expect-error: with an input schema too
+  workflow('mismatch', async (order) => order, { input: z.object({ cents: z.number() }), output });
 }
