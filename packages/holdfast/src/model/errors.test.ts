@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { errorRecord } from '../codec/error-record.js';
 import { classifyPostgres, stateOf } from '../storage/postgres/failures.js';
-import { describeError, isError, isErrorNamed, isHoldfastError } from './errors.js';
+import { describeError, isError, isErrorNamed, isFatal, isHoldfastError } from './errors.js';
 
 /** jest runs code in a realm of its own, in which errors of Node's modules are no instances of Error. */
 const foreign = (code: string): Error => runInNewContext(code);
@@ -16,6 +16,11 @@ describe('an error of another realm', () => {
     expect(isHoldfastError(error, 'FATAL')).toBe(true);
     expect(describeError(error)).toBe('TypeError: x');
     expect(isError(new DOMException('x', 'AbortError'))).toBe(true);
+  });
+
+  it('is fatal by its code, also where a stored record has lost the details', () => {
+    expect(isFatal(foreign("Object.assign(new Error('x'), { name: 'CardExpired', code: 'FATAL' })"))).toBe(true);
+    expect(isFatal({ code: 'FATAL' })).toBe(false);
   });
 
   it('means the same to the storage', () => {

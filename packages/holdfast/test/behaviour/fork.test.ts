@@ -132,6 +132,7 @@ describeBackends('a fork', (backend) => {
     expect(await failure(t.app.workflows.fork('y', { id: 'f' }))).toMatchObject({
       code: 'WORKFLOW_CONFLICT',
       message: expect.stringContaining('a fork of "x", so that a fork of "y" cannot use it'),
+      details: { workflowId: 'f', existing: 'wf', forkedFrom: 'y' },
     });
     expect(await failure(t.app.workflows.fork('x', { id: 'y' }))).toMatchObject({ code: 'WORKFLOW_CONFLICT' });
     expect(await failure(t.app.workflows.fork('x', { id: 'x' }))).toMatchObject({ code: 'WORKFLOW_CONFLICT' });
