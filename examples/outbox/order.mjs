@@ -1,9 +1,9 @@
 /** The shop: an order and the workflow that ships it are committed together. Every third customer changes their mind. */
 import { connect } from 'holdfast';
-import { openShop } from './warehouse.mjs';
+import { file, openShop } from './shop.mjs';
 
 const db = openShop();
-const client = await connect({ name: 'shop', database: `sqlite+better-sqlite3:${process.env.SHOP_FILE}` });
+const client = await connect({ name: 'shop', database: `sqlite:${file}` });
 
 async function order(id, article, changesMind) {
   db.exec('begin immediate');

@@ -3,12 +3,13 @@ import createKnex from 'knex';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
+import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
 import { type Datasource, transaction, workflow } from '../../src/index.js';
 import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
 import { knexDatasource } from '../../src/storage/datasources/knex.js';
 import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
 import { pgDatasource } from '../../src/storage/datasources/pg.js';
-import { describeBackends, silent } from '../support/backends.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { failure, gate } from '../support/faults.js';
 
 interface OneConnection {
@@ -19,6 +20,11 @@ interface OneConnection {
 }
 
 const waitMs = 50;
+
+/** Of SQLite only knex has a pool, over better-sqlite3, which does not load on every Node. */
+const names: readonly Backend['name'][] = sqliteDrivers.includes('better-sqlite3')
+  ? ['sqlite', 'postgres']
+  : ['postgres'];
 
 /** Pools of one connection, for which nobody waits long. */
 const libraries: Readonly<Record<'postgres' | 'sqlite', Record<string, (url: string) => OneConnection>>> = {
@@ -57,7 +63,9 @@ function overKnex(config: createKnex.Knex.Config): OneConnection {
   return { datasource: knexDatasource(knex) as Datasource<unknown>, hold, close: () => knex.destroy() };
 }
 
-describeBackends('a transaction whose pool has no connection free', (backend) => {
+describeBackends('a transaction whose pool has no connection free', suite, names);
+
+function suite(backend: Backend): void {
   async function started(library: string) {
     const opened = libraries[backend.name][library]?.(await backend.emptyDatabase());
     if (!opened) throw new Error(library);
@@ -94,4 +102,4 @@ describeBackends('a transaction whose pool has no connection free', (backend) =>
     await close();
     expect(await failure(wf())).toBeInstanceOf(Error);
   });
-});
+}

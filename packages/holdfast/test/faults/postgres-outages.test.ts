@@ -160,11 +160,12 @@ async function pids(admin: pg.Client, database: string): Promise<number[]> {
   return (await admin.query(`select pid ${appSessions}`, [name])).rows.map(({ pid }) => pid);
 }
 
-async function terminate(admin: pg.Client, database: string): Promise<void> {
-  await admin.query(`select pg_terminate_backend(pid) ${appSessions}`, [new URL(database).pathname.slice(1)]);
+async function terminate(admin: pg.Client, database: string): Promise<number> {
+  const name = new URL(database).pathname.slice(1);
+  return (await admin.query(`select pg_terminate_backend(pid) ${appSessions}`, [name])).rows.length;
 }
 
-/** Ends the app's connections and takes every one that the server has. */
+/** Ends the app's connections and takes every one that the server has, until the app is left with none. */
 async function takeAll(admin: pg.Client, database: string, url: string): Promise<pg.Client[]> {
   const hogs: pg.Client[] = [];
   for (let refused = 0; refused < 3; ) {
@@ -174,8 +175,9 @@ async function takeAll(admin: pg.Client, database: string, url: string): Promise
       await hog.connect();
       hogs.push(hog);
     } catch {
-      refused++;
-      await terminate(admin, database);
+      // The app may have been quicker than this, and have a connection again.
+      const ended = await terminate(admin, database);
+      refused = ended > 0 ? 0 : refused + 1;
     }
   }
   return hogs;
