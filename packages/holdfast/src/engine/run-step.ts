@@ -56,6 +56,8 @@ export async function performAttempts(
           const error = exhaustedError(execution.facts, call.name, most, begun.interrupted);
           return await failed(execution, startedAt, error);
         }
+        // The database was waited for, and this process may have been stopped meanwhile.
+        if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
       }
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {

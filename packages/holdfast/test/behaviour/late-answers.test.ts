@@ -180,4 +180,35 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     );
     for (const each of late) expect(await failure(each())).toMatchObject({ code: 'APP_CLOSED' });
   });
+
+  it('begins no attempt of a step that is on record as begun, if this process may be taken for dead by then', async () => {
+    let attempts = 0;
+    const hold = gate();
+    const wf = workflow('wf', async () => {
+      await run('first', () => {});
+      await run('second', () => (attempts++ === 0 ? hold.promise : undefined), { retries: 1 });
+    });
+    const { app, engine, steps } = await launch({ workflows: [wf] });
+    const handle = await wf.start();
+    await expect.poll(() => attempts).toBe(1);
+    await handle.cancel();
+    const { standing } = engine;
+    const answered = gate();
+    let isHeard = true;
+    Object.defineProperty(standing, 'confirmed', { get: () => isHeard });
+    around(steps, 'changeAttempts', {
+      after: async () => {
+        isHeard = false;
+        answered.open();
+      },
+    });
+    await app.workflows.resume(handle.id);
+    await answered.promise;
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    expect(attempts).toBe(1);
+    isHeard = true;
+    standing.confirmUntil(Number.POSITIVE_INFINITY);
+    await handle.result();
+    expect(attempts).toBe(2);
+  });
 });
