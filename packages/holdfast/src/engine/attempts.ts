@@ -115,10 +115,14 @@ export function exhaustedError(
 ): HoldfastError {
   const among = interrupted.filter((attempt) => attempt <= most);
   const named = among.length === 1 ? `attempt ${among[0]}` : `attempts ${among.join(', ')}`;
+  const why =
+    among.length === 0
+      ? 'they failed when more were allowed. Find out why'
+      : `its process ended during ${named}. Find out whether the step ends it (memory, a native crash)`;
   return new HoldfastError(
     'STEP_ATTEMPTS_EXHAUSTED',
-    `Step "${step}" of workflow "${workflowId}" has used up its ${most} attempts, and has no result: its process ended during ` +
-      `${named}. Find out whether the step ends it (memory, a native crash), then app.workflows.retry("${workflowId}").`,
+    `Step "${step}" of workflow "${workflowId}" has used up its ${most} attempts, and has no result: ${why}, then ` +
+      `app.workflows.retry("${workflowId}").`,
     { details: { workflowId, step, attempts: most, interrupted: among } },
   );
 }

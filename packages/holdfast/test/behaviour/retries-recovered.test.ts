@@ -210,6 +210,22 @@ describeBackends('attempts of a step', (backend) => {
     expect(steps).toEqual(['steps.record', 'steps.attempt', 'steps.record']);
   });
 
+  it('have failed, and ended no process, where more were made than are allowed now', async () => {
+    const flaky = (max: number) =>
+      workflow('wf', () =>
+        run('flaky', () => Promise.reject(new Error('no')), { retries: { max, initial: '60s', factor: 1, jitter: 0 } }),
+      );
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, version: 'v', workflows: [flaky(5)] });
+    const { id } = await flaky(5).start();
+    await t.clock.advance('130s');
+    await t.app.shutdown();
+    const again = await backend.testApp({ database, clock: t.clock, version: 'v', workflows: [flaky(1)] });
+    const error = await failure(overTime(again.clock, again.app.workflows.handle(id).result()));
+    expect(error).toMatchObject({ code: 'STEP_ATTEMPTS_EXHAUSTED', details: { attempts: 2, interrupted: [] } });
+    expect(error.message).toMatch(/used up its 2 attempts, and has no result: they failed when more were allowed/);
+  });
+
   it('looks for a committed transaction before its attempts count as used up', async () => {
     const database = await backend.newDatabase();
     const { url, datasource, add } = await openUserData(backend, plainest[backend.name]);
