@@ -50,7 +50,9 @@ export function planRetry(steps: readonly StepRecord[], first: StepRecord | unde
   const gone = new Set(steps.filter(goes));
   for (const step of steps) if (isTimerOfAny(step, gone)) gone.add(step);
   const dropped = steps.filter((step) => gone.has(step));
-  const kept = steps.filter((step) => place !== null && step.completionSeq !== null && step.completionSeq < place);
+  // Of one without a place, a sleep that had not ended, say: what the code had seen before the first of those that go.
+  const before = place ?? lowestSeq(dropped);
+  const kept = steps.filter((step) => step.completionSeq !== null && step.completionSeq < before);
   const repeated = dropped.filter((step) => step !== first && step.error === null && !isHarmless(step));
   return { dropped, cut: highestSeq(kept) + 1, repeated };
 }
@@ -67,6 +69,13 @@ function isHarmless({ name }: StepRecord): boolean {
 
 function highestSeq(steps: readonly StepRecord[]): number {
   return steps.reduce((highest, { completionSeq }) => Math.max(highest, completionSeq ?? -1), -1);
+}
+
+function lowestSeq(steps: readonly StepRecord[]): number {
+  return steps.reduce(
+    (lowest, { completionSeq }) => Math.min(lowest, completionSeq ?? lowest),
+    Number.POSITIVE_INFINITY,
+  );
 }
 
 /** A recorded step that failed, with its error as the code was given it. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { event, run, stream, topic, transaction, workflow } from '../../src/index.js';
+import { event, run, sleep, stream, topic, transaction, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { plainest } from '../support/datasources.js';
 import { failure, gate, tamper } from '../support/faults.js';
@@ -124,6 +124,32 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     isBroken = false;
     await t.app.workflows.retry('w', { fromStep: 2 });
     expect(await t.clock.runUntil(handle.result())).toEqual([1, 'failed']);
+    expect(runs).toBe(1);
+  });
+
+  it('finds it again, too, if the retry begins with a sleep that had not ended', async () => {
+    let runs = 0;
+    let isBroken = true;
+    const hold = gate();
+    const child = workflow('child', async () => {
+      await sleep('10s');
+      return ++runs;
+    });
+    const check = () => hold.promise.then(() => (isBroken ? Promise.reject(new Error('no')) : 'checked'));
+    const wf = workflow('wf', async () => {
+      await run('first', () => {});
+      return Promise.all([child(), sleep('1h'), run('check', check)]);
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf, child] });
+    const handle = await wf.with({ id: 'w' }).start();
+    await t.clock.advance('1s');
+    hold.open();
+    await failure(t.clock.runUntil(handle.result()));
+    await tamper(database, "delete from operation_outputs where workflow_uuid = 'w' and function_id = 1");
+    isBroken = false;
+    await t.app.workflows.retry('w', { fromStep: 3 });
+    expect(await t.clock.runUntil(handle.result())).toEqual([1, undefined, 'checked']);
     expect(runs).toBe(1);
   });
 
