@@ -56,7 +56,8 @@ export function migrationRequired(standing: Standing, where: string): HoldfastEr
     'MIGRATION_REQUIRED',
     `${where} is not migrated for this version of Holdfast: dbos_migrations is at ${standing.shared} and needs ` +
       `${target.shared}, holdfast_migrations is at ${standing.own} and needs ${target.own}. ` +
-      `Start one process with \`migrate: true\` (the default), with a database role that may create tables.`,
+      'Call migrate({ database }) once with a database role that may create tables, or start one process with ' +
+      '`migrate: true` (the default).',
     { details: { found: standing, needed: target } },
   );
 }

@@ -85,6 +85,20 @@ export function unreachable(server: Server, error: unknown): HoldfastError {
   );
 }
 
+/** The role may neither use the tables nor create them. */
+export function notPermitted(server: Server, schema: string, error: unknown): HoldfastError {
+  const { where } = server;
+  const cause = server.tell(error);
+  return new HoldfastError(
+    'MIGRATION_REQUIRED',
+    `The role of this process may not create or use the tables in schema "${schema}" of Postgres at ${where} ` +
+      `(${describeError(cause)}). If the tables do not exist, call migrate({ database }) once with a role that may ` +
+      'create tables. Then grant this role usage on the schema; select, insert, update and delete on all its tables; ' +
+      'and usage on all its sequences.',
+    { cause, details: { schema } },
+  );
+}
+
 /** The server cannot be reached over the network, or there is none at the socket. */
 const notThere = new Set(
   'ECONNREFUSED ENOTFOUND EAI_AGAIN ETIMEDOUT EHOSTUNREACH ENETUNREACH ECONNRESET EPIPE ENOENT EACCES'.split(' '),

@@ -6,7 +6,7 @@ import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statem
 import type { DatabaseSource } from '../database-option.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
-import { applicationName, checkWritable, connect, unreachable } from './connect.js';
+import { applicationName, checkWritable, connect, notPermitted, unreachable } from './connect.js';
 import { ensureDatabase, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
@@ -84,6 +84,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   try {
     silentMessages = (await migratePostgres(first, options)).trigger !== 'present';
   } catch (error) {
+    if (sqlState(error) === '42501') throw notPermitted(server, options.schema, error);
     // Not what it says of the schema: the connection broke under it.
     throw isHoldfastError(error) || classifyPostgres(error) !== 'lost'
       ? server.tell(error)
