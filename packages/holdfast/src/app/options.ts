@@ -83,7 +83,7 @@ export interface LaunchOptions {
   readonly triggers?: boolean;
 }
 
-const launchOptionNames = [
+export const launchOptionNames = [
   'name',
   'database',
   'workflows',

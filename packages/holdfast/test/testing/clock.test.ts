@@ -142,6 +142,11 @@ it('returns from runUntil() as soon as the promise has settled, whatever still r
 
 it('refuses a patience that is no duration, and options that it does not have', async () => {
   expect(await failure(testApp({ patience: 'soon' as never }))).toMatchObject({ code: 'INVALID_DURATION' });
+  const unknown = { code: 'INVALID_OPTION', message: /^testApp\(\) has no option "stubz"\. Did you mean "stubs"\?/ };
+  expect(await failure(testApp({ stubz: {} } as never))).toMatchObject({
+    ...unknown,
+    message: expect.stringMatching(unknown.message),
+  });
   const t = await testApp();
   const misspelt = { whilerunning: true } as never;
   expect(await failure(t.clock.advance(1, misspelt))).toMatchObject({ code: 'INVALID_OPTION' });
