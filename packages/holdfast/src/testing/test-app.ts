@@ -101,7 +101,12 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
   if (options.database) return start(options, { ...common, database: options.database, cleanUp: async () => {} });
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-test-'));
   const cleanUp = () => rm(folder, { recursive: true, force: true });
-  return start(options, { ...common, database: `sqlite:${join(folder, 'test.sqlite')}`, cleanUp });
+  try {
+    return await start(options, { ...common, database: `sqlite:${join(folder, 'test.sqlite')}`, cleanUp });
+  } catch (error) {
+    await cleanUp();
+    throw error;
+  }
 }
 
 /** Before `launch` refuses an option in its own name, and lists only its own. */

@@ -1,6 +1,9 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { context, now, run, sleep, step, topic, transaction, workflow } from '../../src/index.js';
 import { Signals, testApp } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
@@ -152,4 +155,13 @@ it('refuses a patience that is no duration, and options that it does not have', 
   expect(await failure(t.clock.advance(1, misspelt))).toMatchObject({ code: 'INVALID_OPTION' });
   expect(await failure(t.clock.runUntil(forever(), misspelt))).toMatchObject({ code: 'INVALID_OPTION' });
   await t.stop();
+});
+
+it('leaves no temporary folder behind when the app cannot be launched', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'test-app-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  vi.stubEnv('TMPDIR', folder).stubEnv('TEMP', folder);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(await failure(testApp({ name: '' }))).toMatchObject({ code: 'INVALID_NAME' });
+  expect(await readdir(folder)).toEqual([]);
 });
