@@ -138,11 +138,16 @@ function sqlitePath(url: string): string | undefined {
 /** Schemes that people try. Of a text that is none of Holdfast's nothing else is shown: it may have a password anywhere. */
 const otherSchemes = /^(postgres|postgresql|mysql|mariadb|mongodb|mssql|sqlserver|redis|libsql|http|https|file|jdbc):/i;
 
+/** A misspelt scheme is not shown either. */
+function otherHint(url: string): string {
+  return /^(?!file:)[^/]+:\/\//i.test(url) ? ' Check the part before "://".' : ' A path begins with "sqlite:".';
+}
+
 function invalidUrl(url: string): HoldfastError {
   const scheme = otherSchemes.exec(url)?.[1]?.toLowerCase();
   const isFile = scheme === undefined || scheme === 'file';
   const path = isFile ? /^(?:file:(?:\/\/)?)?([\w./-]+\.(?:sqlite3?|db3?))$/i.exec(url)?.[1] : undefined;
-  const hint = path !== undefined ? ` Did you mean "sqlite:${path}"?` : isFile ? ' A path begins with "sqlite:".' : '';
+  const hint = path !== undefined ? ` Did you mean "sqlite:${path}"?` : isFile ? otherHint(url) : '';
   return new HoldfastError(
     'DATABASE_URL_INVALID',
     `The database URL ${scheme ? `with the scheme "${scheme}:" ` : ''}is not one that Holdfast understands. ` +

@@ -26,6 +26,13 @@ describe('P8 bad databases', () => {
     },
   );
 
+  it('points at a misspelt scheme, without showing it, and does not take the URL for a path', async () => {
+    const { message } = await launchOn('postgress://user:secret@host/x');
+    expect(message).toMatch(/Check the part before ":\/\/"\.$/);
+    expect(message).not.toMatch(/postgress|secret/);
+    expect((await launchOn('data/shop')).message).toMatch(/A path begins with "sqlite:"\.$/);
+  });
+
   it.each(['postgres://user:secret@host:notaport/x', 'postgres://user:secret@[broken/x'])(
     'refuses the malformed URL %j without showing its password',
     async (url) => {
