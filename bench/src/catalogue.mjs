@@ -19,6 +19,9 @@
  * @typedef {object} System
  * @property {string} name
  * @property {'postgres' | 'sqlite'} storage which kind of fresh database it gets
+ * @property {string} [scheme] of a SQLite URL, if it names the library
+ * @property {Record<string, string>} [settings] those of its Postgres database
+ * @property {boolean} [onlyByName] whether it takes part only where `--only` names it
  * @property {string} [limit] the system whose hand-written SQL is the limit for this one
  * @property {(env: { url: string }) => Promise<OpenSystem>} [open]
  *   for workloads that run workflows; `url` is postgres://... or sqlite:<path>
@@ -27,6 +30,7 @@
  * @property {import('./waiting/memory.mjs').WaitingAdapter} [waiting] for those that measure waiting workflows
  * @property {import('./sleepers/sleepers.mjs').SleepersAdapter} [sleepers] for those that measure very many of them
  * @property {import('./failover/failover.mjs').FailoverAdapter} [failover] for those that kill a process
+ * @property {import('./recovery/recovery.mjs').RecoveryAdapter} [recovery] for those that start it again
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
@@ -42,7 +46,7 @@
  *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply,
  *   and infinity is what never happened
  *
- * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover'} Side
+ * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover' | 'recovery'} Side
  *
  * @typedef {object} Workload
  * @property {string} name

@@ -1,7 +1,7 @@
 /**
  * Owns one measured process: it opens one system on one database and does what the parent asks, one request at a time,
  * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue, of messages, of waiting workflows
- * or of a failover opens the system itself, with processes like this one as its workers, peers or victims.
+ * or of a failover or a recovery opens the system itself, with processes like this one as its workers, peers or victims.
  *
  * @typedef {{ id: number } & (
  *   | { do: 'open', system: string, url: string, uses: import('./catalogue.mjs').Side }
@@ -11,12 +11,15 @@
  *   | { do: 'awaitStarted', count: number }
  *   | { do: 'openPeer', system: string, url: string, exchanges: number }
  *   | { do: 'openExecutor', system: string, post: Omit<import('./failover/failover.mjs').Post, 'step'>, name: string, diary: string }
- *   | { do: 'beginWorker' | 'countStarted' | 'closeWorker' | 'closePeer' })} Request
+ *   | { do: 'openVictim', system: string, url: string, ids: string[] }
+ *   | { do: 'openSuccessor', system: string, url: string }
+ *   | { do: 'countSteps' | 'beginWorker' | 'countStarted' | 'closeWorker' | 'closePeer' })} Request
  */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
 import { executorHandlers } from './failover/executor.mjs';
 import { peerHandlers } from './messages/peer.mjs';
 import { workerHandlers } from './queue/worker.mjs';
+import { recoveryHandlers } from './recovery/executor.mjs';
 
 /** @type {any} an OpenSystem, or the side of a system that the workload uses */
 let subject;
@@ -45,6 +48,7 @@ const handlers = {
   ...workerHandlers,
   ...peerHandlers,
   ...executorHandlers,
+  ...recoveryHandlers,
 };
 
 process.on('message', async (/** @type {any} */ { id, do: name, ...request }) => {

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
  * DBOS as every measurement with several processes configures it: each process an executor of one version.
  *
  * @param {string} url
- * @param {{ listenQueues?: string[] }} [more]
+ * @param {{ listenQueues?: string[], executorID?: string }} [more]
  */
 export async function configuredDbos(url, more = {}) {
   const sdk = await import('@dbos-inc/dbos-sdk');

@@ -50,6 +50,7 @@ const groups = new Map([
   ['waiting', ['W9']],
   ['sleepers', ['W10']],
   ['failover', ['W11']],
+  ['recovery', ['W6']],
 ]);
 
 /** @param {string} asked */
@@ -69,12 +70,18 @@ export function usage(workloads, systems) {
     ...workloads.map(({ name, title }) => `  ${name}  ${title}`),
     ...[...groups].map(([name, members]) => `  ${name}  the same as ${members.join(' ')}`),
     '',
-    `systems (default: all): ${systems.map(({ name }) => name).join(', ')}`,
+    `systems (default: all): ${namesOf(systems.filter((system) => !system.onlyByName))}`,
+    `only by name: ${namesOf(systems.filter((system) => system.onlyByName))}`,
     '',
     '--rounds n   how often each measurement is repeated, systems interleaved; the tables show medians',
     '--postgres   "bundled" (default), or "system": the server that is installed on this machine, as it is',
     '--quick      one short round: shows that everything runs; its figures mean little',
   ].join('\n');
+}
+
+/** @param {import('./catalogue.mjs').System[]} systems */
+function namesOf(systems) {
+  return systems.map(({ name }) => name).join(', ');
 }
 
 /**
@@ -100,11 +107,11 @@ function readArguments(argv, help) {
 }
 
 /**
- * @template {{ name: string }} T
+ * @template {{ name: string, onlyByName?: boolean }} T
  * @param {T[]} known
  * @param {string[]} asked
  * @param {string} noun
- * @returns {T[]} in the order of `known`; all of them if none was asked for
+ * @returns {T[]} in the order of `known`; if none was asked for, all but those that have to be
  */
 function pick(known, asked, noun) {
   const names = asked.map((name) => name.trim().toLowerCase()).filter(Boolean);
@@ -113,5 +120,6 @@ function pick(known, asked, noun) {
       throw new UsageError(`There is no ${noun} "${name}". There is: ${known.map((item) => item.name).join(', ')}.`);
     }
   }
-  return names.length === 0 ? known : known.filter((item) => names.includes(item.name.toLowerCase()));
+  if (names.length === 0) return known.filter((item) => !item.onlyByName);
+  return known.filter((item) => names.includes(item.name.toLowerCase()));
 }

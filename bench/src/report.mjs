@@ -42,7 +42,7 @@ export function resultTables(plan, samples) {
   });
   const workflows = part('open');
   const [queues, messages, waiting] = [part('queue'), part('messages'), part('waiting')];
-  const [sleepers, failover] = [part('sleepers'), part('failover')];
+  const [sleepers, failover, recovery] = [part('sleepers'), part('failover'), part('recovery')];
   return [
     ...(workflows.workloads.length > 0 ? [workflowTable(workflows, samples), costTable(workflows, samples)] : []),
     ...(queues.workloads.length > 0 ? [aimTable(queues, samples, queuePeers), settings(queues, 'queue')] : []),
@@ -52,6 +52,7 @@ export function resultTables(plan, samples) {
     ...(waiting.workloads.length > 0 ? [aimTable(waiting, samples, [peer])] : []),
     ...(sleepers.workloads.length > 0 ? [aimTable(sleepers, samples, [])] : []),
     ...(failover.workloads.length > 0 ? [aimTable(failover, samples, [])] : []),
+    ...(recovery.workloads.length > 0 ? [aimTable(recovery, samples, [peer])] : []),
   ];
 }
 
@@ -60,10 +61,30 @@ export function resultTables(plan, samples) {
  * @param {import('./trials.mjs').Sample[]} samples
  */
 function workflowTable(plan, samples) {
+  const named = namedOnPurpose(plan);
   const lines = resultLines(plan, samples, ({ own, medianOf, system }) =>
-    [peer, system.limit ?? ''].map((other) => figure(own / medianOf(other))),
+    [peer, system.limit ?? '', ...named].map((other) => figure(own / medianOf(other))),
   );
-  return [`| work | system | median | min–max | × ${peer} | × raw |`, '|---|---|--:|--:|--:|--:|', ...lines].join('\n');
+  return table(
+    ['work', 'system', 'median', 'min–max', `× ${peer}`, '× raw', ...named.map((name) => `× ${name}`)],
+    lines,
+  );
+}
+
+/** Whoever names a system that takes no part otherwise wants the others compared with it. */
+function namedOnPurpose(/** @type {import('./options.mjs').Plan} */ { systems }) {
+  return systems.filter((system) => system.onlyByName).map(({ name }) => name);
+}
+
+/**
+ * Text in the first two columns and in one headed `aim`, figures in the others.
+ *
+ * @param {string[]} head
+ * @param {string[]} lines
+ */
+function table(head, lines) {
+  const rule = head.map((name, column) => (column < 2 || name === 'aim' ? '---' : '--:'));
+  return [`| ${head.join(' | ')} |`, `|${rule.join('|')}|`, ...lines].join('\n');
 }
 
 /**
@@ -72,13 +93,12 @@ function workflowTable(plan, samples) {
  * @param {string[]} peers
  */
 function aimTable(plan, samples, peers) {
+  const others = [...peers, ...namedOnPurpose(plan)];
   const lines = resultLines(plan, samples, ({ own, medianOf, system, row }) => [
-    ...peers.map((other) => figure(own / medianOf(other))),
+    ...others.map((other) => figure(own / medianOf(other))),
     system.name.startsWith('holdfast') ? verdict(row.aims ?? [], own, medianOf) : '',
   ]);
-  const head = ['work', 'system', 'median', 'min–max', ...peers.map((name) => `× ${name}`), 'aim'];
-  const rule = ['---', '---', '--:', '--:', ...peers.map(() => '--:'), '---'];
-  return [`| ${head.join(' | ')} |`, `|${rule.join('|')}|`, ...lines].join('\n');
+  return table(['work', 'system', 'median', 'min–max', ...others.map((name) => `× ${name}`), 'aim'], lines);
 }
 
 /**

@@ -25,10 +25,14 @@ const countRowsSql = (/** @type {string} */ schema) => `
 /**
  * @param {import('./postgres.mjs').PostgresServer} server
  * @param {string} database
+ * @param {Record<string, string>} [settings] what is set for all sessions of the database, e.g. `{ jit: 'off' }`
  * @returns {Promise<TrialStorage>}
  */
-export async function createPostgresStorage(server, database) {
+export async function createPostgresStorage(server, database, settings = {}) {
   await server.admin.query(`create database ${database}`);
+  for (const [name, value] of Object.entries(settings)) {
+    await server.admin.query(`alter database ${database} set ${name} = ${value}`);
+  }
   // So that no trial pays for pages that an earlier one left to be written.
   await server.admin.query('checkpoint');
   return {
@@ -47,17 +51,20 @@ export async function createPostgresStorage(server, database) {
   };
 }
 
-/** @returns {Promise<TrialStorage>} */
-export async function createSqliteStorage() {
+/**
+ * @param {string} [scheme] of the URL, which may name the SQLite library
+ * @returns {Promise<TrialStorage>}
+ */
+export async function createSqliteStorage(scheme = 'sqlite') {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-bench-sqlite-'));
   const removeOnExit = () => rmSync(folder, { recursive: true, force: true });
   process.once('exit', removeOnExit);
-  const file = join(folder, 'bench.sqlite');
+  const url = `${scheme}:${join(folder, 'bench.sqlite')}`;
   return {
-    url: `sqlite:${file}`,
+    url,
     countCost: async () => async () => null,
     async countRows() {
-      const database = openSqlite(file, { readonly: true });
+      const database = openSqlite(url, { readonly: true });
       const row = /** @type {{ finished: number, steps: number }} */ (database.prepare(countRowsSql('')).get());
       database.close();
       return row;

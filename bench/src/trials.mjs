@@ -77,7 +77,8 @@ let databases = 0;
  * @param {import('./catalogue.mjs').System} system
  */
 function createStorage(server, system) {
-  return system.storage === 'postgres' ? createPostgresStorage(server, `trial_${++databases}`) : createSqliteStorage();
+  if (system.storage !== 'postgres') return createSqliteStorage(system.scheme);
+  return createPostgresStorage(server, `trial_${++databases}`, system.settings);
 }
 
 /**

@@ -10,54 +10,32 @@
  * @property {(ids: string[]) => Promise<StepRow[]>} steps
  * @property {() => Promise<void>} close
  */
-import pg from 'pg';
-import { openSqlite } from '../../../test-support/sqlite.mjs';
 import { clock } from '../queue/ledger.mjs';
+import { openRows as openDatabase } from '../rows.mjs';
 
 /**
  * @param {string} url
  * @returns {Promise<Rows>}
  */
 export async function openRows(url) {
-  const { query, close } = url.startsWith('sqlite') ? openFile(url) : await openPostgres(url);
+  const { query, list, close } = await openDatabase(url);
+  const select = (/** @type {string} */ columns, /** @type {string} */ table, /** @type {string[]} */ ids, more = '') =>
+    query(`select ${columns} from dbos.${table} where workflow_uuid in ${list} ${more}`, JSON.stringify(ids));
   return {
     close,
     async finished(ids, until) {
       while (clock() < until) {
-        const [{ count }] = await query('count(*) as count', 'workflow_status', `and status = 'SUCCESS'`, ids);
+        const [{ count }] = await select('count(*) as count', 'workflow_status', ids, "and status = 'SUCCESS'");
         if (Number(count) === ids.length) return clock();
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
       return undefined;
     },
     async steps(ids) {
-      const found = await query('workflow_uuid, function_id, output', 'operation_outputs', '', ids);
+      const found = await select('workflow_uuid, function_id, output', 'operation_outputs', ids);
       return found.map((row) => ({ workflow: row.workflow_uuid, step: row.function_id, output: row.output }));
     },
   };
-}
-
-/** @typedef {(columns: string, table: string, more: string, ids: string[]) => Promise<any[]>} Query of rows by ID */
-
-/** @param {string} url */
-function openFile(url) {
-  const database = openSqlite(url, { readonly: true });
-  /** @type {Query} */
-  const query = async (columns, table, more, ids) =>
-    database
-      .prepare(`select ${columns} from ${table} where workflow_uuid in (select value from json_each(?)) ${more}`)
-      .all(JSON.stringify(ids));
-  return { query, close: async () => void database.close() };
-}
-
-/** @param {string} url */
-async function openPostgres(url) {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  /** @type {Query} */
-  const query = async (columns, table, more, ids) =>
-    (await client.query(`select ${columns} from dbos.${table} where workflow_uuid = any($1) ${more}`, [ids])).rows;
-  return { query, close: () => client.end() };
 }
 
 /**

@@ -33,8 +33,8 @@
  *
  * @typedef {QueueAdapter & { system: string, url: string }} QueueSystem
  */
-import pg from 'pg';
 import { startContestant } from '../contestant.mjs';
+import { openRows } from '../rows.mjs';
 import { balance, clock, openLedger } from './ledger.mjs';
 
 /**
@@ -52,9 +52,8 @@ export async function openFleet(system, queue, workerProcesses) {
   const askAll = (/** @type {Record<string, unknown>} */ request) =>
     Promise.all(workers.map((worker) => worker.ask(request)));
   await askAll({ do: 'openWorker', system: system.system, url: system.url, queue });
-  const inspector = new pg.Client({ connectionString: system.url });
-  await inspector.connect();
-  const inspect = async (/** @type {string} */ text) => (await inspector.query({ text, values: [queue.name] })).rows[0];
+  const inspector = await openRows(system.url);
+  const inspect = async (/** @type {string} */ text) => (await inspector.query(text, queue.name))[0];
 
   return {
     enqueue: own.enqueue,
@@ -77,7 +76,7 @@ export async function openFleet(system, queue, workerProcesses) {
      */
     reached: (count) => (workers[0] ? workers[0].ask({ do: 'awaitStarted', count }) : ledger.reached(count)),
     /** Whether the database holds an item that is not finished. */
-    pending: async () => (await inspect(system.pendingSql)).pending,
+    pending: async () => Boolean((await inspect(system.pendingSql)).pending),
     /**
      * Ends all processes and proves that each item ran once.
      *
@@ -86,7 +85,7 @@ export async function openFleet(system, queue, workerProcesses) {
      */
     async close(items) {
       const finished = system.finishedSql && Number((await inspect(system.finishedSql)).finished);
-      await inspector.end();
+      await inspector.close();
       const pages = await askAll({ do: 'closeWorker' });
       await Promise.all(workers.map((worker) => worker.stop()));
       await own.close();

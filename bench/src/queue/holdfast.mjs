@@ -3,7 +3,7 @@
 /** @type {import('./fleet.mjs').QueueAdapter} */
 export const holdfastQueue = {
   settings: 'its defaults',
-  pendingSql: `select exists (select from dbos.workflow_status where queue_name = $1
+  pendingSql: `select exists (select 1 from dbos.workflow_status where queue_name = $1
     and status in ('ENQUEUED', 'PENDING')) as pending`,
   finishedSql: `select count(*) as finished from dbos.workflow_status where queue_name = $1 and status = 'SUCCESS'`,
 

@@ -2,6 +2,7 @@
 import { dbosFailover } from '../failover/dbos.mjs';
 import { dbosMessages } from '../messages/dbos.mjs';
 import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';
+import { dbosRecovery } from '../recovery/dbos.mjs';
 import { dbosWaiting } from '../waiting/dbos.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */
@@ -34,4 +35,5 @@ export default {
   messages: { settings: 'its defaults: notifications', ...dbosMessages({}) },
   waiting: dbosWaiting,
   failover: dbosFailover,
+  recovery: dbosRecovery,
 };

@@ -3,6 +3,7 @@ import { holdfastFailover } from '../failover/holdfast.mjs';
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
+import { holdfastRecovery } from '../recovery/holdfast.mjs';
 import { holdfastSleepers } from '../sleepers/holdfast.mjs';
 import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
@@ -16,4 +17,5 @@ export default {
   waiting: holdfastWaiting,
   sleepers: holdfastSleepers,
   failover: holdfastFailover,
+  recovery: holdfastRecovery,
 };

@@ -2,6 +2,8 @@
 import { holdfastFailover } from '../failover/holdfast.mjs';
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
+import { holdfastQueue } from '../queue/holdfast.mjs';
+import { holdfastRecovery } from '../recovery/holdfast.mjs';
 import { holdfastSleepers } from '../sleepers/holdfast.mjs';
 import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
@@ -10,8 +12,10 @@ export default {
   storage: 'sqlite',
   limit: 'raw-sqlite',
   open: openHoldfast,
+  queue: holdfastQueue,
   messages: holdfastMessages,
   waiting: holdfastWaiting,
   sleepers: holdfastSleepers,
   failover: holdfastFailover,
+  recovery: holdfastRecovery,
 };

@@ -1,0 +1,13 @@
+/** Holdfast on SQLite through better-sqlite3, to compare with `holdfast-sqlite` where that one uses the SQLite of Node. */
+import { openHoldfast } from '../holdfast.mjs';
+import { holdfastQueue } from '../queue/holdfast.mjs';
+
+/** @type {import('../catalogue.mjs').SystemDefinition} */
+export default {
+  storage: 'sqlite',
+  scheme: 'sqlite+better-sqlite3',
+  onlyByName: true,
+  limit: 'raw-sqlite',
+  open: openHoldfast,
+  queue: holdfastQueue,
+};
