@@ -83,7 +83,7 @@ export interface LaunchOptions {
   readonly triggers?: boolean;
 }
 
-export const launchOptionNames = [
+const launchOptionNames = [
   'name',
   'database',
   'workflows',
@@ -119,9 +119,15 @@ export interface CheckedOptions extends DatabaseSource {
   readonly poolSize?: number;
 }
 
+/** Of what takes the options of `launch`, and perhaps `more`. */
+export function checkOptionNames(what: string, options: object, more: readonly string[] = []): void {
+  const known = [...more, ...launchOptionNames];
+  if (typeof options === 'object' && options !== null) checkNotBeside(what, options, known);
+  checkKnownOptions(what, options, known);
+}
+
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
-  if (typeof options === 'object' && options !== null) checkNotBeside('launch()', options, launchOptionNames);
-  checkKnownOptions('launch()', options, launchOptionNames);
+  checkOptionNames('launch()', options);
   if (options.name === undefined) {
     throw invalidOption('launch()', 'name', undefined, 'given: the name of the application, as in { name: "shop" }');
   }

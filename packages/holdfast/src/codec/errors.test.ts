@@ -229,7 +229,7 @@ describe('the portable error record', () => {
 
   it('keeps the details of a HoldfastError as data', () => {
     const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { workflowId: 'w1' } });
-    expect((portable.encodeError(error) as Encoded).text).toContain('"data":{"id":"w1"}');
+    expect((portable.encodeError(error) as Encoded).text).toContain('"data":{"workflowId":"w1"}');
     expect(portably(error)).toBeInstanceOf(HoldfastError);
     expect(portably(error)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { workflowId: 'w1' } });
   });

@@ -3,11 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { App } from '../app/app.js';
 import { launchWith } from '../app/launch.js';
-import { type LaunchOptions, launchOptionNames } from '../app/options.js';
+import { checkOptionNames, type LaunchOptions } from '../app/options.js';
 import type { Executions } from '../engine/executions.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { defaultLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import { isGone } from '../recovery/process.js';
 import type { ExecutorRecord } from '../storage/executors.js';
@@ -91,11 +90,12 @@ interface Shared {
   readonly cleanUp: () => Promise<void>;
 }
 
+/** Checked here with those of `launch`, which would refuse an option in its own name, and list only its own. */
 const ownOptionNames = ['clock', 'releaseAtOnce', 'crashAt', 'crash', 'stubs', 'patience'];
 
 /** Launches an app on a temporary SQLite file (or on the database given), with a virtual clock. */
 export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
-  checkOptions('testApp()', options);
+  checkOptionNames('testApp()', options, ownOptionNames);
   const clock = typeof options.clock === 'object' ? options.clock : new VirtualClock();
   const common = { clock, signals: new Signals(), stubs: new Stubs(options.stubs), attempts: new AttemptCounts() };
   if (options.database) return start(options, { ...common, database: options.database, cleanUp: async () => {} });
@@ -107,11 +107,6 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
     await cleanUp();
     throw error;
   }
-}
-
-/** Before `launch` refuses an option in its own name, and lists only its own. */
-function checkOptions(what: string, options: TestAppOptions): void {
-  checkKnownOptions(what, options, [...ownOptionNames, ...launchOptionNames]);
 }
 
 async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> {
@@ -142,7 +137,7 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
     crash: life.crash,
     crashed: life.crashed,
     restart: async (more = {}) => {
-      checkOptions('restart()', more);
+      checkOptionNames('restart()', more, ownOptionNames);
       await life.crash();
       const next = { ...shared, stubs: stubs.renewed(more.stubs) };
       return start({ ...options, crashAt: undefined as never, ...more }, next);
