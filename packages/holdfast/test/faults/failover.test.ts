@@ -144,6 +144,7 @@ describe('a failover to a standby that lacks the last commits', () => {
       await pair.crash();
       await pair.promote();
       pair.address.moveTo(pair.standbyUrl);
+      await load.sendLettersAgain(app);
       await someWork(load);
       over = true;
       await working;

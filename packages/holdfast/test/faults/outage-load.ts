@@ -100,9 +100,19 @@ export class Load {
     const result = handle.result();
     result.catch(() => {});
     this.started.push({ id, result });
-    await letters.send(id, n, { app });
+    await this.sendLetter(app, id);
     // A call whose caller is told when it fails.
     await app.workflows.get(id).catch((error) => this.told.push(error));
+  }
+
+  private sendLetter(app: App, id: string): Promise<void> {
+    return letters.send(id, Number(id.slice('wf-'.length)), { app, idempotencyKey: id });
+  }
+
+  /** A letter may be among the commits that were lost, and its workflow would wait for it. Those that arrived stay single. */
+  async sendLettersAgain(app: App): Promise<void> {
+    const tell = (error: unknown): void => void this.told.push(error);
+    await Promise.all(this.started.map(({ id }) => this.sendLetter(app, id).catch(tell)));
   }
 
   /** Keeps a number of workflows in flight until it is told to stop. `losing some`: they may vanish. */
