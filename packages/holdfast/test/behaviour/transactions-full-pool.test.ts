@@ -48,7 +48,7 @@ const libraries: Readonly<Record<'postgres' | 'sqlite', Record<string, (url: str
 function overPool(url: string, make: (pool: pg.Pool) => object): OneConnection {
   const pool = new pg.Pool({ connectionString: url, max: 1, connectionTimeoutMillis: waitMs });
   const hold = async () => {
-    const client = await pool.connect();
+    const client = await untilConnected(() => pool.connect());
     return () => client.release();
   };
   return { datasource: make(pool) as Datasource<unknown>, hold, close: async () => pool.ending || pool.end() };
@@ -57,10 +57,21 @@ function overPool(url: string, make: (pool: pg.Pool) => object): OneConnection {
 function overKnex(config: createKnex.Knex.Config): OneConnection {
   const knex = createKnex({ ...config, pool: { min: 0, max: 1 }, acquireConnectionTimeout: waitMs });
   const hold = async () => {
-    const connection = await knex.client.acquireConnection();
+    const connection = await untilConnected(() => knex.client.acquireConnection());
     return () => knex.client.releaseConnection(connection);
   };
   return { datasource: knexDatasource(knex) as Datasource<unknown>, hold, close: () => knex.destroy() };
+}
+
+/** On a busy machine it takes longer to open a connection than these pools wait. */
+async function untilConnected<T>(connect: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await connect();
+    } catch (error) {
+      if (attempt === 50) throw error;
+    }
+  }
 }
 
 describeBackends('a transaction whose pool has no connection free', suite, names);
