@@ -6,6 +6,7 @@ import { consumer, root } from './consumer.js';
 const program = `
 import { launch, workflow, type Workflow } from 'holdfast';
 import { ConfiguredInstance } from 'holdfast/classes';
+import { sqliteDatasource } from 'holdfast/sqlite';
 import { testApp } from 'holdfast/testing';
 
 class Shop extends ConfiguredInstance {}
@@ -14,6 +15,8 @@ const double: Workflow<[n: number], number> = workflow('double', async (n: numbe
 export async function main(): Promise<number> {
   await launch({ name: 'types', workflows: [double, Shop] });
   await testApp();
+  // @ts-expect-error: no database
+  sqliteDatasource('shop.sqlite');
   // @ts-expect-error: not a number
   await double('1');
   return double(1);

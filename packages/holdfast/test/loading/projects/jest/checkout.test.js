@@ -10,6 +10,10 @@ test('runs a workflow', async () => {
   await t.stop();
 });
 
+test.each(['classes', 'pg', 'sqlite', 'better-sqlite3', 'knex'])('loads holdfast/%s', (part) => {
+  expect(Object.keys(require(`holdfast/${part}`))).not.toEqual([]);
+});
+
 test('tells a server that is not there', async () => {
   const error = await launch({ name: 'x', database: 'postgres://127.0.0.1:1/none' }).catch((each) => each);
   expect(isHoldfastError(error, 'DATABASE_UNREACHABLE')).toBe(true);
