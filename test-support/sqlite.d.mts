@@ -33,5 +33,5 @@ export function sqliteDriver(database: string): TestDriver;
 export function openSqlite(database: string, options?: { timeout?: number; readonly?: boolean }): TestSqlite;
 export function openDatabaseSync(
   database: string,
-  options?: { timeout?: number; readonly?: boolean },
+  options?: { timeout?: number; readonly?: boolean; returnArrays?: boolean },
 ): TestDatabaseSync;

@@ -56,9 +56,9 @@ function openBetterSqlite3(file, readonly) {
 }
 
 /** What users give to sqliteDatasource(). */
-export function openDatabaseSync(database, { timeout = 5_000, readonly = false } = {}) {
+export function openDatabaseSync(database, { timeout = 5_000, readonly = false, returnArrays = false } = {}) {
   const { DatabaseSync } = quietly(() => process.getBuiltinModule('node:sqlite'));
-  const db = new DatabaseSync(sqliteFile(database), { readOnly: readonly });
+  const db = new DatabaseSync(sqliteFile(database), { readOnly: readonly, returnArrays });
   db.exec(`pragma busy_timeout = ${timeout}`);
   return db;
 }

@@ -49,6 +49,7 @@ export interface SqliteLike {
     /** Only `node:sqlite` knows no such thing, and runs whatever it is given. */
     readonly reader?: boolean;
     setReadBigInts?(enabled: boolean): void;
+    setReturnArrays?(enabled: boolean): void;
     all(...params: unknown[]): unknown;
     run(...params: unknown[]): unknown;
   };
@@ -101,15 +102,19 @@ export function drizzleQuery(tx: DrizzlePg): Query {
 }
 
 export function sqliteQuery(db: SqliteLike): Query {
-  return async (text, params) => {
-    const { text: marked, order } = positional(text);
-    const statement = db.prepare(marked);
-    statement.setReadBigInts?.(true);
-    const values = bound(order, params);
-    if (statement.reader !== false) return withNumbers(statement.all(...values) as Row[]);
-    statement.run(...values);
-    return [];
-  };
+  return async (text, params) => sqliteRows(db, text, params);
+}
+
+/** In the form that our statements take their rows in, whatever the connection was told to give. */
+export function sqliteRows(db: SqliteLike, text: string, params: readonly unknown[] = []): Row[] {
+  const { text: marked, order } = positional(text);
+  const statement = db.prepare(marked);
+  statement.setReadBigInts?.(true);
+  statement.setReturnArrays?.(false);
+  const values = bound(order, params);
+  if (statement.reader !== false) return withNumbers(statement.all(...values) as Row[]);
+  statement.run(...values);
+  return [];
 }
 
 /** Undefined: a database of no kind that statements of ours run on. */

@@ -144,9 +144,10 @@ const onBetterSqlite3: Library = library('better-sqlite3', 'sqlite', (url) => {
   });
 });
 
-const onNodeSqlite: Library = {
-  ...library('node:sqlite', 'sqlite', (url) => {
-    const db = openDatabaseSync(url);
+/** Rows as arrays are an option of Node 24; older ones pass it over. */
+const nodeSqlite = (returnArrays: boolean): Library => ({
+  ...library(`node:sqlite${returnArrays ? ' with rows as arrays' : ''}`, 'sqlite', (url) => {
+    const db = openDatabaseSync(url, { returnArrays });
     return opened(sqliteDatasource(db), {
       add: async (tx, id, by) => tx.prepare(upsert('?', '?')).run(id, by),
       read: async (tx, id) => numberIn([tx.prepare('select n from counters where id = ?').get(id)]),
@@ -154,7 +155,8 @@ const onNodeSqlite: Library = {
     });
   }),
   driver: 'node:sqlite',
-};
+});
+const onNodeSqlite = nodeSqlite(false);
 
 const onThisNode = ({ driver = 'node:sqlite', dialect }: Library): boolean =>
   dialect === 'postgres' || sqliteDrivers.includes(driver);
@@ -173,7 +175,7 @@ export const libraries: readonly Library[] = [
   drizzleOnSqlite,
 ].filter(onThisNode);
 
-/** Libraries that were told to give columns other names. */
+/** Libraries that were told to give columns other names, or rows without names. */
 export const renaming: readonly Library[] = [
   onPostgres('camel'),
   onPostgres('pascal'),
@@ -181,6 +183,7 @@ export const renaming: readonly Library[] = [
   drizzleOnPostgres('camel'),
   knexOn('postgres', 'camel'),
   knexOn('sqlite', 'camel'),
+  nodeSqlite(true),
 ].filter(onThisNode);
 
 /** The library that goes without any other, on each database. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { processWide } from '../../model/process-wide.js';
-import { type SqliteLike, sqliteQuery } from '../borrowed.js';
+import { type SqliteLike, sqliteQuery, sqliteRows } from '../borrowed.js';
 import type { Datasource } from '../datasource.js';
 import { isSqlite } from '../sqlite/codes.js';
 import { isInTransaction } from '../sqlite/connection.js';
@@ -70,6 +70,6 @@ function briefly(db: SqliteLike, statement: string): void {
 }
 
 function patienceOf(db: SqliteLike): number {
-  const [row] = db.prepare('pragma busy_timeout').all() as { readonly timeout: unknown }[];
-  return Number(row?.timeout);
+  const [row] = sqliteRows(db, 'pragma busy_timeout');
+  return row?.timeout as number;
 }
