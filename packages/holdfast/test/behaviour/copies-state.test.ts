@@ -1,12 +1,17 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import * as own from '../../src/index.js';
 import { event, registerClass, run, stream, transaction, workflow } from '../../src/index.js';
 import { checkDatasource } from '../../src/storage/datasource.js';
 import { sqliteTransactions } from '../../src/storage/datasources/sqlite-transactions.js';
+import { openAlone } from '../../src/storage/sqlite/copies.js';
+import { loadDriver } from '../../src/storage/sqlite/drivers.js';
 import { describeBackends } from '../support/backends.js';
 import { anotherCopy, anotherCopyOf, anotherRelease } from '../support/copies.js';
-import { failure, gate } from '../support/faults.js';
+import { failure, gate, thrown } from '../support/faults.js';
 
 type Package = typeof own;
 
@@ -109,6 +114,18 @@ describe('two copies of the package', () => {
     expect((await failure(one)).message).toBe('rolled back');
     await two;
     expect(db.prepare('select count(*) as n from t').get()).toEqual({ n: 1 });
+  });
+
+  it('refuse to open a file with a library each', async () => {
+    const { openAlone: another } = await anotherCopyOf(() => import('../../src/storage/sqlite/copies.js'));
+    const driver = await loadDriver();
+    const path = join(mkdtempSync(join(tmpdir(), 'holdfast-copies-')), 'app.sqlite');
+    onTestFinished(() => rmSync(dirname(path), { recursive: true }));
+    const db = openAlone(driver, path);
+    onTestFinished(() => db.close());
+    const name = driver.name === 'node:sqlite' ? 'better-sqlite3' : 'node:sqlite';
+    const open = () => expect.fail('it was opened, and closing it would do the harm');
+    expect(thrown(() => another({ name, open }, path))).toMatchObject({ code: 'SQLITE_COPIES' });
   });
 
   /** What a bundler makes of one class in two bundles. */

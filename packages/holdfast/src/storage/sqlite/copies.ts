@@ -1,5 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { HoldfastError } from '../../model/errors.js';
+import { processWide } from '../../model/process-wide.js';
 import type { LoadedDriver, SqliteConnection } from './connection.js';
 
 /**
@@ -15,7 +16,7 @@ export const copyIdentity =
   "select sqlite_source_id() || ' ' || (select group_concat(compile_options) from pragma_compile_options) as copy";
 
 /** Files that Holdfast itself has open here, by the driver. */
-const open = new Map<string, SqliteConnection[]>();
+const open = processWide('sqliteFiles', () => new Map<string, SqliteConnection[]>());
 
 /** Opens a file, unless the other driver has it open: even to open and close it once more would do the harm. */
 export function openAlone(driver: LoadedDriver, path: string): SqliteConnection {
