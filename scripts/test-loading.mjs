@@ -3,7 +3,7 @@
  * each, below HOLDFAST_CACHE (default ~/.cache/holdfast). What takes a small one is in `npm test` (test/loading).
  */
 import { spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { root } from './run-command.mjs';
@@ -47,7 +47,15 @@ async function prepare(name, tarball) {
   // What reads only the tarball does not need what the package depends on.
   const wanted = name === 'attw' ? [] : [tarball];
   await npm(folder, ['install', ...projects[name].packages, ...wanted, '--no-save', '--no-audit', '--no-fund']);
+  if (!process.getBuiltinModule?.('node:sqlite')) linkBetterSqlite3(folder);
   return folder;
+}
+
+/** Where Node has no SQLite: ours, which is compiled already. */
+function linkBetterSqlite3(folder) {
+  const [ours, place] = [root, folder].map((each) => join(each, 'node_modules', 'better-sqlite3'));
+  rmSync(place, { recursive: true, force: true });
+  symlinkSync(ours, place, 'junction');
 }
 
 /** The app is launched by the instrumentation and called by a route, which are bundles of their own. No settings. */
