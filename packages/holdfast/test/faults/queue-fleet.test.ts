@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { type Client, connect, queue, type StartOptions } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
-import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { type Backend, describeDrivers, silent } from '../support/backends.js';
 import { report, requireBuild } from './child-process.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
@@ -26,7 +26,7 @@ const limited = queue('limited', limits);
 const parted = queue('parted', { partition: { concurrency: 1 } });
 const rated = queue('rated', { rateLimit: { max: rate.max, per: rate.perMs } });
 
-describeBackends('a fleet of workers that are killed at random', (backend) => {
+describeDrivers('a fleet of workers that are killed at random', (backend) => {
   beforeAll(requireBuild);
 
   it(

@@ -2,10 +2,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import { describeBackends } from '../support/backends.js';
+import { describeDrivers } from '../support/backends.js';
 import { type Exit, requireBuild, runFixture } from './child-process.js';
 
-describeBackends('a step that kills its process', (backend) => {
+describeDrivers('a step that kills its process', (backend) => {
   beforeAll(requireBuild);
 
   it('fails when its attempts are used up, and kills no more processes', async () => {
