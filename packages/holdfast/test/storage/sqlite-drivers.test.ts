@@ -205,18 +205,24 @@ describe('says how to get better-sqlite3', () => {
   });
 });
 
-it.skipIf(sqliteDrivers[0] !== 'node:sqlite')('hides the warning of node:sqlite, and no other', () => {
-  const program = `
+describe.skipIf(sqliteDrivers[0] !== 'node:sqlite')('the warning of node:sqlite', () => {
+  it.each([
+    ['by itself', ''],
+    ['where `process` is a copy, as in jest', 'globalThis.process = Object.create(process);'],
+  ])('is hidden, and no other, %s', (_, before) => {
+    const program = `
+    ${before}
     const { launch, workflow } = await import('holdfast');
     const app = await launch({ name: 'x', database: 'sqlite::memory:', workflows: [workflow('wf', async () => 1)] });
     await app.shutdown();
     process.emitWarning('something else', 'ExperimentalWarning');
     process.emitWarning('and this', { type: 'DeprecationWarning', code: 'X1' });`;
-  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
-    encoding: 'utf8',
-    cwd: import.meta.dirname,
+    const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      encoding: 'utf8',
+      cwd: import.meta.dirname,
+    });
+    expect(stderr).not.toContain('SQLite');
+    expect(stderr).toContain('ExperimentalWarning: something else');
+    expect(stderr).toContain('[X1] DeprecationWarning: and this');
   });
-  expect(stderr).not.toContain('SQLite');
-  expect(stderr).toContain('ExperimentalWarning: something else');
-  expect(stderr).toContain('[X1] DeprecationWarning: and this');
 });

@@ -31,16 +31,18 @@ export function findNodeSqlite(): NodeSqlite | undefined {
  * it, and can do nothing about it. Every other warning goes its way. Loading is synchronous: nobody else's comes between.
  */
 function withoutItsWarning<T>(load: () => T): T {
-  const { emitWarning } = process;
-  process.emitWarning = (...args: unknown[]): void => {
+  // Node's own: jest gives its tests a copy of the object.
+  const own = process.getBuiltinModule('node:process');
+  const { emitWarning } = own;
+  own.emitWarning = (...args: unknown[]): void => {
     const [warning, type] = args;
     const isIts = type === 'ExperimentalWarning' && String(warning).startsWith('SQLite is an experimental feature');
-    if (!isIts) Reflect.apply(emitWarning, process, args);
+    if (!isIts) Reflect.apply(emitWarning, own, args);
   };
   try {
     return load();
   } finally {
-    process.emitWarning = emitWarning;
+    own.emitWarning = emitWarning;
   }
 }
 
