@@ -1,5 +1,6 @@
 /**
  * `npm run test:node -- 22 [part of a path ...]`: runs the tests on another Node, with every process that they start.
+ * `npm run test:node -- 24 bench W1 [options of bench]`: runs the benchmark on it.
  *
  * **Invariant:** this working copy stays as it is. What npm installs fits one Node (the compiled part of better-sqlite3), so
  * the files are copied into a cache folder, where that Node has packages of its own. The folder is outside of any
@@ -23,6 +24,8 @@ async function main([version, ...paths]) {
   console.log(`Node ${spawnSync(node.binary, ['--version'], { encoding: 'utf8' }).stdout.trim()} in ${copy}`);
   await run([join(copy, 'scripts', 'setup.mjs')]);
   if (hasNodeApi10(node)) await addBetterSqlite3(copy, join(folder, 'better-sqlite3'));
+  const [first, ...rest] = paths;
+  if (first === 'bench') return run([join(copy, 'bench', 'src', 'main.mjs'), ...rest]);
   await run([join(copy, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...paths]);
 }
 
