@@ -1,6 +1,8 @@
-import { expect, it } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
 import { describeBackends } from '../support/backends.js';
-import { consumer, printed } from './consumer.js';
+import { consumer, printed, root } from './consumer.js';
 
 /** Node loads the ES modules of the package for both, unless it is told (or too old) to require only CommonJS. */
 const ways = [
@@ -21,5 +23,18 @@ describeBackends('the package', (backend) => {
     const found = printed(project.run([...flags, program], { DATABASE: await backend.newDatabase() }));
     const isOneCopy = flags.length === 0;
     expect(found).toEqual({ isOneCopy, isRecognised: true, result: [0, 1, 2, 3, 1], charges: 1 });
+  });
+});
+
+describe('every entry point of the package', () => {
+  const { exports } = JSON.parse(readFileSync(join(root, 'packages', 'holdfast', 'package.json'), 'utf8'));
+  const entries = Object.keys(exports).filter((each) => each !== './package.json');
+
+  it.each(ways)('can be required, %s', (_, flags) => {
+    const project = consumer();
+    const names = entries.map((each) => each.replace('.', 'holdfast'));
+    const program = `console.log(JSON.stringify(${JSON.stringify(names)}.filter((each) => !Object.keys(require(each)).length)))`;
+    expect(names).toContain('holdfast/sqlite');
+    expect(printed(project.run([...flags, '-e', program]))).toEqual([]);
   });
 });

@@ -4,11 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { consumer, root } from './consumer.js';
 
 const program = `
-import { launch, workflow, type Workflow } from 'holdfast';
+import { launch, transaction, workflow, type Workflow } from 'holdfast';
 import { ConfiguredInstance } from 'holdfast/classes';
-import { sqliteDatasource } from 'holdfast/sqlite';
+import { type NodeSqliteDatabase, sqliteDatasource } from 'holdfast/sqlite';
 import { testApp } from 'holdfast/testing';
 
+const note = transaction(sqliteDatasource({} as NodeSqliteDatabase), 'note', (db) => db.exec('select 1'));
 class Shop extends ConfiguredInstance {}
 const double: Workflow<[n: number], number> = workflow('double', async (n: number) => n * 2);
 
@@ -19,6 +20,7 @@ export async function main(): Promise<number> {
   sqliteDatasource('shop.sqlite');
   // @ts-expect-error: not a number
   await double('1');
+  await note();
   return double(1);
 }
 `;
