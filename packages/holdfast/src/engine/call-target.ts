@@ -80,7 +80,8 @@ function ambiguous(called: WorkflowDefinition, count: number): HoldfastError {
   const name = describeKey(called);
   return new HoldfastError(
     'AMBIGUOUS_APP',
-    `${count} running apps have registered workflow "${name}". Say which one: ${called.name}.with({ app })(...).`,
+    `${count} running apps have registered workflow "${name}". Launch the app once in a process, or say which one is meant: ` +
+      `${called.name}.with({ app })(...).`,
     { details: { name } },
   );
 }

@@ -67,7 +67,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     const third = ofBundle(other);
     const error = await failure(third(''));
     expect(error).toMatchObject({ code: 'AMBIGUOUS_APP' });
-    expect(error.message).toContain('with({ app })');
+    expect(error.message).toMatch(/Launch the app once.*with\(\{ app \}\)/);
     expect(await third.with({ app: two.app })('Hello')).toBe('Hello two');
     await two.app.shutdown();
     expect(await third('Hello')).toBe('Hello one');
