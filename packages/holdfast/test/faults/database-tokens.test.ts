@@ -77,6 +77,7 @@ it('shows no part of a token that the server refuses, nor of what was thrown ins
   for (const [password, says] of [
     [async () => token, /Check the user and password/],
     [() => Promise.reject(new Error('the metadata service does not answer')), /metadata service/],
+    [undefined, /wants a password\. Check the URL/],
     [async () => 7 as never, /Password must be a string.*or the function that is to return it/],
   ] as const) {
     const logger = recordingLogger();

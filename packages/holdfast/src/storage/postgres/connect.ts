@@ -116,7 +116,7 @@ function adviceFor(error: unknown): string {
     return 'The encrypted connection failed: give the certificate of the authority (`sslrootcert`, or `ssl: { ca }`), and the host name that it is for.';
   }
   if (state === undefined && /password|SASL/i.test(said))
-    return 'Check the `password`, or the function that is to return it.';
+    return 'The server wants a password. Check the URL, the `password`, or the function that is to return it.';
   if (state === undefined && (notThere.has(String(code)) || /time(d )?out|terminated/i.test(said))) {
     return 'Is the server running there, and reachable from here?';
   }
