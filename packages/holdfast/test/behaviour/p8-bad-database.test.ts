@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { launch, workflow } from '../../src/index.js';
 import { silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
@@ -72,6 +72,22 @@ describe('P8 bad databases', () => {
     expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
     expect(error.message).toMatch(/does not support SSL.*refuses SSL: .*sslmode/);
     expect(error.message).not.toMatch(/running/);
+  });
+
+  it.each([
+    ['npm/11.19.1 node/v24', 'npm install pg'],
+    ['pnpm/10.2.0 npm/? node/v24', 'pnpm add pg'],
+    ['yarn/4.9.1 npm/? node/v24', 'yarn add pg'],
+  ])('says how to get pg with %s', async (agent, command) => {
+    vi.stubEnv('npm_config_user_agent', agent);
+    vi.doMock('pg', () => Promise.reject(new Error('Cannot find package')));
+    onTestFinished(() => {
+      vi.unstubAllEnvs();
+      vi.doUnmock('pg');
+    });
+    const error = await launchOn('postgres://127.0.0.1:1/x');
+    expect(error).toMatchObject({ code: 'DRIVER_MISSING' });
+    expect(error.message).toContain(`Run: ${command}.`);
   });
 
   it('says that the password is wrong', async () => {

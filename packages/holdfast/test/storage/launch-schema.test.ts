@@ -2,7 +2,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { launch, run, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
-import { tamper } from '../support/faults.js';
+import { failure, tamper } from '../support/faults.js';
 
 const greet = workflow('greet', () => run('compose', () => 'hello'));
 
@@ -44,7 +44,9 @@ describeBackends(
       const database = await backend.emptyDatabase();
       await dropDatabase(database);
       const options = { name: 'test', database, migrate: false, logger: silent };
-      await expect(launch(options)).rejects.toMatchObject({ code: 'DATABASE_MISSING' });
+      const error = await failure(launch(options));
+      expect(error).toMatchObject({ code: 'DATABASE_MISSING' });
+      expect(error.message).toMatch(/creates nothing\. Call migrate\(\{ database \}\) once/);
       await expect(launch(options)).rejects.toMatchObject({ code: 'DATABASE_MISSING' });
     });
   },

@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
+import { howToBuildSqlite, howToInstallSqlite } from '../../src/storage/install-advice.js';
 import { openStorage } from '../../src/storage/open.js';
 import { type BetterSqlite3, neededInstead } from '../../src/storage/sqlite/better-sqlite3.js';
 import { sqliteCode } from '../../src/storage/sqlite/codes.js';
 import { column, type SqliteConnection, scalar, transact } from '../../src/storage/sqlite/connection.js';
 import { loadDriver } from '../../src/storage/sqlite/drivers.js';
-import { howToBuild, howToInstall } from '../../src/storage/sqlite/install-advice.js';
+
 import { silent } from '../support/backends.js';
 import { failure, thrown } from '../support/faults.js';
 
@@ -186,10 +187,10 @@ describe('says how to get better-sqlite3', () => {
     ['pnpm/10.2.0 npm/? node/v20', 'pnpm add --allow-build=better-sqlite3 better-sqlite3@12', 'pnpm approve-builds'],
     ['yarn/4.9.1 npm/? node/v20', 'yarn add better-sqlite3@12', 'yarn rebuild better-sqlite3'],
   ])('with %s', (agent, install, build) => {
-    expect(byAgent(agent, () => howToInstall(12))).toContain(install);
-    expect(byAgent(agent, howToBuild)).toContain(build);
+    expect(byAgent(agent, () => howToInstallSqlite(12))).toContain(install);
+    expect(byAgent(agent, howToBuildSqlite)).toContain(build);
     // It has no install script, so that there is nothing to allow.
-    expect(byAgent(agent, () => howToInstall(13))).toMatch(/better-sqlite3@13\.$/);
+    expect(byAgent(agent, () => howToInstallSqlite(13))).toMatch(/better-sqlite3@13\.$/);
   });
 
   it.each([
@@ -201,7 +202,7 @@ describe('says how to get better-sqlite3', () => {
     writeFileSync(join(folder, lockfile), '');
     const spy = vi.spyOn(process, 'cwd').mockReturnValue(join(folder, 'packages', 'shop'));
     onTestFinished(() => spy.mockRestore());
-    expect(byAgent('', () => howToInstall(13))).toBe(`Run: ${command} better-sqlite3@13.`);
+    expect(byAgent('', () => howToInstallSqlite(13))).toBe(`Run: ${command} better-sqlite3@13.`);
   });
 });
 

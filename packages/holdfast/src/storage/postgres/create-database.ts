@@ -32,14 +32,17 @@ export async function ensureDatabase(name: string, connect: (database: string) =
       await client.end().catch(() => {});
     }
   }
-  throw missingDatabase(name, `could not be created: ${describeError(reason)}`, reason);
+  const right = `Create it (\`createdb ${name}\`), or give the role of the URL the right to (\`alter role ... createdb\`).`;
+  throw missingDatabase(name, `could not be created: ${describeError(reason)}`, right, reason);
 }
 
-export function missingDatabase(name: string, why: string, cause: unknown): HoldfastError {
-  return new HoldfastError(
-    'DATABASE_MISSING',
-    `The database "${name}" does not exist and ${why}. ` +
-      `Create it (\`createdb ${name}\`), or give the role of the URL the right to (\`alter role ... createdb\`).`,
-    { details: { database: name }, cause },
-  );
+/** What to do about it where processes create nothing. */
+export const onceByHand =
+  'Call migrate({ database }) once with a role that may create databases: it creates the database and its tables.';
+
+export function missingDatabase(name: string, why: string, advice: string, cause: unknown): HoldfastError {
+  return new HoldfastError('DATABASE_MISSING', `The database "${name}" does not exist and ${why}. ${advice}`, {
+    details: { database: name },
+    cause,
+  });
 }

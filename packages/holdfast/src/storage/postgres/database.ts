@@ -4,10 +4,11 @@ import { describeError, HoldfastError, isHoldfastError } from '../../model/error
 import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
+import { howToInstall } from '../install-advice.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
 import { applicationName, checkWritable, connect, notPermitted, unreachable } from './connect.js';
-import { ensureDatabase, missingDatabase } from './create-database.js';
+import { ensureDatabase, missingDatabase, onceByHand } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
 import { migratePostgres } from './migrate.js';
@@ -76,7 +77,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const first = await connect(server, options).catch(async (error) => {
     if (sqlState((error as Error).cause) !== '3D000') throw error;
     const { database } = server;
-    if (!options.migrate) throw missingDatabase(database, '`migrate: false` creates nothing', error);
+    if (!options.migrate) throw missingDatabase(database, '`migrate: false` creates nothing', onceByHand, error);
     await ensureDatabase(database, (other) => connect(server, { ...options, database: other }));
     return connect(server, options);
   });
@@ -104,9 +105,7 @@ async function loadDriver(): Promise<typeof pg> {
   try {
     return (await import('pg')).default;
   } catch (cause) {
-    throw new HoldfastError('DRIVER_MISSING', 'A postgres:// URL needs the package "pg". Run: npm install pg', {
-      cause,
-    });
+    throw new HoldfastError('DRIVER_MISSING', `Postgres needs the package "pg". ${howToInstall('pg')}`, { cause });
   }
 }
 

@@ -1,7 +1,7 @@
 import { HoldfastError } from '../../model/errors.js';
+import { howToBuildSqlite, howToInstallSqlite } from '../install-advice.js';
 import { type BetterSqlite3, fittingMajor, neededInstead, openBetterSqlite3 } from './better-sqlite3.js';
 import type { LoadedDriver, SqliteConnection, SqliteDriver } from './connection.js';
-import { howToBuild, howToInstall } from './install-advice.js';
 import { findNodeSqlite, openNodeSqlite } from './node-sqlite.js';
 
 /**
@@ -33,7 +33,7 @@ async function importBetterSqlite3(isAsked: boolean): Promise<BetterSqlite3> {
   if (needed === undefined) return library;
   throw driverMissing(
     `The installed better-sqlite3 would end this process, sooner or later: Node ${process.version} takes version ${needed} of it. ` +
-      howToInstall(needed),
+      howToInstallSqlite(needed),
   );
 }
 
@@ -44,7 +44,7 @@ function absent(isAsked: boolean, cause: unknown): HoldfastError {
   const way = isAsked
     ? ' Or write sqlite: instead of sqlite+better-sqlite3:, for the SQLite of Node 22.13 and newer.'
     : '';
-  return driverMissing(`${why} ${howToInstall(fittingMajor())}${way}`, cause);
+  return driverMissing(`${why} ${howToInstallSqlite(fittingMajor())}${way}`, cause);
 }
 
 /** Without its install script version 12 has no binary (`tries` are the places that were searched for it). */
@@ -55,7 +55,7 @@ function isUnbuilt(error: unknown): boolean {
 
 function unbuilt(cause: unknown): HoldfastError {
   return driverMissing(
-    `The compiled part of better-sqlite3 is missing, or was built for another Node than ${process.version}. ${howToBuild()}`,
+    `The compiled part of better-sqlite3 is missing, or was built for another Node than ${process.version}. ${howToBuildSqlite()}`,
     cause,
   );
 }

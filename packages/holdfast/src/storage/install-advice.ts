@@ -1,22 +1,25 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/**
- * What to type for better-sqlite3 with the package manager of this project. Version 12 has an install script, which package
- * managers may run only if they are told to; 13 brings its binaries.
- */
-export function howToInstall(major: number): string {
+/** The command that installs a driver with the package manager of this project. */
+export function howToInstall(wanted: string): string {
+  const commands = { npm: 'npm install', pnpm: 'pnpm add', yarn: 'yarn add' };
+  return `Run: ${commands[packageManager()]} ${wanted}.`;
+}
+
+/** Version 12 has an install script, which package managers may run only if they are told to; 13 brings its binaries. */
+export function howToInstallSqlite(major: number): string {
   const wanted = `better-sqlite3@${major}`;
-  const isScripted = major === 12;
+  if (major !== 12) return howToInstall(wanted);
   const commands = {
-    npm: `npm install ${wanted}${isScripted ? ' (if npm blocks install scripts: npm install-scripts approve better-sqlite3)' : ''}`,
-    pnpm: `pnpm add ${isScripted ? '--allow-build=better-sqlite3 ' : ''}${wanted}`,
-    yarn: `yarn add ${wanted}${isScripted ? ` (if yarn blocks install scripts: ${yarnAllows})` : ''}`,
+    npm: `npm install ${wanted} (if npm blocks install scripts: npm install-scripts approve better-sqlite3)`,
+    pnpm: `pnpm add --allow-build=better-sqlite3 ${wanted}`,
+    yarn: `yarn add ${wanted} (if yarn blocks install scripts: ${yarnAllows})`,
   };
   return `Run: ${commands[packageManager()]}.`;
 }
 
-export function howToBuild(): string {
+export function howToBuildSqlite(): string {
   const commands = {
     npm: 'npm rebuild better-sqlite3 (if npm blocks install scripts: npm install-scripts approve better-sqlite3)',
     pnpm: 'pnpm approve-builds, choose better-sqlite3, and then pnpm rebuild better-sqlite3',
