@@ -77,11 +77,15 @@ export function engineMeant(what: string, app: object | undefined): Engine {
   if (scope) return scope.execution.engine;
   const [engine, another] = running.keys();
   if (engine && !another) return engine;
-  const code = engine ? 'AMBIGUOUS_APP' : 'NOT_LAUNCHED';
-  const why = engine ? 'several apps run in this process' : 'no app runs in this process';
+  if (engine) {
+    throw new HoldfastError(
+      'AMBIGUOUS_APP',
+      `${what}: several apps run in this process. Say which one with { app }: what launch() or connect() returned.`,
+    );
+  }
   throw new HoldfastError(
-    code,
-    `${what}: ${why}. Say which one with { app }: what launch() or connect() returned.${launchHint()}`,
+    'NOT_LAUNCHED',
+    `${what}: no app runs in this process. Call launch() first, or give { app }: what connect() returned.${launchHint()}`,
   );
 }
 

@@ -244,7 +244,10 @@ describeBackends('a client', (backend) => {
     const file = join(folder, 'missing.sqlite');
     const database = backend.name === 'sqlite' ? `sqlite:${file}` : url.toString();
     const code = backend.name === 'sqlite' ? 'MIGRATION_REQUIRED' : 'DATABASE_MISSING';
-    expect(await failure(connect({ database, logger: silent }))).toMatchObject({ code });
+    const error = await failure(connect({ database, logger: silent }));
+    expect(error).toMatchObject({ code });
+    expect(error.message).toMatch(/does not exist.*call migrate\(\{ database \}\)/i);
+    expect(error.message).not.toContain('dbos_migrations');
     expect(existsSync(file)).toBe(false);
     if (backend.name === 'postgres') {
       const names = await tamper(await backend.emptyDatabase(), 'select datname from pg_database');

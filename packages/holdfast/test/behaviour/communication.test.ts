@@ -71,7 +71,8 @@ describeBackends('talking to workflows', (backend) => {
       () => progress.get('x', { timeout: 0 }),
       () => lines.read('x'),
     ];
-    for (const call of calls) expect(thrown(call)).toMatchObject({ code: 'NOT_LAUNCHED' });
+    const message = expect.stringMatching(/no app runs in this process\. Call launch\(\) first/);
+    for (const call of calls) expect(thrown(call)).toMatchObject({ code: 'NOT_LAUNCHED', message });
     const one = await backend.testApp({ workflows: [talks] });
     await talks.with({ id: 'x' }).start();
     await numbers.send('x', 1);

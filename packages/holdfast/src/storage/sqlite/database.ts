@@ -11,7 +11,7 @@ import {
   type Row,
   type Statement,
 } from '../database.js';
-import { migrationRequired } from '../migrations/standing.js';
+import { target } from '../migrations/standing.js';
 import type { StatementProbe } from '../probe.js';
 import { hearChanges } from './changes.js';
 import { isSqlite } from './codes.js';
@@ -61,7 +61,12 @@ export async function openSqlite(options: SqliteOptions): Promise<Database> {
 /** Opening a file that is not there would create it: for whoever only verifies, a mistyped path must leave no trace. */
 function checkExists(path: string): void {
   if (path === ':memory:' || existsSync(path)) return;
-  throw migrationRequired({ shared: 0, own: 0 }, `The database file ${path} does not exist, so that it`);
+  throw new HoldfastError(
+    'MIGRATION_REQUIRED',
+    `The database file ${path} does not exist. Check its path. To create it, call migrate({ database }) once, or start one ` +
+      'process with `migrate: true` (the default).',
+    { details: { found: { shared: 0, own: 0 }, needed: target } },
+  );
 }
 
 /** Others may be opening or migrating the file, and there is no other work yet to be kept from. */
