@@ -24,15 +24,17 @@ export function promisedOutput(program: string): string[] {
   return [...program.matchAll(/\/\/ → (.*)$/gm)].map(([, line]) => line ?? '');
 }
 
-/** A folder in which `import 'holdfast'` finds the built package. */
-export async function newProject(): Promise<string> {
+/** A folder in which `import 'holdfast'` finds the built package, and other imports these packages. */
+export async function newProject(packages: readonly string[] = []): Promise<string> {
   if (!existsSync(join(packageFolder, 'dist', 'index.js'))) {
     throw new Error('The examples of the documentation run on the built package. Build it first: npm run build');
   }
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-docs-'));
   await mkdir(join(folder, 'node_modules'));
   await symlink(packageFolder, join(folder, 'node_modules', 'holdfast'), 'junction');
-  await symlink(join(root, 'node_modules', '@types'), join(folder, 'node_modules', '@types'), 'junction');
+  for (const each of ['@types', ...packages]) {
+    await symlink(join(root, 'node_modules', each), join(folder, 'node_modules', each), 'junction');
+  }
   return folder;
 }
 

@@ -8,7 +8,7 @@ import { blocksOf, compile, newProject, promisedOutput, runNode } from './progra
 
 let folder: string;
 beforeAll(async () => {
-  folder = await newProject();
+  folder = await newProject(['pg', 'postgres']);
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
@@ -54,6 +54,12 @@ it.each(['testing', 'queues'])('The example of docs/%s.md prints what its commen
   expect(promisedOutput(program).length).toBeGreaterThan(3);
   expect(lines(output)).toEqual(promisedOutput(program));
   expect(code).toBe(0);
+});
+
+it('Each example of docs/transactions.md compiles by itself', async () => {
+  const blocks = await blocksOf('docs/transactions.md');
+  for (const [n, block] of blocks.entries()) await compile(folder, `transactions-${n}`, block);
+  expect(blocks.length).toBeGreaterThan(1);
 });
 
 it.each([
