@@ -9,8 +9,6 @@ import { join } from 'node:path';
 import { root } from './run-command.mjs';
 
 const cache = process.env.HOLDFAST_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'holdfast');
-/** Where Node has no SQLite of its own. */
-const sqlite = process.getBuiltinModule?.('node:sqlite') ? [] : ['better-sqlite3@12'];
 const projects = {
   attw: {
     packages: ['@arethetypeswrong/cli@0.18'],
@@ -18,8 +16,8 @@ const projects = {
     test: (folder, tarball) =>
       node(folder, ['node_modules/@arethetypeswrong/cli/dist/index.js', tarball, '--profile', 'node16']),
   },
-  jest: { packages: ['jest@30', 'pg@8', ...sqlite], test: (folder) => node(folder, ['node_modules/jest/bin/jest.js']) },
-  next: { packages: ['next@16', 'react@19', 'react-dom@19', 'pg@8', ...sqlite], test: testNext },
+  jest: { packages: ['jest@30', 'pg@8'], test: (folder) => node(folder, ['node_modules/jest/bin/jest.js']) },
+  next: { packages: ['next@16', 'react@19', 'react-dom@19', 'pg@8'], test: testNext },
 };
 
 async function main(names) {
