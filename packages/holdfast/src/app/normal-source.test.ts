@@ -61,6 +61,29 @@ describe('the text that a version is made of', () => {
     ],
     ['how imports are reached, by tsc', '() => (0, holdfast_1.sleep)(1)', '() => sleep(1)'],
     ['a semicolon after return', '() => { return; }', '() => { return }'],
+    ['a semicolon after do and while', '() => { do { a() } while (b); c() }', '() => { do { a() } while (b)\n c() }'],
+    [
+      'brackets of a new object without arguments',
+      '() => (new Date).getTime() + (new a.B)',
+      '() => new Date().getTime() + new a.B()',
+    ],
+    [
+      'brackets that a formatter adds',
+      'async (a) => !(await a) && ((a % 2) * 3 || (a && 1) || [...(await a)])',
+      'async(a)=>!await a&&(a%2*3||a&&1||[...await a])',
+    ],
+    ['brackets of a value on lines of its own', '() => { return (\n a &&\n b\n) }', '()=>{return a&&b}'],
+    [
+      'brackets of a statement behind a block',
+      '() => { if (a) { b }\n(c     ).d = 1 }',
+      '() => { if (a) { b } c.d = 1 }',
+    ],
+    ['brackets of a branch', '(a, b) => a ? (b ? 1 : 2) : (b = 3)', '(a, b) => a ? b ? 1 : 2 : b = 3'],
+    ['brackets of a chain that ends with them', '(a) => (a?.b     ) ?? 1', '(a) => a?.b ?? 1'],
+    ['how a template is escaped', '() => `a\\n\u20ac\\`${1}\\u00e9`', '() => `a\n\\u20AC\\`${1}é`'],
+    ['whether a text without values is a template', '() => f(`a $ b`)', "() => f('a $ b')"],
+    ['texts that are put together', "(a) => a + 'b' + `c${1 + 2}` + 'd`' + `${3}`", '(a) => a + `bc${1 + 2}d\\`${3}`'],
+    ['names that are values of themselves', '(a) => ({ a: a, b: a })', '(a) => ({ a, b: a })'],
   ])('does not depend on %s', (_, one, other) => {
     expect(normalSource(one)).toBe(normalSource(other));
   });
@@ -87,6 +110,24 @@ describe('the text that a version is made of', () => {
     ['new and a call', '(a) => new (a())()', '(a) => new a()()'],
     ['steps of ++', '(a, b) => { a\n ++b }', '(a, b) => { a++\n b }'],
     ['arguments of __name of the user', '() => __name(a, b)', '() => a'],
+    ['the end of a return before a bracket', '() => { return (\n a && b\n) }', '() => { return\n a && b }'],
+    ['what a method with the name of an operator gets', '(a, b) => a.delete(b).c', '(a, b) => a.delete(b.c)'],
+    ['what a function called of gets', '(a) => of(a).b', '(a) => of(a.b)'],
+    ['a division by what an operator is called', '(a, b) => a.in / b / (a)', '(a, b) => a.in / b / a.b'],
+    ['what is yielded', 'function* () { return (yield)[0] }', 'function* () { return yield [0] }'],
+    ['a field called get', '() => class { get; a() {} }', '() => class { get a() {} }'],
+    ['brackets of a difference', '(a, b) => 1 - (a + b)', '(a, b) => 1 - a + b'],
+    ['brackets of a product', '(a, b) => a * (b / 2)', '(a, b) => a * b / 2'],
+    ['brackets of a power', '(a) => (-a) ** 2', '(a) => -(a ** 2)'],
+    ['brackets of what is awaited', 'async (a) => await (a || b)', 'async (a) => (await a) || b'],
+    ['brackets of a condition', '(a) => (a ? b : c) ? 1 : 2', '(a) => a ? b : (c ? 1 : 2)'],
+    ['brackets of two kinds of or', '(a) => (a ?? b) || c', '(a) => a ?? (b || c)'],
+    ['brackets of a sum that is no text', '(a) => 1 + 2 + "a"', '(a) => 1 + (2 + "a")'],
+    ['brackets of a sum of texts', "(a) => a * 'b' + 'c'", "(a) => a * ('b' + 'c')"],
+    ['arguments of a new object', '(a) => new a().b', '(a) => new a.b()'],
+    ['what a tag is given', '(a) => a`\\x41`', '(a) => a`A`'],
+    ['a dollar sign that begins no value', '(a) => `$` + `{a}`', '(a) => `${a}`'],
+    ['a label', '(a) => ({ a: b })', '(a) => ({ b: a })'],
   ])('depends on %s', (_, one, other) => {
     expect(normalSource(one)).not.toBe(normalSource(other));
   });

@@ -1,3 +1,5 @@
+import { withJoinedTexts } from './joined-texts.js';
+import { withoutNeedlessBrackets } from './needless-brackets.js';
 import { type Token, tokensOf } from './source-tokens.js';
 
 /**
@@ -11,7 +13,10 @@ import { type Token, tokensOf } from './source-tokens.js';
  */
 export function normalSource(source: string): string {
   try {
-    const passes = [withoutCompilerMarks, withBracketedParameters, withoutNeedlessBrackets, withoutEndings];
+    const passes = [
+      ...[withoutCompilerMarks, withShorthands, withBracketedParameters, withArguments],
+      ...[withoutNeedlessBrackets, withJoinedTexts, withoutEndings],
+    ];
     const tokens = passes.reduce((before: readonly Token[], pass) => pass(before), tokensOf(source));
     return tokens.map(({ text }) => text).join(' ');
   } catch {
@@ -76,67 +81,46 @@ function sign(text: string, afterNewline = false): Token {
   return { kind: 'sign', text, afterNewline };
 }
 
-/** Brackets that were there for a type, as in `(order as Order).id`, and for nothing else. */
-function withoutNeedlessBrackets(tokens: readonly Token[]): Token[] {
-  const needless = new Set<number>();
-  const open: number[] = [];
-  tokens.forEach(({ text }, at) => {
-    if (text === '(') open.push(at);
-    if (text !== ')') return;
-    const from = open.pop();
-    if (from === undefined || !isNeedless(tokens, from, at, needless)) return;
-    needless.add(from).add(at);
+/** `new Date` is `new Date()`. */
+function withArguments(tokens: readonly Token[]): Token[] {
+  const ends = new Set<number>();
+  tokens.forEach(({ kind, text }, at) => {
+    const isOperator = kind === 'word' && text === 'new' && !/^\??\.$/.test(textAt(tokens, at - 1));
+    const end = isOperator ? endOfName(tokens, at + 1) : undefined;
+    if (end !== undefined && textAt(tokens, end) !== '(' && tokens[end]?.kind !== 'tagged') ends.add(end);
   });
-  return tokens.filter((_, at) => !needless.has(at));
+  const spread = tokens.flatMap((token, at) => (ends.has(at) ? [sign('('), sign(')'), token] : [token]));
+  return ends.has(tokens.length) ? [...spread, sign('('), sign(')')] : spread;
 }
 
-const wordsBeforeValue = new Set(
-  'await case delete do else in instanceof of return throw typeof void yield'.split(' '),
-);
-
-function isNeedless(tokens: readonly Token[], from: number, to: number, without: ReadonlySet<number>): boolean {
-  const [before, after] = [tokens[from - 1], tokens[to + 1]];
-  if (!before || !isBeforeValue(before) || after?.text === '=>') return false;
-  const inside = tokens.slice(from + 1, to).filter((_, offset) => !without.has(from + 1 + offset));
-  return isOnePiece(inside, after) || (isAlone(before, after) && isOneValue(inside));
+/** Behind `a.b[c]` or `(a).b[c]`; undefined where something else begins. */
+function endOfName(tokens: readonly Token[], from: number): number | undefined {
+  const isName = tokens[from]?.kind === 'word' && !/^(new|class|function|import)$/.test(textAt(tokens, from));
+  if (!isName && textAt(tokens, from) !== '(') return undefined;
+  let at = isName ? from + 1 : endOfPair(tokens, from);
+  while (/^[.[]$/.test(textAt(tokens, at))) at = textAt(tokens, at) === '.' ? at + 2 : endOfPair(tokens, at);
+  return at;
 }
 
-function isBeforeValue({ kind, text }: Token): boolean {
-  if (kind === 'word') return wordsBeforeValue.has(text);
-  return kind === 'template' ? text.endsWith('${') : kind === 'sign' && !/^([)\]}]|\?\.|\+\+|--)$/.test(text);
-}
-
-/** A name with what is called or read of it, which nothing can tear apart: `order.lines(1)[0]`. */
-function isOnePiece(inside: readonly Token[], after: Token | undefined): boolean {
-  const [first, ...rest] = inside;
-  if (first?.text === 'await' || first?.kind !== 'word' || /^(function|class|new|async)$/.test(first.text))
-    return false;
+function endOfPair(tokens: readonly Token[], from: number): number {
   let depth = 0;
-  for (const [at, { kind, text }] of rest.entries()) {
-    if (/^[([]$/.test(text)) depth++;
-    else if (/^[)\]]$/.test(text)) depth--;
-    else if (depth === 0 && text !== '.' && !(kind === 'word' && textAt(rest, at - 1) === '.')) return false;
+  for (let at = from; at < tokens.length; at++) {
+    if (/^[[(]$/.test(textAt(tokens, at))) depth++;
+    if (/^[\])]$/.test(textAt(tokens, at)) && --depth === 0) return at + 1;
   }
-  // In `(a.b)(c)` and `(a.b).c` the brackets mean nothing; behind `new` they would, which no value follows here.
-  return depth === 0 && after?.kind !== 'template';
+  return tokens.length;
 }
 
-/** Between these, whatever is in brackets is one value in any case. */
-function isAlone(before: Token, after: Token | undefined): boolean {
-  const begins = /^(=|\(|\[|,|=>|return|throw)$/.test(before.text) || before.text.endsWith('${');
-  if (!begins || !after) return begins;
-  if (after.kind === 'word') return !/^(in|instanceof|of)$/.test(after.text);
-  return /^[;)\],}]/.test(after.text);
-}
-
-function isOneValue(inside: readonly Token[]): boolean {
-  let depth = 0;
-  for (const { text } of inside) {
-    if (/^[([{]$/.test(text)) depth++;
-    if (/^[)\]}]$/.test(text)) depth--;
-    if (depth === 0 && text === ',') return false;
-  }
-  return inside.length > 0 && !/^(\{|function|class|yield)$/.test(textAt(inside, 0));
+/** `{ run: run }` is `{ run }`. */
+function withShorthands(tokens: readonly Token[]): Token[] {
+  const isTwice = (at: number): boolean => {
+    const [name, colon, value, after] = tokens.slice(at, at + 4);
+    const isPair = name?.kind === 'word' && colon?.text === ':' && value?.kind === 'word' && value.text === name.text;
+    return (
+      isPair && name.text !== '__proto__' && /^[{,]$/.test(textAt(tokens, at - 1)) && /^[,}]$/.test(after?.text ?? '')
+    );
+  };
+  return tokens.filter((_, at) => !isTwice(at - 1) && !isTwice(at - 2));
 }
 
 /** What would go on with the statement before it, were it not for the semicolon. */
@@ -148,6 +132,8 @@ function withoutEndings(tokens: readonly Token[]): Token[] {
   /** For each open bracket, the word before it if that makes it the head of a statement. */
   const open: string[] = [];
   let closed = '';
+  /** Where the last block of a `do` ends, which a `while` follows that is not the head of a loop. */
+  let endOfDo = -1;
   tokens.forEach((token, at) => {
     const [before, after] = [kept.at(-1), tokens[at + 1]];
     const { text } = token;
@@ -158,14 +144,16 @@ function withoutEndings(tokens: readonly Token[]): Token[] {
     }
     if (text === ',' && /^[)\]}]$/.test(after?.text ?? '') && !/^[,[]$/.test(before?.text ?? '')) return;
     if (token.afterNewline && endsAtNewline(kept, token)) kept.push(sign(';'));
-    if (/^[([{]$/.test(text)) open.push(headOf(tokens, at));
+    if (/^[([{]$/.test(text)) open.push(at - 2 === endOfDo ? '' : headOf(tokens, at));
     if (/^[)\]}]$/.test(text)) closed = open.pop() ?? '';
+    if (text === '}' && closed === 'do') endOfDo = at;
     kept.push(token);
   });
   return kept;
 }
 
 function headOf(tokens: readonly Token[], at: number): string {
+  if (textAt(tokens, at) === '{') return textAt(tokens, at - 1) === 'do' ? 'do' : '';
   const before = textAt(tokens, at - 1) === 'await' ? textAt(tokens, at - 2) : textAt(tokens, at - 1);
   return textAt(tokens, at) === '(' && /^(for|if|while|with)$/.test(before) ? before : '';
 }
@@ -173,7 +161,7 @@ function headOf(tokens: readonly Token[], at: number): string {
 /** Whether something else would be meant without the semicolon. */
 function endsStatement(kept: readonly Token[], after: Token | undefined): boolean {
   if (!after || after.text === '}' || kept.at(-1)?.text === ';') return false;
-  return after.kind === 'regex' || continuing.test(after.text) || isEndingWord(kept);
+  return after.kind === 'regex' || continuing.test(after.text) || isEndingWord(kept) || isPrefix(kept);
 }
 
 /** Where the language itself puts a semicolon that changes what the next line means. */
@@ -184,6 +172,11 @@ function endsAtNewline(kept: readonly Token[], token: Token): boolean {
   return (
     /^(\+\+|--)$/.test(token.text) && before !== undefined && !(before.kind === 'sign' && /^[{};]$/.test(before.text))
   );
+}
+
+/** `class { get; a() {} }` has a field and a method, `class { get a() {} }` a getter. */
+function isPrefix(kept: readonly Token[]): boolean {
+  return /^(accessor|async|get|set|static)$/.test(kept.at(-1)?.text ?? '') && kept.at(-2)?.text !== '.';
 }
 
 function isEndingWord(kept: readonly Token[]): boolean {

@@ -1,6 +1,7 @@
 /** A piece of JavaScript that means something. White space and comments do not. */
 export interface Token {
-  readonly kind: 'word' | 'number' | 'text' | 'template' | 'regex' | 'sign';
+  /** `tagged`: a piece of a template behind a tag, which is given what is written and not only what it means. */
+  readonly kind: 'word' | 'number' | 'text' | 'template' | 'tagged' | 'regex' | 'sign';
   readonly text: string;
   /** A line ends before it, where the language may see the end of a statement. */
   readonly afterNewline: boolean;
@@ -38,7 +39,7 @@ class Reader {
   private readonly open: boolean[] = [];
   private closedHead = false;
   /** For each template around this place, how many braces are open in its value. */
-  private readonly templates: number[] = [];
+  private readonly templates: { braces: number; readonly kind: 'template' | 'tagged' }[] = [];
 
   constructor(private readonly source: string) {}
 
@@ -56,15 +57,15 @@ class Reader {
 
   private next(): Omit<Token, 'afterNewline'> {
     const char = this.source[this.at];
-    if (char === '`' || (char === '}' && this.templates.at(-1) === 0)) {
-      return { kind: 'template', text: this.template() };
-    }
+    if (char === '`') return this.template(this.valueMayBegin() ? 'template' : 'tagged');
+    if (char === '}' && this.templates.at(-1)?.braces === 0)
+      return this.template(this.templates.pop()?.kind ?? 'tagged');
     const plain = this.match(word);
     if (plain !== undefined) return { kind: 'word', text: plain };
     const figures = this.match(number);
     if (figures !== undefined) return { kind: 'number', text: plainNumber(figures) };
     const quoted = this.match(text);
-    if (quoted !== undefined) return { kind: 'text', text: plainText(quoted) };
+    if (quoted !== undefined) return { kind: 'text', text: plainText(quoted.slice(0, -1)) };
     const expression = this.valueMayBegin() ? this.match(regex) : undefined;
     return expression === undefined ? { kind: 'sign', text: this.sign() } : { kind: 'regex', text: expression };
   }
@@ -75,8 +76,8 @@ class Reader {
     this.at += sign.length;
     if (sign === '(') this.open.push(/^(if|while|for|with)$/.test(this.tokens.at(-1)?.text ?? ''));
     if (sign === ')') this.closedHead = this.open.pop() ?? false;
-    const braces = this.templates.pop();
-    if (braces !== undefined) this.templates.push(braces + (sign === '{' ? 1 : sign === '}' ? -1 : 0));
+    const template = this.templates.at(-1);
+    if (template) template.braces += sign === '{' ? 1 : sign === '}' ? -1 : 0;
     return sign;
   }
 
@@ -91,31 +92,33 @@ class Reader {
   private valueMayBegin(): boolean {
     const last = this.tokens.at(-1);
     if (!last) return true;
-    if (last.kind === 'word') return wordsBeforeValue.has(last.text);
-    if (last.kind === 'template') return last.text.endsWith('${');
+    if (last.kind === 'word') return wordsBeforeValue.has(last.text) && !/^\??\.$/.test(this.tokens.at(-2)?.text ?? '');
+    if (last.kind === 'template' || last.kind === 'tagged') return last.text.endsWith('${');
     if (last.kind !== 'sign') return false;
     if (last.text === ')') return this.closedHead;
     return !/^(\]|\}|\+\+|--)$/.test(last.text);
   }
 
   /** A piece of a template: up to a value in it, or from the end of one. */
-  private template(): string {
+  private template(kind: 'template' | 'tagged'): Omit<Token, 'afterNewline'> {
     const from = this.at++;
-    if (this.source[from] === '}') this.templates.pop();
     for (;;) {
       const char = this.source[this.at];
       if (char === undefined) throw new Error('A template without an end.');
       const begins = char === '$' && this.source[this.at + 1] === '{';
       this.at += char === '\\' || begins ? 2 : 1;
-      if (begins) this.templates.push(0);
-      if (begins || char === '`') return lines(this.source.slice(from, this.at));
+      if (!begins && char !== '`') continue;
+      if (begins) this.templates.push({ braces: 0, kind });
+      // The language reads every end of a line in a template as \n.
+      const raw = this.source.slice(from, this.at).replace(/\r\n?/g, '\n');
+      if (kind === 'tagged') return { kind, text: raw };
+      const end = begins ? '${' : '`';
+      return {
+        kind,
+        text: `${raw[0]}${plainText(raw.slice(0, -end.length)).slice(1, -1).replace(/[`$]/g, '\\$&')}${end}`,
+      };
     }
   }
-}
-
-/** The language reads every end of a line in a template as \n. */
-function lines(raw: string): string {
-  return raw.replace(/\r\n?/g, '\n');
 }
 
 function plainNumber(found: string): string {
@@ -125,10 +128,10 @@ function plainNumber(found: string): string {
 
 const escapes: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v', 0: '\0' };
 
-/** A text as its characters, whatever its quotes and however they are escaped. */
+/** The characters behind a quote, however they are escaped. */
 function plainText(quoted: string): string {
   const pattern = /\\(?:u\{([\da-fA-F]+)\}|u([\da-fA-F]{4})|x([\da-fA-F]{2})|(\r\n|[\s\S]))/g;
-  const characters = quoted.slice(1, -1).replace(pattern, (_, point, unit, byte, single) => {
+  const characters = quoted.slice(1).replace(pattern, (_, point, unit, byte, single) => {
     const code = point ?? unit ?? byte;
     if (code !== undefined) return String.fromCodePoint(Number.parseInt(code, 16));
     return /[\n\r\u2028\u2029]/.test(single) ? '' : (escapes[single] ?? single);

@@ -1,0 +1,97 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: programs as texts.
+import { type TransformOptions, transformSync } from 'esbuild';
+import { describe, expect, it } from 'vitest';
+import { normalSource } from './normal-source.js';
+
+/** Ordinary workflow code as Node runs it: types are blank, and brackets are where a formatter puts them. */
+const written = `
+import { approval, charge, run, sleep } from './lib.js';
+async function checkout(order       , options                      ) {
+  const startedAt = new Date();
+  const seen              = new Set        ();
+  if (!(await run('check stock', () => order.lines.every((line) => line.n > 0)))) return { ok: false }         ;
+  const isBig = (order.total > 1_000 && order.country === 'DE') || order.total > 5_000;
+  const first = (await run('first', () => 1)) + 1;
+  const all = [...(await run('all', async () => order.lines))];
+  const note = (order.notes?.[0]       ) ?? ('none'          );
+  const label = (order.country === 'DE') ? 'Inland' : 'Ausland';
+  const mail = \`Dear \${order.customer?.email ?? 'customer'},\\n\\nyour order costs \${order.total} € – naïve\\t\${\`\${label}\`}\`;
+  const raw = String.raw\`C:\\new\\\${order.id}\`;
+  const text = 'one line, ' + 'and another: ' + \`order \${order.id} \` + \`of \${startedAt.getTime()}.\`;
+  const longAgo = new Date(0).getTime() + (order.total * 2) / 3;
+  async function* pages     (items     , size        )                       {
+    for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+  }
+  for await (const page of pages(all, 10)) for (const line of page           ) seen.add(line.sku);
+  let i = 0;
+  do { i++; } while (i < 3);
+  (seen       ).mark = true;
+  if (seen.size > 2) {
+    seen.delete(note);
+  }
+  (order       ).note = note;
+  class Cart {
+    #lines = [];
+    total = 0;
+    add(line      ) { this.#lines.push(line); return this; }
+  }
+  try {
+    await Promise.all([run('a', () => charge(order)), sleep('1s')]);
+  } catch (error) {
+    if ((error                    ).code === 'E' || !(error instanceof Error)) throw new Error('failed', { cause: error });
+  }
+  const answer = await approval.receive({ timeout: '1d' });
+  const { id, ...rest } = order                ;
+  return (
+    answer !== null &&
+    typeof (rest       ) === 'object' &&
+    { mail, raw, text, first, label, isBig, longAgo, cart: new Cart(), note, id, run, sizes: [i, seen.size] }
+  );
+}`;
+
+const compilers: readonly (readonly [string, TransformOptions])[] = [
+  ['esbuild', { format: 'esm' }],
+  ['esbuild, as CommonJS', { format: 'cjs' }],
+  ['esbuild, without white space', { format: 'esm', minifyWhitespace: true }],
+  ['esbuild, for other characters', { format: 'esm', charset: 'utf8' }],
+  ['tsx', { format: 'esm', minifyWhitespace: true, keepNames: true, charset: 'utf8' }],
+  ['tsx, as CommonJS', { format: 'cjs', minifyWhitespace: true, keepNames: true }],
+];
+
+/** The text of the function, as the program would see it. */
+function textOf(code: string): string {
+  const program = code.replace(/^import .*$/m, '').replace(/import\s*\{[^}]*\}\s*from\s*"[^"]*";?/, '');
+  const checkout: unknown = new Function('require', 'module', `${program}\n;return checkout`)(() => ({}), {});
+  return String(checkout);
+}
+
+describe('the text that a version is made of', () => {
+  it.each(compilers)('is the same when the code went through %s', (_, options) => {
+    const { code } = transformSync(written, { loader: 'js', target: 'node20', ...options });
+    expect(normalSource(textOf(code))).toBe(normalSource(textOf(written)));
+  });
+
+  it('is another one after each small change of meaning', () => {
+    const original = normalSource(textOf(written));
+    const changes = [
+      ["'check stock'", "'check  stock'"],
+      ['!(await run(', '(await run('],
+      ["order.country === 'DE') || order.total", "order.country === 'DE' || order.total)"],
+      ['line.n > 0', 'line.n >= 0'],
+      ['(order.total * 2) / 3', 'order.total * (2 / 3)'],
+      ['and another: ', 'and another:'],
+      ['costs ${order.total}', 'costs  ${order.total}'],
+      ['String.raw`C:\\new\\${order.id}`', '`C:\\new\\${order.id}`'],
+      ['seen.delete(note)', 'seen.delete(note).size'],
+      ['new Cart()', 'new Cart(1)'],
+      ['new Cart()', 'Cart'],
+      ['return (\n    answer', 'return\n    (answer'],
+      ["sleep('1s')", "sleep('2s')"],
+      ["(await run('first', () => 1)) + 1", "await run('first', () => 1 + 1)"],
+    ] as const;
+    for (const [from, to] of changes) {
+      expect(written, from).toContain(from);
+      expect(normalSource(textOf(written.replace(from, to))), from).not.toBe(original);
+    }
+  });
+});
