@@ -99,11 +99,12 @@ function call<Result>(
   unchecked = false,
 ): Promise<Awaited<Result>> {
   const scope = currentScope();
-  if (!scope || scope.step) return plainCall(fn);
-  if (unchecked) checkStepName(name);
+  if (!scope) return plainCall(fn);
   const { execution } = scope;
   const stub = execution.engine.registry.stepProbe?.stubOf(name);
   const body = stub ? () => stub(...args) : fn;
+  if (scope.step) return plainCall(body as () => Result);
+  if (unchecked) checkStepName(name);
   return once(execution, name, (stepNumber) => performStep(execution, { name, stepNumber, fn: body, policy }));
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { App } from '../app/app.js';
+import { notFoundError } from '../engine/endings.js';
 import type { AttemptCounts } from './running-steps.js';
 
 /** A step that a workflow has on record, for a test to look at. */
@@ -22,6 +23,8 @@ export type ExpectedStep = string | (Partial<Omit<RecordedStep, 'error'>> & { re
 /** The steps that a workflow has on record, in the order in which its code called them. */
 export async function recordedSteps(app: App, workflowId: string, counts: AttemptCounts): Promise<RecordedStep[]> {
   const steps = await app.workflows.steps(workflowId);
+  // An ID that is misspelt would pass for a workflow that did nothing.
+  if (steps.length === 0 && !(await app.workflows.get(workflowId))) throw notFoundError(workflowId);
   return steps.map(({ name, stepNumber, output, error, completedAt }) => ({
     name,
     stepNumber,

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { StepStub } from '../engine/step-probe.js';
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
@@ -10,6 +11,9 @@ export type StubFunction = { stub(...args: unknown[]): unknown }['stub'];
 export type StepStubs = Readonly<Record<string, StubFunction>>;
 
 const typedStub = Symbol('holdfast.stub');
+
+/** The steps whose stubs the calling code runs in: such a stub may call the step itself, which then is the real one. */
+const stubbedAround = new AsyncLocalStorage<readonly string[]>();
 
 /**
  * A stub with the types of the step: `testApp({ stubs: { ...stub(charge, async (order) => receipt) } })`. Its name is the
@@ -47,8 +51,10 @@ export class Stubs {
   take(stepName: string): StepStub | undefined {
     this.names.add(stepName);
     const fn = Object.hasOwn(this.stubs, stepName) ? this.stubs[stepName] : undefined;
-    if (fn) this.used.add(stepName);
-    return fn;
+    const around = stubbedAround.getStore() ?? [];
+    if (!fn || around.includes(stepName)) return undefined;
+    this.used.add(stepName);
+    return (...args) => stubbedAround.run([...around, stepName], () => fn(...args));
   }
 
   /**

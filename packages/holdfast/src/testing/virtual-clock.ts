@@ -1,4 +1,4 @@
-import { currentScope } from '../engine/context.js';
+import { currentScope, whileWaiting } from '../engine/context.js';
 import type { Clock, Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
@@ -61,9 +61,13 @@ export class VirtualClock implements Clock {
 
   /**
    * Moves the clock on, stopping at every sleep, timeout, retry and tick of a schedule on the way. `advance(0)` moves
-   * nothing, and so waits for no step that is running.
+   * nothing, and so waits for no step that is running. Nor does it wait for the step that calls it.
    */
-  async advance(duration: Duration, options: MoveOptions = {}): Promise<void> {
+  advance(duration: Duration, options: MoveOptions = {}): Promise<void> {
+    return whileWaiting(this.advanced(duration, options));
+  }
+
+  private async advanced(duration: Duration, options: MoveOptions): Promise<void> {
     const moved = parseDuration(duration, 'The argument of advance()');
     const { whileRunning = moved === 0 } = checkMove('advance()', options);
     const settling: Settling = { whileRunning: () => whileRunning };
@@ -78,7 +82,11 @@ export class VirtualClock implements Clock {
    * Moves the clock from one sleep, timeout or retry to the next until the promise settles. Schedules tick for ever, and
    * are not waited for unless nothing else is ahead: what ticks on the way comes late, perhaps too late.
    */
-  async runUntil<T>(promise: Promise<T>, options: MoveOptions = {}): Promise<T> {
+  runUntil<T>(promise: Promise<T>, options: MoveOptions = {}): Promise<T> {
+    return whileWaiting(this.ranUntil(promise, options));
+  }
+
+  private async ranUntil<T>(promise: Promise<T>, options: MoveOptions): Promise<T> {
     const { whileRunning = false } = checkMove('runUntil()', options);
     const settling: Settling = { whileRunning: () => whileRunning || !pending };
     let pending = true;

@@ -130,6 +130,13 @@ it('moves past a step that waits for the clock itself', async () => {
   await t.stop();
 });
 
+it('moves when a step moves it, as one that takes long would', async () => {
+  const wf = workflow('wf', () => run('take long', () => t.clock.advance('20s'), { timeout: '10s' }));
+  const t = await testApp({ workflows: [wf], patience: 500 });
+  expect(await failure(wf())).toMatchObject({ code: 'STEP_TIMEOUT' });
+  await t.stop();
+});
+
 it('returns from runUntil() as soon as the promise has settled, whatever still runs', async () => {
   const wf = workflow('wf', () =>
     run('upload', () => {

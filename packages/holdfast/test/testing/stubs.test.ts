@@ -61,6 +61,31 @@ describeBackends('stubs', (backend) => {
   });
 });
 
+it('run instead of steps that are called in another step, and may call the step they stand for', async () => {
+  const calls: string[] = [];
+  const note = step('note', async (text: string) => calls.push(`real ${text}`));
+  const wf = workflow('wf', () =>
+    run('outer', async () => {
+      const receipt = await charge(order);
+      await note(receipt);
+      return receipt;
+    }),
+  );
+  const t = await testApp({
+    workflows: [wf],
+    stubs: {
+      ...stub(charge, () => 'receipt'),
+      ...stub(note, async (text) => {
+        calls.push(`stub ${text}`);
+        return note(text);
+      }),
+    },
+  });
+  expect(await wf()).toBe('receipt');
+  expect(calls).toEqual(['stub receipt', 'real receipt']);
+  await t.stop();
+});
+
 it('refuses stubs that are no functions, at once', async () => {
   expect(await failure(testApp({ stubs: { charge: 'receipt' as never } }))).toMatchObject({ code: 'INVALID_OPTION' });
 });
@@ -102,6 +127,10 @@ it('shows the difference between the steps on record and those that a test expec
     ['a', 'b', 'DBOS.sleep', 'd'],
   ]) {
     expect(await failure(t.assertSteps('x', wrong))).toMatchObject({ code: 'ERR_ASSERTION' });
+  }
+  // Of a workflow that is not there, nothing is on record: such a test could not fail.
+  for (const unknown of [t.assertSteps('y', []), t.steps('y')]) {
+    expect(await failure(unknown)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { workflowId: 'y' } });
   }
   await t.stop();
 });
