@@ -71,6 +71,26 @@ it.each<[string, (password: () => Promise<string>) => NonNullable<LaunchOptions[
   await app.shutdown();
 });
 
+it('listens with token and certificates of the configuration, where the URL to listen at names none', async () => {
+  await change('token-of-monday');
+  const seen: unknown[] = [];
+  class Client extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      // The server of this test has no TLS. A pool hides the password from who copies its settings.
+      super({ ...config, ...(config?.password && { password: config.password }), ssl: false });
+      if (config?.connectionString) seen.push(config.ssl);
+    }
+  }
+  const ssl = { ca: 'the certificate' };
+  const config = { ...guest, password: async () => 'token-of-monday', ssl, Client: Client as never };
+  const listen = `postgres://guest@${guest.host}:${guest.port}/guests`;
+  const logger = recordingLogger();
+  const app = await launch({ name: 'shop', database: { config, listen }, logger });
+  await app.shutdown();
+  expect(seen.length).toBeGreaterThan(0);
+  expect(new Set(seen)).toEqual(new Set([ssl]));
+});
+
 it('shows no part of a token that the server refuses, nor of what was thrown instead of one', async () => {
   await change('another one');
   const token = 'qzxjkw79qzxjkw';

@@ -13,7 +13,7 @@ import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
 import { migratePostgres } from './migrate.js';
 import { sessionName } from './prepared-names.js';
-import { Server } from './server.js';
+import { credentialsOf, Server } from './server.js';
 import { PostgresSignals } from './signals.js';
 
 /** Connections that only ever run batches. Each kind of batch has at most one statement under way. */
@@ -95,7 +95,10 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   }
   const adopted = { ...options, silentMessages };
   if (listenUrl === undefined) return new PostgresDatabase(driver, server, adopted);
-  const listening = new Server(driver, { config: { connectionString: listenUrl } });
+  const listening = new Server(driver, {
+    ...settings,
+    config: { ...credentialsOf(settings), connectionString: listenUrl },
+  });
   // Later it would only be a connection that does not come up, among others that do.
   await (await connect(listening, options)).end();
   return new PostgresDatabase(driver, server, adopted, listening);

@@ -121,6 +121,13 @@ export class Server {
   }
 }
 
+/** How to get into the database, where the URL to listen at says nothing of it: never without the TLS of the others. */
+export function credentialsOf({ config }: PostgresSettings): PostgresSettings['config'] {
+  const { password, ssl, sslnegotiation } = config;
+  const given = Object.entries({ password, ssl, sslnegotiation }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given);
+}
+
 /**
  * Beside a `connectionString` pg forgets the password of its settings, for want of one in the URL as well. Whoever gives
  * both (a URL from the environment, and a function for its tokens) means both.
