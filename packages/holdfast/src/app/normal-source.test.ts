@@ -59,6 +59,7 @@ describe('the text that a version is made of', () => {
       'async () => { await (0, import_holdfast.run)("a", import_lib.f) }',
       'async () => { await run("a", f) }',
     ],
+    ['how imports are called', '() => [(0, import_a.f)?.(1), (0, a_1.sql)`x`]', '() => [f?.(1), sql`x`]'],
     ['how imports are reached, by tsc', '() => (0, holdfast_1.sleep)(1)', '() => sleep(1)'],
     ['a semicolon after return', '() => { return; }', '() => { return }'],
     ['a semicolon after do and while', '() => { do { a() } while (b); c() }', '() => { do { a() } while (b)\n c() }'],
@@ -110,6 +111,7 @@ describe('the text that a version is made of', () => {
     ['new and a call', '(a) => new (a())()', '(a) => new a()()'],
     ['steps of ++', '(a, b) => { a\n ++b }', '(a, b) => { a++\n b }'],
     ['arguments of __name of the user', '() => __name(a, b)', '() => a'],
+    ['a call of __name of the user', '() => { __name(a, b) }', '() => {}'],
     ['the end of a return before a bracket', '() => { return (\n a && b\n) }', '() => { return\n a && b }'],
     ['what a method with the name of an operator gets', '(a, b) => a.delete(b).c', '(a, b) => a.delete(b.c)'],
     ['what a function called of gets', '(a) => of(a).b', '(a) => of(a.b)'],
@@ -127,6 +129,7 @@ describe('the text that a version is made of', () => {
     ['arguments of a new object', '(a) => new a().b', '(a) => new a.b()'],
     ['what a tag is given', '(a) => a`\\x41`', '(a) => a`A`'],
     ['a dollar sign that begins no value', '(a) => `$` + `{a}`', '(a) => `${a}`'],
+    ['what a method is called of', '(a) => (0, a.b)()', '(a) => (0, c.b)()'],
     ['a label', '(a) => ({ a: b })', '(a) => ({ b: a })'],
   ])('depends on %s', (_, one, other) => {
     expect(normalSource(one)).not.toBe(normalSource(other));

@@ -39,7 +39,7 @@ function withoutCompilerMarks(tokens: readonly Token[]): Token[] {
       texts.every((text, offset) => text === undefined || text === textAt(tokens, at + offset));
     if (follows('static', '{', '__name', '(', 'this', ',', undefined, ')')) {
       at += textAt(tokens, at + 8) === ';' ? 9 : 8;
-    } else if (follows('__name', '(', undefined, ',', undefined, ')') && beginsStatement(kept.at(-1))) {
+    } else if (isNaming(tokens, at) && beginsStatement(kept.at(-1))) {
       at += textAt(tokens, at + 6) === ';' ? 6 : 5;
     } else if (follows('__name', '(')) {
       open.push(true);
@@ -47,7 +47,7 @@ function withoutCompilerMarks(tokens: readonly Token[]): Token[] {
     } else if (open.at(-1) && token.text === ',' && tokens[at + 1]?.kind === 'text' && follows(',', undefined, ')')) {
       open.pop();
       at += 2;
-    } else if (follows('(', '0', ',', undefined, '.', undefined, ')', '(')) {
+    } else if (follows('(', '0', ',', undefined, '.', undefined, ')') && isImportCalled(tokens, at)) {
       // (0, import_holdfast.run)(...)
       kept.push(tokens[at + 5] as Token);
       at += 6;
@@ -63,6 +63,19 @@ function withoutCompilerMarks(tokens: readonly Token[]): Token[] {
     }
   }
   return kept;
+}
+
+/** `__name(fn, "fn")` */
+function isNaming(tokens: readonly Token[], at: number): boolean {
+  const [call, open, , comma, name, close] = tokens.slice(at, at + 6);
+  const isCall = call?.text === '__name' && open?.text === '(' && comma?.text === ',' && close?.text === ')';
+  return isCall && name?.kind === 'text';
+}
+
+function isImportCalled(tokens: readonly Token[], at: number): boolean {
+  const after = tokens[at + 7];
+  const isCalled = after?.kind === 'tagged' || /^(\(|\?\.)$/.test(after?.text ?? '');
+  return isCalled && /^import_\w+$|_\d+$/.test(textAt(tokens, at + 3));
 }
 
 function beginsStatement(before: Token | undefined): boolean {
