@@ -1,5 +1,5 @@
 import type { Codec } from '../codec/codec.js';
-import { describeError } from '../model/errors.js';
+import { describeError, type HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
@@ -23,6 +23,7 @@ export async function runWorkflow(
     if (isInputMissing(execution)) return await stallWithoutInput(execution);
     // Awaited in any case, so that none of its code runs before its start has returned.
     const args = await readArguments(execution);
+    if (!args.ok && isHoldfastError(args.error, 'UNKNOWN_SERIALIZER')) return await stallUnread(execution, args.error);
     let result: Result = args;
     if (args.ok) {
       try {
@@ -60,7 +61,7 @@ function succeeded(value: unknown): Result {
   return { ok: true, value };
 }
 
-/** Of the input: nobody can run it, now or later. Better an ERROR that is seen than a workflow that stays PENDING. */
+/** A damaged input cannot be read by anybody, now or later. An ERROR that people see is better than a workflow that stays PENDING. */
 function failed(error: unknown): Result {
   return { ok: false, error };
 }
@@ -77,6 +78,12 @@ function stallWithoutInput({ facts, engine }: Execution): Promise<void> {
   const why =
     'it has no stored input, neither in workflow_status nor in workflow_input. If another system started it, let that one ' +
     'continue it, or upgrade Holdfast and resume it: app.workflows.resume(id). If its input is lost, delete it and start it again.';
+  return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+}
+
+/** An input in a format that this process lacks. Another process, or this one with its serializer, can still run the workflow. */
+function stallUnread({ facts, engine }: Execution, { message }: HoldfastError): Promise<void> {
+  const why = `its input cannot be read here. ${message} Then resume it: app.workflows.resume(id).`;
   return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
 }
 

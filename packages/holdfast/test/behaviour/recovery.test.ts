@@ -78,17 +78,16 @@ describeBackends('recovery', (backend) => {
     expect(warnings()).toHaveLength(count);
   });
 
-  it.each([
-    ['is not valid JSON', `update workflow_status set inputs = '{"json":' where workflow_uuid = 'bad'`],
-    ['is of an unknown format', `update workflow_status set serialization = 'py_pickle' where workflow_uuid = 'bad'`],
-  ])('makes a workflow whose input %s an ERROR at once, and goes on with the others', (_, fault) =>
-    endsAs('ERROR', fault, ['UNREADABLE_VALUE', 'UNKNOWN_SERIALIZER']),
-  );
+  it('makes a workflow whose input is not valid JSON an ERROR at once, and goes on with the others', () => {
+    const fault = `update workflow_status set inputs = '{"json":' where workflow_uuid = 'bad'`;
+    return endsAs('ERROR', fault, ['UNREADABLE_VALUE']);
+  });
 
   it.each([
-    ['', 'inputs = null'],
-    [', in an unknown format', `inputs = null, serialization = 'py_pickle'`],
-  ])('sets a workflow without a stored input aside%s, and goes on with the others', (_, change) => {
+    ['without a stored input', 'inputs = null'],
+    ['without a stored input, in an unknown format,', `inputs = null, serialization = 'py_pickle'`],
+    ['whose input is in an unknown format', `serialization = 'py_pickle'`],
+  ])('sets a workflow %s aside, and goes on with the others', (_, change) => {
     const fault = `update workflow_status set ${change} where workflow_uuid = 'bad'`;
     return endsAs('STALLED', fault, ['WORKFLOW_STALLED', 'UNKNOWN_SERIALIZER']);
   });

@@ -176,7 +176,7 @@ describeBackends('values', (backend) => {
     expect(await wf('fine')).toBe(1);
   });
 
-  it('written by a serializer that is gone make a workflow an ERROR that says so; others go on', async () => {
+  it('written by a serializer that is gone set a workflow aside until the serializer is back; others continue', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1h');
       return 'done';
@@ -189,5 +189,10 @@ describeBackends('values', (backend) => {
     const error = await failure(again.app.workflows.handle(id).result());
     expect(error).toMatchObject({ code: 'UNKNOWN_SERIALIZER', message: expect.stringContaining('"base64"') });
     expect(await again.clock.runUntil(wf())).toBe('done');
+    const info = await again.app.workflows.get(id);
+    expect(info).toMatchObject({ status: 'STALLED', reason: expect.stringContaining('"base64"') });
+    const last = await again.restart({ serializer: serializers.synchronous as Serializer });
+    const resumed = await last.app.workflows.resume(id);
+    expect(await last.clock.runUntil(resumed.result())).toBe('done');
   });
 });
