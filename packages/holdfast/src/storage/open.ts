@@ -120,19 +120,19 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
   // In the words of SQLAlchemy: this library, and not what Node brings.
   const plain = url.replace(/^sqlite\+better-sqlite3:/, 'sqlite:');
   const path = sqlitePath(plain);
-  // A URL behind the scheme of SQLite is no path either.
-  if (path === undefined || path.includes('://')) throw invalidUrl(url);
+  // The rest of a server's URL behind the scheme of SQLite is no path, and its password must not become a file name.
+  if (path === undefined || path.includes('://') || /^sqlite:\/\/[^/].*@/.test(plain)) throw invalidUrl(url);
   const { openSqlite } = await import('./sqlite/database.js');
   return openSqlite({ ...options, path, driver: plain === url ? undefined : 'better-sqlite3' });
 }
 
 /**
- * `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. In `sqlite:///name.sqlite` the file is relative, as DBOS and
- * SQLAlchemy read it: nobody means a file in the root folder. Four slashes make any path absolute.
+ * `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. In `sqlite:///name.sqlite` and `sqlite:///./name.sqlite` the file
+ * is relative, as DBOS and SQLAlchemy read it: nobody means a file in the root folder. Four slashes make any path absolute.
  */
 function sqlitePath(url: string): string | undefined {
   const path = /^sqlite:(?:\/\/)?(.+)$/.exec(url)?.[1];
-  return url.startsWith('sqlite:///') ? path?.replace(/^\/(?=[^/]+$)|^\/(?=\/)/, '') : path;
+  return url.startsWith('sqlite:///') ? path?.replace(/^\/(?=[^/]+$|\/|\.\.?\/)/, '') : path;
 }
 
 /** Schemes that people try. Of a text that is none of Holdfast's nothing else is shown: it may have a password anywhere. */

@@ -50,6 +50,7 @@ const shapes: Readonly<Record<string, (s: string) => string>> = {
   'scheme of jdbc': (s) => `jdbc:postgresql://${closed}/db?user=u&password=${s}`,
   'scheme of SQLAlchemy': (s) => `postgresql+psycopg2://u:${enc(s)}@${closed}/db`,
   'file scheme': (s) => `file://u:${enc(s)}@${closed}/db`,
+  'behind the scheme of SQLite': (s) => `sqlite://u:${enc(s)}@${closed}/db`,
   'inside the scheme of SQLite': (s) => `sqlite:postgres://u:${enc(s)}@${closed}/db`,
   'string of libpq': (s) => `host=127.0.0.1 port=1 user=u password=${s}`,
   quoted: (s) => `"postgres://u:${enc(s)}@${closed}/db"`,

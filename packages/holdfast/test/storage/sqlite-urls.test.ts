@@ -16,13 +16,13 @@ async function open(url: string): Promise<void> {
   await (await openStorage({ url, ...options })).close();
 }
 
-it('takes the name behind three slashes for a file in the working folder', async () => {
+it.each(['', './'])('takes a name behind three slashes and "%s" for a file in the working folder', async (folder) => {
   // Test processes share one working folder, so the name is unique.
   const name = `holdfast-url-${process.pid}-${Date.now()}.sqlite`;
   onTestFinished(() => {
     for (const file of [name, `${name}-wal`, `${name}-shm`]) rmSync(file, { force: true });
   });
-  await open(`sqlite:///${name}`);
+  await open(`sqlite:///${folder}${name}`);
   expect(existsSync(name)).toBe(true);
   expect(existsSync(`/${name}`)).toBe(false);
 });
