@@ -1,7 +1,8 @@
 import { drizzle } from 'drizzle-orm/node-postgres';
 import createKnex from 'knex';
+import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, inject, it, onTestFinished } from 'vitest';
 import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
 import { stream, transaction, workflow } from '../../src/index.js';
 import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
@@ -49,6 +50,20 @@ it.skipIf(!sqliteDrivers.includes('better-sqlite3'))(
     });
   },
 );
+
+it('refuses transactions of kysely and drizzle, which would end while steps still use them', async () => {
+  const pool = new pg.Pool({ connectionString: inject('postgresUrl') });
+  const db = new Kysely({ dialect: new PostgresDialect({ pool }) });
+  onTestFinished(() => db.destroy());
+  const refused: unknown[] = [];
+  await db.transaction().execute(async (trx) => refused.push(thrown(() => kyselyDatasource(trx))));
+  await drizzle(pool).transaction(async (tx) => refused.push(thrown(() => drizzleDatasource(tx))));
+  const what = (library: string) => expect.stringContaining(`is a transaction of ${library}`);
+  expect(refused).toMatchObject([
+    { code: 'INVALID_OPTION', message: what('kysely') },
+    { code: 'INVALID_OPTION', message: what('drizzle') },
+  ]);
+});
 
 it('refuses one connection of pg where transactions at the same time would share it, and says to give a pool', () => {
   for (const client of [new pg.Client(), Object.assign(new pg.Client(), { release() {} })]) {

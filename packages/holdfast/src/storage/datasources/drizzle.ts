@@ -35,6 +35,9 @@ export function drizzleDatasource(
   if (typeof db !== 'object' || db === null || !drizzleKinds(db).includes('PgDatabase')) {
     throw misplacedOption(what, 'db', 'must be what drizzle() returned for Postgres, better-sqlite3 or node:sqlite');
   }
+  if (drizzleKinds(db).includes('PgTransaction')) {
+    throw misplacedOption(what, 'db', 'is a transaction of drizzle: give what drizzle() returned');
+  }
   const onPostgres = db as DrizzleOnPostgres<unknown>;
   const { $client } = db as { readonly $client?: unknown };
   if (isSingleClient($client)) {

@@ -1,4 +1,4 @@
-import { misplacedOption } from '../../model/options.js';
+import { misplacedOption, refuseOptions } from '../../model/options.js';
 import { sqliteOf } from '../borrowed.js';
 import { checkDatasource, type Datasource } from '../datasource.js';
 import { sqliteTransactions } from './sqlite-transactions.js';
@@ -15,7 +15,9 @@ export interface NodeSqliteDatabase {
  * A datasource over a DatabaseSync of `node:sqlite`, best one that nothing else uses: while a transaction waits for
  * something, whatever else runs on it is part of the transaction.
  */
-export function sqliteDatasource<Db extends NodeSqliteDatabase>(db: Db): Datasource<Db> {
+export function sqliteDatasource<Db extends NodeSqliteDatabase>(db: Db): Datasource<Db>;
+export function sqliteDatasource<Db extends NodeSqliteDatabase>(db: Db, ...more: unknown[]): Datasource<Db> {
+  refuseOptions('sqliteDatasource()', more);
   const file = sqliteOf(db);
   if (!db || !file || file !== (db as unknown) || 'pragma' in db) {
     throw misplacedOption('sqliteDatasource()', 'db', 'must be a DatabaseSync of node:sqlite');
