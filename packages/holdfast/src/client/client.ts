@@ -14,7 +14,7 @@ import { type WorkflowOperations, workflowOperations } from '../management/workf
 import type { DatabaseOption } from '../model/database.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions } from '../model/options.js';
+import { checkKnownOptions, refuseOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
 import { clientKnowledge, listIncomplete } from '../recovery/incomplete.js';
@@ -125,7 +125,8 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
       },
     },
     ...clientStarts(engine),
-    close: () => {
+    close: async (...more: unknown[]) => {
+      refuseOptions('close()', more);
       closing ??= close();
       return closing;
     },

@@ -1,7 +1,7 @@
 import type { Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkKnownOptions } from '../model/options.js';
+import { checkKnownOptions, refuseOptions } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import type { Ending, WorkflowRecord } from '../storage/storage.js';
 import { currentExecution, whileWaiting } from './context.js';
@@ -43,20 +43,41 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
             : plainResult(engine, workflowId, timeoutMs)
         ) as Promise<T>;
       }),
-    status: () => {
-      const execution = currentExecution();
-      return execution
-        ? once(execution, statusName, () => recordableStatus(execution, engine, workflowId))
-        : readStatus(engine, workflowId);
-    },
-    cancel: () => {
-      const execution = currentExecution();
-      const cancel = () => engine.cancel([workflowId], null);
-      // A database that fails for a moment is no outcome: what is recorded stays.
-      const persist = () => engine.untilAnswered('Cancelling a workflow', cancel);
-      return execution ? once(execution, cancelName, () => recordableCall(execution, persist)) : cancel();
-    },
+    status: (...more: unknown[]) =>
+      rejecting('status()', () => {
+        refuseOptions('status()', more);
+        const execution = currentExecution();
+        return execution
+          ? once(execution, statusName, () => recordableStatus(execution, engine, workflowId))
+          : readStatus(engine, workflowId);
+      }),
+    cancel: (...more: unknown[]) =>
+      rejecting('cancel()', () => {
+        refuseOptions('cancel()', more);
+        const execution = currentExecution();
+        if (!execution) return cancelWorkflows(engine, [workflowId]);
+        // A database that fails for a moment is no outcome: what is recorded stays.
+        const patiently: Attempt = (statement) => engine.untilAnswered('Cancelling a workflow', statement);
+        const cancel = () => cancelWorkflows(engine, [workflowId], patiently);
+        return once(execution, cancelName, () => recordableCall(execution, cancel));
+      }),
   };
+}
+
+/** Makes a statement, or repeats it until the database answers. */
+type Attempt = <T>(statement: () => Promise<T>) => Promise<T | undefined>;
+
+/** An unknown ID is an error before any workflow changes: a mistyped ID must not pass for a workflow that was cancelled. */
+export async function cancelWorkflows(
+  engine: Engine,
+  workflowIds: readonly string[],
+  attempt: Attempt = (statement) => statement(),
+): Promise<void> {
+  const found = await attempt(() => engine.storage.workflows.endings(workflowIds));
+  const known = new Set(found?.map((each) => each.workflowId));
+  const unknown = workflowIds.find((id) => !known.has(id));
+  if (unknown !== undefined) throw notFoundError(unknown);
+  await attempt(() => engine.cancel(workflowIds, null));
 }
 
 /** A child's result for the parent that called it directly; the number was taken at the call. */

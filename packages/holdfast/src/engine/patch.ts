@@ -1,4 +1,5 @@
 import { checkName } from '../model/ids.js';
+import { refuseOptions } from '../model/options.js';
 import { requireExecution } from './context.js';
 import type { Execution } from './execution.js';
 import { once } from './once.js';
@@ -10,8 +11,10 @@ import { rejecting } from './rejecting.js';
  *
  *     if (await patch('charge-before-reserve')) { ...new order... } else { ...old order... }
  */
-export function patch(name: string): Promise<boolean> {
+export function patch(name: string): Promise<boolean>;
+export function patch(name: string, ...more: unknown[]): Promise<boolean> {
   return rejecting('patch()', () => {
+    refuseOptions('patch()', more);
     const execution = requireExecution('patch()');
     const marker = markerName(name);
     const stepNumber = execution.stepCount;
@@ -24,8 +27,10 @@ export function patch(name: string): Promise<boolean> {
 }
 
 /** Stands in for `patch(name)` once no execution is left on the old way. Remove it when those with a marker are done. */
-export function deprecatePatch(name: string): Promise<void> {
+export function deprecatePatch(name: string): Promise<void>;
+export function deprecatePatch(name: string, ...more: unknown[]): Promise<void> {
   return rejecting('deprecatePatch()', () => {
+    refuseOptions('deprecatePatch()', more);
     const execution = requireExecution('deprecatePatch()');
     const marker = markerName(name);
     return isNext(execution, marker) ? recordMarker(execution, marker) : Promise.resolve();

@@ -1,4 +1,5 @@
 import { type CheckedDuration, type Duration, parseDuration } from '../model/duration.js';
+import { refuseOptions } from '../model/options.js';
 import type { StepRecord } from '../storage/storage.js';
 import { requireExecution } from './context.js';
 import { sleepName } from './deliveries.js';
@@ -10,7 +11,9 @@ import { waitUntil } from './run-step.js';
  * Sleeps durably: the wake time is an instant on the database's clock, recorded when the sleep begins. A restart does
  * not move it; a process that comes back too late wakes at once.
  */
-export function sleep<Given extends Duration>(duration: CheckedDuration<Given>): Promise<void> {
+export function sleep<Given extends Duration>(duration: CheckedDuration<Given>): Promise<void>;
+export function sleep(duration: Duration, ...more: unknown[]): Promise<void> {
+  refuseOptions('sleep()', more);
   const execution = requireExecution('sleep()');
   const ms = parseDuration(duration, 'The argument of sleep()');
   return once(execution, sleepName, async (stepNumber, begun) => {

@@ -2,11 +2,11 @@ import { sleepName } from '../engine/deliveries.js';
 import { notFoundError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { priorityMisfit } from '../engine/enqueue.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import { cancelWorkflows, createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { readable, toInfo, type WorkflowInfo } from '../engine/info.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
-import { refusingOptions } from '../model/options.js';
+import { refuseOptions, refusingOptions } from '../model/options.js';
 import { checkPriority } from '../model/queues.js';
 import type { StepRecord } from '../storage/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
@@ -88,12 +88,14 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
     events: async (workflowId) => eventsOf(engine, checkName('A workflow ID', workflowId)),
     messages: async (workflowId) => messagesOf(engine, checkName('A workflow ID', workflowId)),
     streams: async (workflowId) => streamsOf(engine, checkName('A workflow ID', workflowId)),
-    handle: (workflowId) => createHandle(engine, checkName('A workflow ID', workflowId)),
+    handle: (workflowId, ...more: unknown[]) => {
+      refuseOptions('handle()', more);
+      return createHandle(engine, checkName('A workflow ID', workflowId));
+    },
     cancel: async (workflowIds) => {
       const ids = Array.isArray(workflowIds) ? workflowIds : [workflowIds];
       for (const id of ids) checkName('A workflow ID', id);
-      await checkKnown(engine, ids);
-      await engine.cancel(ids, null);
+      await cancelWorkflows(engine, ids);
     },
     resume: ofOneOrMany((ids, options: ResumeOptions) => resumeWorkflows(engine, ids, options)),
     retry: ofOneOrMany((ids, options: WorkflowRetryOptions) => retryWorkflows(engine, ids, options)),
@@ -136,13 +138,6 @@ function ofOneOrMany<Options extends object>(
     const handles = await operate(isList ? workflowIds : [workflowIds as string], options);
     return (isList ? handles : handles[0]) as never;
   };
-}
-
-/** Before anything is changed: a mistyped ID must not pass for a workflow that was cancelled. */
-async function checkKnown({ storage }: Engine, workflowIds: readonly string[]): Promise<void> {
-  const known = new Set((await storage.workflows.endings(workflowIds)).map((each) => each.workflowId));
-  const unknown = workflowIds.find((id) => !known.has(id));
-  if (unknown !== undefined) throw notFoundError(unknown);
 }
 
 /** Where a start with a priority is refused, one is not given afterwards either. */

@@ -8,7 +8,7 @@ import { endKey, watchKey } from '../engine/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
-import { checkKnownOptions } from '../model/options.js';
+import { checkKnownOptions, refuseOptions } from '../model/options.js';
 import type { StoredValue } from '../storage/messaging.js';
 import { doneInCallOrder } from './call-order.js';
 import {
@@ -53,7 +53,10 @@ export function event<T>(key: string, options: EventOptions = {}): Event<T> {
   checkSerialization(what, options.serialization);
   return {
     key,
-    set: (value) => set({ what, key, options }, value),
+    set: (value, ...more: unknown[]) => {
+      refuseOptions(`set() of ${what}`, more);
+      return set({ what, key, options }, value);
+    },
     get: (workflowId, rest = {}) => get({ what, key, options }, workflowId, rest) as Promise<T | undefined>,
   };
 }

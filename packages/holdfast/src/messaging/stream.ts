@@ -8,7 +8,7 @@ import { failed, type Outcome } from '../engine/outcome.js';
 import { endKey, watchKey } from '../engine/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, refuseOptions } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import { isTerminal } from '../model/status.js';
 import {
@@ -73,8 +73,14 @@ export function stream<T>(key: string, options: StreamOptions = {}): Stream<T> {
   const own: StreamParts = { what, key, options };
   return {
     key,
-    write: (value) => write(own, value),
-    close: () => close(own),
+    write: (value, ...more: unknown[]) => {
+      refuseOptions(`write() of ${what}`, more);
+      return write(own, value);
+    },
+    close: (...more: unknown[]) => {
+      refuseOptions(`close() of ${what}`, more);
+      return close(own);
+    },
     read: (workflowId, rest = {}) => read(own, workflowId, rest) as AsyncIterableIterator<T>,
   };
 }

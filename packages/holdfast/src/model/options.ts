@@ -35,18 +35,23 @@ export function refusingOptions<Operations extends object>(
     const operation = operations[name] as (...args: unknown[]) => unknown;
     // The operation's own promise is handed on: those of calls in workflows are known by their identity.
     const call = (...args: unknown[]) => {
-      const options = args
-        .slice(count)
-        .find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
-      return options === undefined ? operation(...args) : Promise.reject(noOptions(name, options));
+      try {
+        refuseOptions(`${name}()`, args.slice(count));
+      } catch (refusal) {
+        return Promise.reject(refusal);
+      }
+      return operation(...args);
     };
     checked[name] = call as Operations[typeof name];
   }
   return checked;
 }
 
-function noOptions(operation: string, given: unknown): HoldfastError {
-  return new HoldfastError('INVALID_OPTION', `${operation}() has no options, but it was given ${show(given)}.`, {
+/** The same for one call of a function that takes no options: `more` is what follows its arguments. */
+export function refuseOptions(operation: string, more: readonly unknown[]): void {
+  const options = more.find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
+  if (options === undefined) return;
+  throw new HoldfastError('INVALID_OPTION', `${operation} has no options, but it was given ${show(options)}.`, {
     details: { operation },
   });
 }

@@ -221,10 +221,20 @@ describeBackends('cancel', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
   });
 
-  it('through a handle of an unknown workflow changes nothing', async () => {
-    const t = await backend.testApp();
-    await t.app.workflows.handle('nobody').cancel();
-    expect(await t.app.workflows.list()).toEqual([]);
+  it('refuses an unknown ID through a handle too, and the workflow that tried it has that on record', async () => {
+    const codes: string[] = [];
+    const wf = workflow('wf', async () => {
+      const { code } = await failure(t.app.workflows.handle('nobody').cancel());
+      codes.push(code as string);
+      await sleep('2m');
+    });
+    let t = await backend.testApp({ workflows: [wf] });
+    expect(await failure(t.app.workflows.handle('nobody').cancel())).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    const { id } = await wf.start();
+    await t.clock.advance('1m');
+    t = await t.restart();
+    await overTime(t.clock, t.app.workflows.handle(id).result());
+    expect(codes).toEqual(['WORKFLOW_NOT_FOUND', 'WORKFLOW_NOT_FOUND']);
   });
 
   it('discards the outcome of a step that ignores its signal; resume runs that step again, and none before it', async () => {

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
-import { connect, queue, schedule, workflow } from '../../src/index.js';
+import { connect, deprecatePatch, event, patch, queue, schedule, sleep, stream, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 
 /** The arguments that each operation takes before its options. An operation that is missing here fails the test. */
 const args: Record<string, Record<string, readonly unknown[]>> = {
   workflows: {
+    handle: ['known'],
     get: ['known'],
     list: [],
     steps: ['known'],
@@ -50,8 +51,8 @@ const args: Record<string, Record<string, readonly unknown[]>> = {
   recovery: { incomplete: [], recover: [], sweep: [] },
 };
 
-function outcome(call: unknown): Promise<{ readonly code?: unknown } | undefined> {
-  return Promise.resolve(call).then(
+function outcome(call: () => Promise<unknown>): Promise<{ readonly code?: unknown } | undefined> {
+  return call().then(
     () => undefined,
     (error: { readonly code?: unknown }) => error,
   );
@@ -77,10 +78,9 @@ describeBackends('P8 unknown options', (backend) => {
       for (const [group, operations] of Object.entries(args)) {
         const found = part[group as 'workflows'] as unknown as Record<string, (...args: unknown[]) => unknown>;
         for (const [name, operation] of Object.entries(found)) {
-          if (name === 'handle') continue;
           const given = operations[name];
           expect(given, `${group}.${name} is in the table`).toBeDefined();
-          const error = await outcome(operation(...(given ?? []), { nonsense: true }));
+          const error = await outcome(async () => operation(...(given ?? []), { nonsense: true }));
           if (error?.code !== 'INVALID_OPTION') accepted.push(`${door}.${group}.${name}: ${error ?? 'no error'}`);
         }
       }
@@ -89,6 +89,43 @@ describeBackends('P8 unknown options', (backend) => {
     expect(await t.app.workflows.get('known')).toMatchObject({ status: 'SUCCESS' });
     expect(await t.app.queues.get('mail')).toMatchObject({ paused: false });
     expect(await t.app.schedules.get('nightly')).toBeUndefined();
+    await client.close();
+  });
+
+  it('are refused by every call that takes none, before it does anything', async () => {
+    const shown = event<number>('shown');
+    const lines = stream<number>('lines');
+    const refused: Record<string, unknown> = {};
+    const inside = workflow('inside', async () => {
+      const calls: Record<string, (...args: never[]) => Promise<unknown>> = {
+        'event.set': shown.set.bind(shown, 1),
+        'stream.write': lines.write.bind(lines, 1),
+        'stream.close': lines.close,
+        sleep: sleep.bind(null, '1h'),
+        patch: patch.bind(null, 'p'),
+        deprecatePatch: deprecatePatch.bind(null, 'p'),
+        'handle.status': t.app.workflows.handle('known').status,
+        'handle.cancel': t.app.workflows.handle('known').cancel,
+      };
+      for (const [name, call] of Object.entries(calls)) {
+        refused[name] = (await outcome(async () => call({ nonsense: true } as never)))?.code;
+      }
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf, inside], queues: [queue('mail')] });
+    await t.app.queues.pause('mail');
+    await wf.with({ id: 'known', queue: 'mail' }).start();
+    const handle = await inside.start();
+    await handle.result();
+    expect(Object.entries(refused).filter(([, code]) => code !== 'INVALID_OPTION')).toEqual([]);
+    expect(await t.app.workflows.steps(handle.id)).toEqual([]);
+    const known = t.app.workflows.handle('known');
+    const cancel = known.cancel as (options: object) => Promise<void>;
+    expect(await outcome(() => cancel({ children: false }))).toMatchObject({ code: 'INVALID_OPTION' });
+    expect(await known.status()).toMatchObject({ status: 'ENQUEUED' });
+    const client = await connect({ database, logger: silent });
+    const close = client.close as (options: object) => Promise<void>;
+    expect(await outcome(() => close({ drain: '1s' }))).toMatchObject({ code: 'INVALID_OPTION' });
     await client.close();
   });
 
