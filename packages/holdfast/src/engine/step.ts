@@ -108,8 +108,11 @@ function call<Result>(
   return once(execution, name, (stepNumber) => performStep(execution, { name, stepNumber, fn: body, policy }));
 }
 
+/** Calls that DBOS records as steps and Holdfast does not: whoever continues work of DBOS keeps them as steps of these names. */
+const stepsOfDbos = ['DBOS.now', 'DBOS.randomUUID'];
+
 function checkStepName(name: string): string {
-  return checkOwnName('A step name', name);
+  return stepsOfDbos.includes(name) ? name : checkOwnName('A step name', name);
 }
 
 const stepOptionNames = ['retries', 'timeout'];

@@ -22,14 +22,16 @@ describeBackends(
     const paid = event<unknown>('paid');
     const mail = topic<string>('mail');
     const order = workflow('order', async (item: string, options: unknown) => {
-      const receipt = await step('charge', { item, at: new Date(1) });
+      const at = await run('DBOS.now', () => 1);
+      const token = await run('DBOS.randomUUID', () => 'another');
+      const receipt = await step('charge', { item, at: new Date(at) });
       await paid.set(receipt);
       const box = await (await pack.start(item)).result();
       await sleep('1ms');
       const message = (await mail.receive({ timeout: 0 })) ?? null;
       const shipped = await step('ship', 'shipped by us');
       await run('bill', () => (bills > 0 ? undefined : forever()));
-      return { receipt, box, mail: message, shipped, options };
+      return { receipt, box, mail: message, shipped, options, token };
     });
     const greet = workflow('greet', async (who: string) => ({ hello: who }));
     const asTheirs = { name: 'dbos-shop', executorId: 'local', version: 'd1', clock: 'real' as const };
@@ -49,8 +51,10 @@ describeBackends(
       return client;
     }
     const given = { gift: true };
+    const token = expect.stringMatching(/^[\da-f]{8}-/);
     const result = {
-      receipt: { item: 'tea', at: new Date(0) },
+      token,
+      receipt: { item: 'tea', at: new Date(0), token },
       box: 'box of tea',
       mail: null,
       shipped: 'shipped by us',
