@@ -159,6 +159,9 @@ describeBackends(
       await tamper(database, 'insert into workflow_input select * from kept_elsewhere');
       const client = await clientOf5(database);
       expect(await client.getWorkflow('o1')).toMatchObject({ status: 'STALLED' });
+      expect(await client.listWorkflows({ status: 'STALLED' as never })).toMatchObject([{ workflowID: 'o1' }]);
+      await client.cancelWorkflow('o1');
+      expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
       await client.resumeWorkflow('o1');
       expect(await handle.result()).toStrictEqual(result);
       expect(ran).toEqual(['ship']);

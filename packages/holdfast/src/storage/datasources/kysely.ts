@@ -9,7 +9,6 @@ export function kyselyDatasource<DB>(db: Kysely<DB>, options: DatasourceOptions 
   if (typeof db?.transaction !== 'function' || typeof db.getExecutor !== 'function') {
     throw misplacedOption('kyselyDatasource()', 'db', 'must be a Kysely instance');
   }
-  // Neither a transaction nor a connection that was taken out of the pool begins transactions that run side by side.
   if (db.isTransaction) {
     throw misplacedOption('kyselyDatasource()', 'db', 'is a transaction of kysely: give the Kysely instance');
   }
