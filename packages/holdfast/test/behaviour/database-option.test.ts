@@ -146,6 +146,7 @@ describe('the option database', () => {
     ['a URL for a host', { host: 'postgres://u:qzxjkw@h/x' }, /database.host/],
     ['a port that is none', { host: 'h', port: 'qzxjkw' }, /database.port/],
     ['a password that is none', { host: 'h', password: { qzxjkw: 1 } }, /database.password/],
+    ['a stream that throws', { host: 'h', stream: () => thrower('qzxjkw') }, /functions.*`stream`/],
     ['a string of libpq', { connectionString: 'host=h password=qzxjkw' }, /cannot be parsed/],
     ['a client for a pool', { pool: new pg.Client({ password: 'qzxjkw' }) }, /database.pool/],
     ['a URL to listen by that is none', { url: 'postgres://h/x', listen: 'qzxjkw' }, /database.listen/],
@@ -162,3 +163,7 @@ describe('the option database', () => {
     }
   });
 });
+
+function thrower(message: string): never {
+  throw new Error(message);
+}

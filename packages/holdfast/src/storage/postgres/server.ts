@@ -116,7 +116,7 @@ export class Server {
         );
       }
       // What the driver threw may have the whole URL in it, with the password.
-      throw unparsable();
+      throw this.config.connectionString === undefined ? unusable() : unparsable();
     }
   }
 }
@@ -156,6 +156,14 @@ function unparsable(): HoldfastError {
     'DATABASE_URL_INVALID',
     'The postgres:// URL cannot be parsed. Write it as "postgres://user:password@host:5432/name", with special ' +
       'characters in user and password percent-encoded ("@" as %40, "/" as %2F, "?" as %3F, "#" as %23, ":" as %3A).',
+  );
+}
+
+function unusable(): HoldfastError {
+  return new HoldfastError(
+    'DATABASE_URL_INVALID',
+    'The driver (pg) cannot use the settings in the option "database". Check them, and the functions among them (`stream`, ' +
+      '`Client`): the error is not shown, because it may repeat a password.',
   );
 }
 
