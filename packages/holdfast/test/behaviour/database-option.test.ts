@@ -1,4 +1,6 @@
 import { createRequire } from 'node:module';
+import { type AddressInfo, createServer } from 'node:net';
+import { inspect } from 'node:util';
 import pg from 'pg';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { connect, type LaunchOptions, launch, run, workflow } from '../../src/index.js';
@@ -135,6 +137,21 @@ describe('the option database', () => {
     expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', details: { url: 'postgres://u@127.0.0.1:1/x' } });
   });
 
+  it('shows the message of a password function that fails, and not the request that it has made', async () => {
+    const request = { headers: { authorization: 'qzxjkw' } };
+    const password = async () => {
+      throw Object.assign(new Error('no credentials', { cause: new Error('qzxjkw') }), {
+        request,
+        code: 'ECONNREFUSED',
+      });
+    };
+    const logger = recordingLogger();
+    const given = { host: '127.0.0.1', port: await askingForPassword(), user: 'u', password };
+    const error = await failure(launch({ name: 'x', database: given, logger }));
+    expect(error.message).toMatch(/no credentials.*the `password`/);
+    expect(inspect([error, logger.lines], { depth: 12, showHidden: true })).not.toContain('qzxjkw');
+  });
+
   it.each<[string, unknown, RegExp]>([
     ['nothing', {}, /must be a URL, a Pool of pg or its configuration/],
     ['a number', 7, /but it is a number/],
@@ -163,6 +180,17 @@ describe('the option database', () => {
     }
   });
 });
+
+/** The port of a server that answers every connection by the request for a password in clear text. */
+async function askingForPassword(): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3])));
+  });
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+}
 
 function thrower(message: string): never {
   throw new Error(message);

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { HoldfastError } from '../../model/errors.js';
+import { describeError, HoldfastError, isErrorNamed } from '../../model/errors.js';
 import { misplacedOption } from '../../model/options.js';
 import type { PostgresSettings } from '../database-option.js';
 import { Secrets } from '../secrets.js';
@@ -72,7 +72,13 @@ export class Server {
   /** What the settings have to say to a connection that has been opened. */
   async prepare(client: pg.ClientBase): Promise<void> {
     const { onConnect } = this.config;
-    if (typeof onConnect === 'function') await onConnect(client);
+    if (typeof onConnect !== 'function') return;
+    try {
+      await onConnect(client);
+    } catch (error) {
+      // A TypeError of the driver means a refused statement. This one means that there is no connection.
+      throw isErrorNamed(error, 'TypeError', 'RangeError') ? failedFunction('onConnect', error) : error;
+    }
   }
 
   /** One that is never opened. */
@@ -83,10 +89,18 @@ export class Server {
     throw misplacedOption('launch(), connect()', 'database', 'must be a Pool of pg itself, and not of pg.native');
   }
 
-  /** Asks for a password, and keeps it to recognize it. */
+  /**
+   * Asks for a password, and keeps it to recognize it. Of a failure only the message is told: errors of HTTP clients carry the
+   * request, with the credentials in its headers.
+   */
   private asked(password: (...args: unknown[]) => unknown): (...args: unknown[]) => Promise<unknown> {
     return async (...args) => {
-      const token = await password(...args);
+      let token: unknown;
+      try {
+        token = await password(...args);
+      } catch (error) {
+        throw failedFunction('password', error);
+      }
       this.secrets.addPassing(token);
       return token;
     };
@@ -157,6 +171,10 @@ function unparsable(): HoldfastError {
     'The postgres:// URL cannot be parsed. Write it as "postgres://user:password@host:5432/name", with special ' +
       'characters in user and password percent-encoded ("@" as %40, "/" as %2F, "?" as %3F, "#" as %23, ":" as %3A).',
   );
+}
+
+function failedFunction(name: string, error: unknown): Error {
+  return new Error(`the function \`${name}\` failed: ${describeError(error)}`);
 }
 
 function unusable(): HoldfastError {
