@@ -1,5 +1,5 @@
 import { HoldfastError } from './errors.js';
-import { show } from './options.js';
+import { show, withoutUrl } from './options.js';
 
 /** A length of time at the public border: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
 export type Duration = number | string;
@@ -43,7 +43,7 @@ export function parseDuration(value: Duration, what: string): number {
     'INVALID_DURATION',
     `${what} must be a length of time, but it is ${show(value)}. ` +
       'Give milliseconds from 0 up, or a text such as "500ms", "30s", "5m", "1h 30m", "3 days".',
-    { details: { value } },
+    { details: { value: withoutUrl(value) } },
   );
 }
 

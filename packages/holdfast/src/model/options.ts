@@ -13,10 +13,11 @@ export function checkKnownOptions(what: string, options: object, known: readonly
   }
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue;
+    const option = String(withoutUrl(key));
     throw new HoldfastError(
       'INVALID_OPTION',
-      `${what} has no option "${key}".${didYouMean(key, known)} It takes: ${known.join(', ')}.`,
-      { details: { option: key, known } },
+      `${what} has no option "${option}".${didYouMean(option, known)} It takes: ${known.join(', ')}.`,
+      { details: { option, known } },
     );
   }
 }
@@ -68,8 +69,13 @@ function oddity(options: object): string | undefined {
 
 export function invalidOption(what: string, option: string, value: unknown, expected: string): HoldfastError {
   return new HoldfastError('INVALID_OPTION', `${what}: "${option}" must be ${expected}, but it is ${show(value)}.`, {
-    details: { option, value },
+    details: { option, value: withoutUrl(value) },
   });
+}
+
+/** The URL of a database has a password in it, and may be given in another place by mistake. */
+export function withoutUrl(value: unknown): unknown {
+  return typeof value === 'string' && value.includes('://') ? '(a URL)' : value;
 }
 
 /** The option is wrong here, whatever its value. `problem` goes on after its name: `is missing: ...`. */
@@ -90,7 +96,7 @@ export const mostInt = 2 ** 31 - 1;
 
 /** A value as messages show it. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'string') return JSON.stringify(withoutUrl(value));
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : value.toISOString();
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function "${value.name}"`;

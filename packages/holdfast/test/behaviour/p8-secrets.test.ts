@@ -106,6 +106,32 @@ describe('P8 secrets of the option database', () => {
     await fc.assert(property, { numRuns: 5 });
   });
 
+  const url = `postgres://u:QZXJKWVqzxjkwv79@${closed}/db`;
+
+  it.each([
+    'poolSize',
+    'workflows',
+    'queues',
+    'schedules',
+    'listen',
+    'logger',
+    'migrate',
+    'recovery',
+    'retention',
+    'releaseAfter',
+  ])('shows no part of the secret where the URL is given as %s', async (option) => {
+    const error = await failure(launch({ name: 'test', database: 'sqlite::memory:', logger: silent, [option]: url }));
+    expect(survivingParts('QZXJKWVqzxjkwv79', error)).toEqual([]);
+  });
+
+  it('shows no part of the secret where the URL is the name of an option', async () => {
+    for (const options of [{ [url]: true }, { database: { [url]: true } }, { recovery: { [url]: true } }]) {
+      const error = await failure(launch({ name: 'test', logger: silent, ...options } as never));
+      expect(error.code).toBe('INVALID_OPTION');
+      expect(survivingParts('QZXJKWVqzxjkwv79', error)).toEqual([]);
+    }
+  });
+
   it('shows no part of a value that is no text', async () => {
     for (const database of [
       [`postgres://u:jkwvzx79@${closed}/db`],
