@@ -1,5 +1,5 @@
 import type { DatabaseOption } from '../model/database.js';
-import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
+import { checkLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkSchema, databaseOf, openStorage } from '../storage/open.js';
 
@@ -20,9 +20,9 @@ export interface MigrateOptions {
  */
 export async function migrate(options: MigrateOptions = {}): Promise<void> {
   checkKnownOptions('migrate()', options, ['database', 'schema', 'triggers', 'logger']);
-  const { schema = 'dbos', triggers = true, logger = defaultLogger } = options;
+  const { schema = 'dbos', triggers = true } = options;
   checkSchema('migrate()', schema);
-  checkLogger('migrate()', logger);
+  const logger = checkLogger('migrate()', options.logger);
   if (typeof triggers !== 'boolean') throw invalidOption('migrate()', 'triggers', triggers, 'true or false');
   const { max: _, ...source } = databaseOf('migrate()', options);
   const storage = await openStorage({ ...source, schema, triggers, logger, migrate: true, applicationName: 'migrate' });

@@ -8,7 +8,7 @@ import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../
 import type { DatabaseOption } from '../model/database.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
-import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
+import { checkLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
 import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
@@ -132,7 +132,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     throw invalidOption('launch()', 'name', undefined, 'given: the name of the application, as in { name: "shop" }');
   }
   const name = checkName('The name of an app', options.name);
-  const { schema = 'dbos', logger = defaultLogger, migrate = true, triggers = true, version, executorId } = options;
+  const { schema = 'dbos', migrate = true, triggers = true, version, executorId } = options;
   checkSchema('launch()', schema);
   if (version !== undefined) checkName('A version', version);
   if (options.dev !== undefined && typeof options.dev !== 'boolean') {
@@ -140,7 +140,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   }
   checkVersionOptions(options);
   if (executorId !== undefined) checkName('An executor ID', executorId);
-  checkLogger('launch()', logger);
+  const logger = checkLogger('launch()', options.logger);
   if (typeof migrate !== 'boolean') throw invalidOption('launch()', 'migrate', migrate, 'true or false');
   if (typeof triggers !== 'boolean') throw invalidOption('launch()', 'triggers', triggers, 'true or false');
   const { queues = [], listen } = options;

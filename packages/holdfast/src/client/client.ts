@@ -13,7 +13,7 @@ import { type VersionOperations, versionOperations } from '../management/version
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import type { DatabaseOption } from '../model/database.js';
 import { checkName } from '../model/ids.js';
-import { checkLogger, defaultLogger, type Logger } from '../model/logger.js';
+import { checkLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, refuseOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 import { type QueueOperations, queueOperations } from '../queues/operations.js';
@@ -52,10 +52,10 @@ export interface Client extends ClientStarts {
 /** Connects to the database of an application. */
 export async function connect(options: ClientOptions): Promise<Client> {
   checkKnownOptions('connect()', options, ['database', 'name', 'schema', 'poolSize', 'logger']);
-  const { name = '', schema = 'dbos', logger = defaultLogger } = options;
+  const { name = '', schema = 'dbos' } = options;
   if (options.name !== undefined) checkName('The name of an app', name);
   checkSchema('connect()', schema);
-  checkLogger('connect()', logger);
+  const logger = checkLogger('connect()', options.logger);
   const { max, ...database } = databaseOf('connect()', options);
   const storage = await openStorage({
     ...database,

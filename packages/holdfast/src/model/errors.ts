@@ -121,14 +121,23 @@ export function closedError(): HoldfastError {
  * Node's own modules are no instances of Error.
  */
 export function isError(value: unknown): value is Error {
-  return value instanceof Error || errorTags.has(Object.prototype.toString.call(value));
+  return holds(() => value instanceof Error || errorTags.has(Object.prototype.toString.call(value)));
+}
+
+/** Anything can be thrown, also a proxy, or an object whose getters throw. What cannot be looked into is nothing that we look for. */
+function holds(look: () => boolean): boolean {
+  try {
+    return look();
+  } catch {
+    return false;
+  }
 }
 
 const errorTags: ReadonlySet<string> = new Set(['[object Error]', '[object DOMException]']);
 
 /** Whether it is an error of a built-in class, of whatever realm. */
 export function isErrorNamed(value: unknown, ...names: readonly string[]): value is Error {
-  return isError(value) && names.includes(value.name);
+  return isError(value) && holds(() => names.includes(value.name));
 }
 
 /**
@@ -139,18 +148,24 @@ export function isHoldfastError<Code extends ErrorCode = ErrorCode>(
   error: unknown,
   code?: Code,
 ): error is HoldfastErrorOf<Code> {
-  // Others have codes such as INVALID_INPUT too, and no details that a caller could look into.
-  if (!isError(error) || !('code' in error && 'details' in error)) return false;
-  if (typeof error.code !== 'string' || typeof error.details !== 'object' || error.details === null) return false;
-  return code === undefined ? error.code in errorCodes : error.code === code;
+  return holds(() => {
+    // Others have codes such as INVALID_INPUT too, and no details that a caller could look into.
+    if (!isError(error) || !('code' in error && 'details' in error)) return false;
+    if (typeof error.code !== 'string' || typeof error.details !== 'object' || error.details === null) return false;
+    return code === undefined ? error.code in errorCodes : error.code === code;
+  });
 }
 
 /** Whether it says that trying again is pointless. By its code alone: a FatalError that was stored may have lost the rest. */
 export function isFatal(error: unknown): boolean {
-  return isError(error) && 'code' in error && error.code === ('FATAL' satisfies ErrorCode);
+  return holds(() => isError(error) && 'code' in error && error.code === ('FATAL' satisfies ErrorCode));
 }
 
-/** The error as a text for a log line or another error's message. */
+/** The error as a text for a log line or another error's message. Never throws, whatever was thrown. */
 export function describeError(error: unknown): string {
-  return isError(error) ? `${error.name}: ${error.message}` : String(error);
+  try {
+    return isError(error) ? `${error.name}: ${error.message}` : String(error);
+  } catch {
+    return `a value of the type ${typeof error}, of which no text can be made`;
+  }
 }

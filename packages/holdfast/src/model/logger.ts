@@ -16,9 +16,21 @@ export const defaultLogger: Logger = {
   error: (message) => console.error(`holdfast: ${message}`),
 };
 
-export function checkLogger(what: string, logger: Logger): void {
+/** The logger to use for the one that was given, if any: a step must not fail, nor go without a record, because its log line did. */
+export function checkLogger(what: string, logger: Logger = defaultLogger): Logger {
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
     if (typeof logger?.[method] === 'function') continue;
     throw invalidOption(what, 'logger', logger, `an object with ${method}()`);
   }
+  // A line that it throws at goes where lines go without a logger.
+  const tell =
+    (method: keyof Logger) =>
+    (...line: [message: string, details?: object]): void => {
+      try {
+        logger[method](...line);
+      } catch {
+        defaultLogger[method](...line);
+      }
+    };
+  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
 }

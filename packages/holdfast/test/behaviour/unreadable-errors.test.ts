@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { run, sleep, type Topic, topic, transaction, workflow } from '../../src/index.js';
+import type { TestAppOptions } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { plainest } from '../support/datasources.js';
 import { failure, gate } from '../support/faults.js';
@@ -95,5 +96,54 @@ describeBackends('an error that cannot be read back', (backend) => {
     expect(await t.app.workflows.get('w')).toMatchObject({ status: 'ERROR', error: expected });
     const again = await t.restart();
     expect(await failure(again.app.workflows.handle('w').result())).toMatchObject(expected);
+  });
+
+  const broken = (): never => {
+    throw new Error('this getter is broken');
+  };
+  /** What nobody can look into, so that no log line can be made of it. */
+  const unspeakable: Record<string, () => unknown> = {
+    'an object without a prototype': () => Object.assign(Object.create(null), { message: 'declined' }),
+    'an object whose toString throws': () => ({ toString: broken }),
+    'an error whose message throws': () => Object.defineProperty(new Error(), 'message', { get: broken }),
+    'an error whose code throws': () => Object.defineProperty(new Error(), 'code', { get: broken }),
+    'a proxy that was revoked': () => {
+      const { proxy, revoke } = Proxy.revocable({}, {});
+      revoke();
+      return proxy;
+    },
+  };
+
+  /** Charges three times, as its retries say, and then never again: how often it did, before a crash and in all. */
+  async function chargedTwice(thrown: () => unknown, options: TestAppOptions = {}) {
+    let charged = 0;
+    const reached = gate();
+    const charge = (): never => {
+      charged++;
+      throw thrown();
+    };
+    const wf = workflow('wf', async () => {
+      const failed = await run('charge', charge, { retries: { max: 2, initial: 1 } }).catch(() => 'failed');
+      reached.open();
+      await sleep('1h');
+      return failed;
+    });
+    const t = await backend.testApp({ workflows: [wf], ...options });
+    const { id } = await wf.start();
+    await t.clock.advance('1m');
+    await reached.promise;
+    const before = charged;
+    const again = await t.restart();
+    expect(await again.clock.runUntil(again.app.workflows.handle(id).result())).toBe('failed');
+    return [before, charged];
+  }
+
+  it.each(Object.keys(unspeakable))('of a step with retries is on record after the last of them: %s', async (what) => {
+    expect(await chargedTwice(unspeakable[what] as () => unknown)).toEqual([3, 3]);
+  });
+
+  it('of a step with retries is on record, too, if the logger throws at its lines', async () => {
+    const logger = { debug: broken, info: broken, warn: broken, error: broken };
+    expect(await chargedTwice(() => new Error('declined'), { logger })).toEqual([3, 3]);
   });
 });
