@@ -35,17 +35,21 @@ const timed = new Set([receiveName, 'DBOS.getEvent']);
  * 3. Of what stays by (1), steps go that failed after `first`: they would fail the workflow again, at once.
  *
  * Where a record does not tell when it was asked for (it is of DBOS, or older than that column), its number decides: whatever has a higher
- * one than `first` goes. That repeats more, and is as exact: numbers are given in the order of the calls.
+ * one than `first` goes, and than all that stays by (1). That repeats more, and is as exact: numbers are given in the order of the calls.
+ * What has a lower one than something that stays was asked for before that, and its result may be why that was asked for.
  */
 export function planRetry(steps: readonly StepRecord[], first: StepRecord | undefined): RetryPlan {
   if (!first) return { dropped: [], cut: highestSeq(steps) + 1, repeated: [] };
   const place = first.completionSeq;
+  const isAskedBefore = ({ requestedAfter }: StepRecord): boolean =>
+    place !== null && requestedAfter !== null && requestedAfter < place;
+  const last = [first, ...steps.filter(isAskedBefore)].reduce((most, step) => Math.max(most, step.stepNumber), 0);
   const goes = (step: StepRecord): boolean => {
     if (step.stepNumber === first.stepNumber) return true;
-    const isLater = step.stepNumber > first.stepNumber;
-    if (place === null || step.requestedAfter === null) return isLater;
-    if (step.requestedAfter >= place) return true;
-    return step.error !== null && step.completionSeq !== null && step.completionSeq > place;
+    const failedLater = place !== null && step.error !== null && (step.completionSeq ?? -1) > place;
+    if (failedLater) return true;
+    if (place === null || step.requestedAfter === null) return step.stepNumber > last;
+    return !isAskedBefore(step);
   };
   const gone = new Set(steps.filter(goes));
   for (const step of steps) if (isTimerOfAny(step, gone)) gone.add(step);

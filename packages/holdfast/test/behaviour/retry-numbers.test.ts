@@ -294,4 +294,55 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     await t.clock.runUntil(handle.result());
     expect(ran).toEqual(['beside', 'beside']);
   });
+
+  it('keeps what an older release has on record if the code asked for a step after it that stays', async () => {
+    const ran: string[] = [];
+    const goOn = gate();
+    let isBroken = true;
+    const work = (name: string) => run(name, () => void ran.push(name));
+    const ship = async () => {
+      await goOn.promise;
+      if (isBroken) throw new Error('no');
+    };
+    const wf = workflow('wf', () => Promise.all([run('ship', ship), work('reserve').then(() => work('pack'))]));
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    const handle = await wf.start();
+    await t.clock.advance('1s');
+    await tamper(database, "update operation_outputs set requested_after = null where function_name = 'reserve'");
+    goOn.open();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    await t.app.workflows.retry(handle.id);
+    await t.clock.runUntil(handle.result());
+    expect(ran).toEqual(['reserve', 'pack']);
+  });
+
+  it('runs again, too, what an older release has on record as failed later', async () => {
+    const ran: string[] = [];
+    const goOn = gate();
+    let isBroken = true;
+    const work = (name: string, until?: Promise<void>) =>
+      run(name, async () => {
+        ran.push(name);
+        await until;
+        if (isBroken) throw new Error(`no ${name}`);
+      });
+    const wf = workflow('wf', async () => {
+      const late = work('late', goOn.promise);
+      const early = work('early').finally(goOn.open);
+      const [, second] = await Promise.allSettled([late, early]);
+      if (second.status === 'rejected') throw second.reason;
+      await late;
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ database, workflows: [wf] });
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    await tamper(database, 'update operation_outputs set requested_after = null');
+    isBroken = false;
+    await t.app.workflows.retry(handle.id, { fromStep: 1 });
+    await t.clock.runUntil(handle.result());
+    expect(ran).toEqual(['late', 'early', 'late', 'early']);
+  });
 });
