@@ -26,9 +26,14 @@ export class Calls {
     return call.promise;
   }
 
-  /** Those that nobody has looked at, and that are under way. */
+  /** Those that have not been answered, in their order. */
+  underWay(): Call[] {
+    return [...(this.open ?? [])];
+  }
+
+  /** Those of them that nobody has looked at. */
   unlookedOpen(): Call[] {
-    return [...(this.open ?? [])].filter((call) => !call.wasLookedAt);
+    return this.underWay().filter((call) => !call.wasLookedAt);
   }
 
   /** Those that nobody has looked at, and that failed. */

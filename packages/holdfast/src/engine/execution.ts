@@ -1,7 +1,7 @@
 import type { Timer } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import { SeededRandom } from '../model/ids.js';
-import { parseRetries, type RetryMark, retryBefore } from '../model/retries.js';
+import { parseRetries, type RetryMark, retryBefore, type UnderWay } from '../model/retries.js';
 import { Attempts } from './attempts.js';
 import { Calls } from './calls.js';
 import { outside } from './carrier.js';
@@ -39,6 +39,8 @@ export class Execution {
   /** Step bodies under way. */
   runningSteps = 0;
   readonly calls = new Calls();
+  /** The place of the first failure that the code was given. */
+  firstFailure: number | undefined;
   /** Durable calls whose result the code has not been given yet. */
   openCalls = 0;
   /** Grows with each durable call and with each result: what has not changed for a while has been idle that long. */
@@ -121,6 +123,19 @@ export class Execution {
   private retryBefore(stepNumber: number) {
     this.retries ??= parseRetries(this.facts.retries);
     return retryBefore(this.retries, stepNumber, this.requestedAfter(stepNumber));
+  }
+
+  /** Null: nothing that a retry would have to know of. Of those asked for before any failure it repeats none. */
+  get underWay(): string | null {
+    const { firstFailure } = this;
+    if (firstFailure === undefined) return null;
+    const byNumber = new Map<number, UnderWay>();
+    for (const { stepNumber, name } of this.calls.underWay()) {
+      if (stepNumber === undefined || byNumber.has(stepNumber)) continue;
+      const requestedAfter = this.requestedAfter(stepNumber);
+      if (requestedAfter >= firstFailure) byNumber.set(stepNumber, { stepNumber, name, requestedAfter });
+    }
+    return byNumber.size === 0 ? null : JSON.stringify([...byNumber.values()]);
   }
 
   get stepCount(): number {

@@ -182,7 +182,10 @@ function delivery(execution: Execution, caller: Call, result: Result, completedA
       execution.openCalls--;
       execution.activity++;
       if (result.ok) caller.resolve(result.value);
-      else caller.reject(result.error);
+      else {
+        execution.firstFailure ??= execution.deliveries.lastSeq;
+        caller.reject(result.error);
+      }
     },
     cancelled: (error: Error) => caller.reject(error),
   };

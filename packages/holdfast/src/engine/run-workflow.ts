@@ -120,13 +120,17 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   // Not awaited in any case: each await costs as much as the rest of this function. And not told by its class: programs that
   // replace the global Promise have promises of two.
   let outcome: StoredOutcome = 'status' in encoded ? encoded : await encoded;
+  const finish = (): Promise<Written> => {
+    const underWay = outcome.status === 'ERROR' ? execution.underWay : null;
+    return engine.checkpoints.finish({ workflowId, owner, ...outcome, underWay, completedAt: engine.clock.now() });
+  };
   let written: Written;
   try {
-    written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });
+    written = await finish();
   } catch (refusal) {
     // The database will not have this outcome; that it will not is one that it does have.
     outcome = await encodeOutcome(execution, { ok: false, error: refusal });
-    written = await engine.checkpoints.finish({ workflowId, owner, ...outcome, completedAt: engine.clock.now() });
+    written = await finish();
   }
   if (written !== 'written') return engine.superseded(workflowId, owner, written);
   const heard = engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);

@@ -1,16 +1,26 @@
 import { isDeepStrictEqual } from 'node:util';
 import { byCompletion, sleepName } from '../engine/deliveries.js';
 import { isError } from '../model/errors.js';
+import type { UnderWay } from '../model/retries.js';
 import type { StepRecord } from '../storage/storage.js';
+
+/** What is known of a workflow that has failed. */
+export interface Past {
+  readonly steps: readonly StepRecord[];
+  /** What may have been done beside it. */
+  readonly underWay: readonly UnderWay[];
+}
 
 /** What a retry takes off the record so that a step is run again. */
 export interface RetryPlan {
   readonly dropped: readonly StepRecord[];
   /** The first place of a result beyond what is as it was before the failure (model/retries.ts). */
   readonly cut: number;
-  /** Those of the dropped that had succeeded, and do something each time they are run. */
-  readonly repeated: readonly StepRecord[];
+  /** What would go that had succeeded, or may have, and does something each time it is run. */
+  readonly repeated: readonly Repeated[];
 }
+
+export type Repeated = Pick<UnderWay, 'stepNumber' | 'name'>;
 
 /** Name under which a message received is on record. */
 export const receiveName = 'DBOS.recv';
@@ -38,7 +48,7 @@ const timed = new Set([receiveName, 'DBOS.getEvent']);
  * one than `first` goes, and than all that stays by (1). That repeats more, and is as exact: numbers are given in the order of the calls.
  * What has a lower one than something that stays was asked for before that, and its result may be why that was asked for.
  */
-export function planRetry(steps: readonly StepRecord[], first: StepRecord | undefined): RetryPlan {
+export function planRetry({ steps, underWay }: Past, first: StepRecord | undefined): RetryPlan {
   if (!first) return { dropped: [], cut: highestSeq(steps) + 1, repeated: [] };
   const place = first.completionSeq;
   const isAskedBefore = ({ requestedAfter }: StepRecord): boolean =>
@@ -57,7 +67,12 @@ export function planRetry(steps: readonly StepRecord[], first: StepRecord | unde
   // Of one without a place, a sleep that had not ended, say: what the code had seen before the first of those that go.
   const before = place ?? lowestSeq(dropped);
   const kept = steps.filter((step) => step.completionSeq !== null && step.completionSeq < before);
-  const repeated = dropped.filter((step) => step !== first && step.error === null && !isHarmless(step));
+  const done = dropped.filter((step) => step !== first && step.error === null);
+  const isOnRecord = new Set(steps.map(({ stepNumber }) => stepNumber));
+  const begun = underWay.filter(
+    ({ stepNumber, requestedAfter }) => !isOnRecord.has(stepNumber) && (place === null || requestedAfter >= place),
+  );
+  const repeated = [...done, ...begun].filter((each) => !isHarmless(each));
   return { dropped, cut: highestSeq(kept) + 1, repeated };
 }
 
@@ -67,7 +82,7 @@ function isTimerOfAny(step: StepRecord, gone: ReadonlySet<StepRecord>): boolean 
   return [...gone].some(({ stepNumber, name }) => stepNumber === step.stepNumber - 1 && timed.has(name));
 }
 
-function isHarmless({ name }: StepRecord): boolean {
+function isHarmless({ name }: Repeated): boolean {
   return harmless.has(name) || name.startsWith('DBOS.patch-');
 }
 
@@ -99,35 +114,31 @@ export interface FailedStep {
  * If others failed beside it, the first of them, so that all are run again: one that stays would fail the workflow at once. Not if that
  * would repeat more than failures: then it was dealt with.
  */
-export function failedStep(
-  steps: readonly StepRecord[],
-  failures: readonly FailedStep[],
-  error: unknown,
-): StepRecord | undefined {
+export function failedStep(past: Past, failures: readonly FailedStep[], error: unknown): StepRecord | undefined {
   const latestFirst = [...failures].sort((a, b) => byCompletion(b.step, a.step));
   for (let level: unknown[] = [error], depth = 0; level.length > 0 && depth < 8; depth++) {
     const found = level.flatMap((each) => latestFirst.find((failure) => isSame(failure.error, each))?.step ?? []);
     const [first] = found.sort(byCompletion);
-    if (first) return firstBeside(first, steps, failures) ?? first;
+    if (first) return firstBeside(first, past, failures) ?? first;
     level = level.flatMap(partsOf);
   }
   const last = latestFirst[0]?.step;
-  return last && repeatsNothing(steps, last) ? (firstBeside(last, steps, failures) ?? last) : undefined;
+  return last && repeatsNothing(past, last) ? (firstBeside(last, past, failures) ?? last) : undefined;
 }
 
-function repeatsNothing(steps: readonly StepRecord[], first: StepRecord): boolean {
-  return planRetry(steps, first).repeated.length === 0;
+function repeatsNothing(past: Past, first: StepRecord): boolean {
+  return planRetry(past, first).repeated.length === 0;
 }
 
 /** The first step to fail of those that failed when the code had asked for this one already. */
 function firstBeside(
   { requestedAfter }: StepRecord,
-  steps: readonly StepRecord[],
+  past: Past,
   failures: readonly FailedStep[],
 ): StepRecord | undefined {
   const isBeside = (each: StepRecord): boolean =>
     requestedAfter !== null && each.completionSeq !== null && each.completionSeq > requestedAfter;
-  const beside = failures.map(({ step }) => step).filter((each) => isBeside(each) && repeatsNothing(steps, each));
+  const beside = failures.map(({ step }) => step).filter((each) => isBeside(each) && repeatsNothing(past, each));
   return beside.sort(byCompletion)[0];
 }
 

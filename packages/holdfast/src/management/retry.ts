@@ -8,11 +8,11 @@ import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
-import { parseRetries, type RetryMark } from '../model/retries.js';
+import { parseRetries, parseUnderWay, type RetryMark } from '../model/retries.js';
 import { isResumable, isTerminal } from '../model/status.js';
 import type { NewRetry } from '../storage/retries.js';
 import type { StepRecord, WorkflowRecord } from '../storage/storage.js';
-import { failedStep, planRetry, type RetryPlan, receiveName, resultName } from './retry-plan.js';
+import { failedStep, type Past, planRetry, type RetryPlan, receiveName, resultName } from './retry-plan.js';
 
 /** How a workflow that has failed goes on. */
 export interface WorkflowRetryOptions {
@@ -72,8 +72,9 @@ async function prepare(
   if (!record) throw notFoundError(workflowId);
   if (record.status !== 'ERROR') throw notFailedError(record);
   const steps = await engine.storage.steps.history([workflowId]);
-  const first = fromStep === undefined ? await chosenStep(engine, record, steps) : namedStep(record, steps, fromStep);
-  const plan = planRetry(steps, first);
+  const past: Past = { steps, underWay: parseUnderWay(record.underWay) };
+  const first = fromStep === undefined ? await chosenStep(engine, record, past) : namedStep(record, steps, fromStep);
+  const plan = planRetry(past, first);
   if (fromStep === undefined && first && plan.repeated.length > 0) throw repeatsError(record, first, plan);
   await checkGivesBack(engine, record, plan);
   for (const { name, error, childWorkflowId } of plan.dropped) {
@@ -117,19 +118,19 @@ function namedStep(
 async function chosenStep(
   { codecs }: Engine,
   { error, serialization }: WorkflowRecord,
-  steps: readonly StepRecord[],
+  past: Past,
 ): Promise<StepRecord | undefined> {
   // One that cannot be read is like no other.
   const readError = async (text: string | null, format: string | null): Promise<unknown> =>
     (await readable(text, (known) => codecs.for(format).decodeError(known))) ?? Symbol('unread');
-  const failed = steps.filter((step) => step.error !== null);
+  const failed = past.steps.filter((step) => step.error !== null);
   const failures = await Promise.all(
     failed.map(async (step) => ({
       step,
       error: await readError(step.error, step.serialization),
     })),
   );
-  return failedStep(steps, failures, await readError(error, serialization));
+  return failedStep(past, failures, await readError(error, serialization));
 }
 
 /** A message that went off the record with its step, and is not unread again, would be lost. */
@@ -206,7 +207,7 @@ function repeatsError({ workflowId }: WorkflowRecord, first: StepRecord, { repea
   const named = repeated.slice(0, 5).map(({ stepNumber, name }) => `${stepNumber} "${name}"`);
   const steps = `${named.join(', ')}${repeated.length > named.length ? ', ...' : ''}`;
   return notRetryable(
-    `Workflow "${workflowId}" failed by step ${first.stepNumber} "${first.name}", and has done more since: ${steps}. A retry from that ` +
+    `Workflow "${workflowId}" failed by step ${first.stepNumber} "${first.name}", and has done more since, or begun to: ${steps}. A retry from that ` +
       'step does not undo this, and may do it again. If that is right (nothing of it was a refund, say), call ' +
       `retry(id, { fromStep: ${first.stepNumber} }), or name another step: app.workflows.steps(id) shows them.`,
     {

@@ -28,6 +28,21 @@ export interface RetryMark {
   readonly serialization: string | null;
 }
 
+/**
+ * A step that had no result yet when its workflow failed, and was asked for after another had failed. It may be a refund that was
+ * paid and did not get on record any more: a retry that begins before it would pay it again, or go on as if it were not paid.
+ */
+export interface UnderWay {
+  readonly stepNumber: number;
+  readonly name: string;
+  readonly requestedAfter: number;
+}
+
+/** Null: nothing was. */
+export function parseUnderWay(text: string | null): readonly UnderWay[] {
+  return text === null ? [] : (JSON.parse(text) as UnderWay[]);
+}
+
 /** Null: it was never retried. */
 export function parseRetries(text: string | null): readonly RetryMark[] {
   return text === null ? [] : (JSON.parse(text) as RetryMark[]);

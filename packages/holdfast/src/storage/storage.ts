@@ -124,6 +124,8 @@ export interface WorkflowRecord extends WorkflowKey {
   readonly incarnation: string | null;
   /** What is on record of its retries (model/retries.ts); null: none. */
   readonly retries: string | null;
+  /** Of one that has failed: what may have been done and is not on record (model/retries.ts); null: nothing. */
+  readonly underWay: string | null;
   /** Of what was just taken from a queue: that no execution of it can have left steps behind. */
   readonly neverRan: boolean;
 }
@@ -194,6 +196,7 @@ export interface FinishedWorkflow {
   readonly status: 'SUCCESS' | 'ERROR';
   readonly output: string | null;
   readonly error: string | null;
+  readonly underWay: string | null;
   readonly completedAt: number;
 }
 

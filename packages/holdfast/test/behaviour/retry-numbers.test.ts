@@ -345,4 +345,52 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     await t.clock.runUntil(handle.result());
     expect(ran).toEqual(['late', 'early', 'late', 'early']);
   });
+
+  /** A refund that is asked for when `ship` has failed, and is paid, but not on record, when its workflow fails. */
+  async function failedWhileRefunding(failsBy: 'ship' | 'check') {
+    const ran: string[] = [];
+    const refunding = gate();
+    const held = gate();
+    let isBroken = true;
+    const work = (name: string, until?: Promise<void>) =>
+      run(name, async () => {
+        await until;
+        ran.push(name);
+        if (isBroken) throw new Error(`no ${name}`);
+      });
+    const refund = () =>
+      run('refund', () => {
+        ran.push('refund');
+        refunding.open();
+        return isBroken ? held.promise : undefined;
+      });
+    const wf = workflow('wf', async () => {
+      const shipped = work('ship');
+      const dealtWith = shipped.catch(refund);
+      await Promise.all([dealtWith, failsBy === 'ship' ? shipped : work('check', refunding.promise)]);
+    });
+    const t = await backend.testApp({ workflows: [wf] });
+    const handle = await wf.start();
+    await failure(t.clock.runUntil(handle.result()));
+    isBroken = false;
+    return { t, handle, ran };
+  }
+
+  it('does not go on from before what was under way when the workflow failed, if it can do without', async () => {
+    const { t, handle, ran } = await failedWhileRefunding('check');
+    await t.app.workflows.retry(handle.id);
+    await t.clock.runUntil(handle.result());
+    expect(ran.slice(3).sort()).toEqual(['check', 'refund']);
+  });
+
+  it('is refused where it would go on from before that, until it is told to', async () => {
+    const { t, handle, ran } = await failedWhileRefunding('ship');
+    const error = await failure(t.app.workflows.retry(handle.id));
+    const repeated = [{ stepNumber: 1, name: 'refund' }];
+    expect(error).toMatchObject({ code: 'WORKFLOW_NOT_RETRYABLE', details: { failedStep: 0, repeated } });
+    await t.app.workflows.retry(handle.id, { fromStep: 0 });
+    await t.clock.runUntil(handle.result());
+    expect(ran).toEqual(['ship', 'refund', 'ship']);
+    expect(await handle.status()).toMatchObject({ status: 'SUCCESS' });
+  });
 });

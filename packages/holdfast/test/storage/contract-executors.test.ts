@@ -137,7 +137,7 @@ describeStorage('executors', (store) => {
     expect((await incarnations()).sort()).toEqual(['b', 'c']);
     await executors.leave('b');
     expect((await incarnations()).sort()).toEqual(['b', 'c']);
-    const ending = { output: null, error: null, completedAt: 5 };
+    const ending = { output: null, error: null, underWay: null, completedAt: 5 };
     await workflows.finishMany([{ workflowId: 'w', owner: 'b.1', status: 'SUCCESS', ...ending }]);
     await executors.bury([{ incarnation: 'b', beats: 1 }]);
     expect(await incarnations()).toEqual(['c']);

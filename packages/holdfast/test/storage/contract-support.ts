@@ -163,6 +163,7 @@ export function finished(workflowId: string, more: Partial<FinishedWorkflow> = {
     status: 'SUCCESS',
     output: '"result"',
     error: null,
+    underWay: null,
     completedAt: 2000,
     ...more,
   };

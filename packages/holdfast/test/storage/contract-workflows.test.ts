@@ -48,6 +48,7 @@ describeStorage('workflows: start, finish, read', (store) => {
       forkedFrom: null,
       wasForkedFrom: false,
       retries: null,
+      underWay: null,
       seed: null,
       beganAt: null,
       incarnation: 'owner of a',

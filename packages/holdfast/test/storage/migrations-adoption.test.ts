@@ -61,6 +61,7 @@ const ownAdditions = [
   'column workflow_status.retries text default -',
   'column workflow_status.seed text default -',
   'column workflow_status.status_reason text default -',
+  'column workflow_status.under_way text default -',
   'constraint dbos.executors PRIMARY KEY (incarnation)',
   'constraint dbos.holdfast_migrations PRIMARY KEY (version)',
   'constraint dbos.step_attempts FOREIGN KEY (workflow_uuid) REFERENCES dbos.workflow_status(workflow_uuid) ON DELETE CASCADE',

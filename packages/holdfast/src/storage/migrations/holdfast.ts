@@ -320,6 +320,13 @@ export const holdfastMigrations: readonly Migration[] = [
     // Older code counts attempts in memory, as it did.
     oldestCode: 14,
   },
+  {
+    version: 20,
+    name: 'what was under way when a workflow failed',
+    change: (d) => d.addColumns('workflow_status', 'under_way text'),
+    // Of workflows that older code ends it is not known.
+    oldestCode: 14,
+  },
 ];
 
 /**

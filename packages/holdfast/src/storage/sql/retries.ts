@@ -43,7 +43,7 @@ function retryStatements(d: Dialect) {
     `queue_partition_key = ${partitionKey(d, 'queue_partition_key', 'queue_name')},`,
     'application_version = coalesce(r.version, application_version), executor_id = null, recovery_attempts = 0,',
     'first_started_at = null, resting_owner = null, workflow_deadline_epoch_ms = null, completed_at = null, output = null,',
-    `error = null, status_reason = null, retries = r.after from ${d.rows('r', columns, 1)}`,
+    `error = null, status_reason = null, under_way = null, retries = r.after from ${d.rows('r', columns, 1)}`,
     `where w.workflow_uuid = r."workflowId" and w.status = 'ERROR' and w.created_at = r."createdAt"`,
     "and coalesce(w.incarnation, '') = coalesce(r.incarnation, '') and coalesce(w.retries, '') = coalesce(r.before, '')",
     'returning workflow_uuid, queue_name, true as landed',

@@ -41,6 +41,7 @@ const plainColumns = [
   'began_at',
   'incarnation',
   'retries',
+  'under_way',
 ].join(', ');
 
 export function workflowColumns(d: Dialect): string {
@@ -95,6 +96,7 @@ export function toWorkflow(row: Row): WorkflowRecord {
     beganAt: instant(row.began_at),
     incarnation: row.incarnation as string | null,
     retries: row.retries as string | null,
+    underWay: row.under_way as string | null,
     neverRan: false,
   };
 }

@@ -207,6 +207,7 @@ const finishedColumns: Columns<FinishedWorkflow> = {
   status: 'text',
   output: 'text',
   error: 'text',
+  underWay: 'text',
   completedAt: 'bigint',
 };
 
@@ -233,7 +234,7 @@ function workflowStatements(d: Dialect) {
       join: d.fence('r."parentWorkflowId"', 'r."parentOwner"'),
     }),
     finish: batch('workflows.finish', finishedColumns, [
-      `update ${workflows} as w set status = r.status, output = r.output, error = r.error,`,
+      `update ${workflows} as w set status = r.status, output = r.output, error = r.error, under_way = r."underWay",`,
       'completed_at = r."completedAt", updated_at = r."completedAt", deduplication_id = null',
       `from ${d.rows('r', finishedColumns, 1)}`,
       `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
