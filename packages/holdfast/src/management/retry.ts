@@ -93,7 +93,7 @@ function isReplaced(workflowId: string, childId: string, { dropped }: RetryPlan)
   return dropped.some(({ stepNumber, name, childWorkflowId }) => {
     if (name === resultName || childWorkflowId !== childId) return false;
     const given = `${workflowId}-${stepNumber}`;
-    return childId === given || childId.startsWith(`${given}-r`);
+    return childId.startsWith(given) && /^(-r\d+)?$/.test(childId.slice(given.length));
   });
 }
 

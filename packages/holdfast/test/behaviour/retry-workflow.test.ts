@@ -365,4 +365,17 @@ describeBackends('workflows.retry', (backend) => {
     if ((await handle.status()).status === 'ERROR') await t.app.workflows.retry(handle.id);
     expect(await t.clock.runUntil(handle.result())).toEqual(['second', undefined]);
   });
+
+  it('retries a failed child whose start is run again if the code gave it an ID that only looks like one of ours', async () => {
+    const { broken, work } = switchable([]);
+    const child = workflow('child', () => work('a'));
+    const wf = workflow('wf', () => child.with({ id: 'w-0-refund' })());
+    const t = await backend.testApp({ workflows: [wf, child] });
+    broken.add('a');
+    const handle = await wf.with({ id: 'w' }).start();
+    await failure(t.clock.runUntil(handle.result()));
+    broken.clear();
+    await t.app.workflows.retry('w', { fromStep: 0 });
+    expect(await t.clock.runUntil(handle.result())).toBe('a');
+  });
 });
