@@ -20,7 +20,7 @@ export interface RetryPlan {
   readonly repeated: readonly Repeated[];
 }
 
-export type Repeated = Pick<UnderWay, 'stepNumber' | 'name'>;
+type Repeated = Pick<UnderWay, 'stepNumber' | 'name'>;
 
 /** Name under which a message received is on record. */
 export const receiveName = 'DBOS.recv';
