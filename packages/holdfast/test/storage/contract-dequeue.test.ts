@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DequeueParams, EnqueuedWorkflow, Portion } from '../../src/storage/storage.js';
-import { describeStorage, finished, idsOf, newStep, start, statuses, takeOver } from './contract-support.js';
+import { describeStorage, finished, idsOf, newRetry, newStep, start, statuses, takeOver } from './contract-support.js';
 import { enqueued, inOrder, queueNamed, register, take, takeTurn, withQueue } from './queue-support.js';
 
 const ids = (from: number, to: number, prefix = 'w'): string[] =>
@@ -149,6 +149,15 @@ describeStorage('taking work from a queue', (store) => {
       expect(await never()).toEqual([true]);
       await store.storage.steps.recordMany('app', [newStep('a', 0, { owner: 'claim' })]);
       await store.storage.workflows.release({ owned: [{ workflowId: 'a', owner: 'claim' }], queueName: 'q', now: 1 });
+      expect(await never()).toEqual([false]);
+    });
+
+    it('not of what was retried, even if no step of it is left on record', async () => {
+      await enqueue(enqueued('a'));
+      await take(store.storage, 1);
+      await store.storage.workflows.finishMany([finished('a', { owner: 'claim', status: 'ERROR', error: '"no"' })]);
+      const [{ incarnation } = { incarnation: null }] = await store.storage.workflows.get(['a']);
+      await store.storage.retries.retry(newRetry({ incarnation, dropped: '[]', queueName: 'q' }));
       expect(await never()).toEqual([false]);
     });
 

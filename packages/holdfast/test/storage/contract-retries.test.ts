@@ -1,23 +1,8 @@
 import { expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
 import type { NewRetry } from '../../src/storage/retries.js';
-import { describeStorage, finished, newStep, newWorkflow, type Store, writer } from './contract-support.js';
+import { describeStorage, finished, newRetry, newStep, newWorkflow, type Store, writer } from './contract-support.js';
 import { effectful, message, said, set, written } from './talk-support.js';
-
-function newRetry(more: Partial<NewRetry> = {}): NewRetry {
-  return {
-    workflowId: 'a',
-    incarnation: 'owner of a',
-    createdAt: 1000,
-    before: null,
-    after: '[1]',
-    dropped: '[{"n":1},{"n":3}]',
-    version: null,
-    queueName: internalQueue,
-    now: 9000,
-    ...more,
-  };
-}
 
 /** Workflow `a`, failed, whose steps have all received, said and ended something. */
 async function plant({ storage }: Store): Promise<void> {

@@ -4,6 +4,7 @@ import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { internalQueue } from '../../src/model/queues.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import type { NewRetry } from '../../src/storage/retries.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type {
   Claim,
@@ -165,6 +166,21 @@ export function finished(workflowId: string, more: Partial<FinishedWorkflow> = {
     error: null,
     underWay: null,
     completedAt: 2000,
+    ...more,
+  };
+}
+
+export function newRetry(more: Partial<NewRetry> = {}): NewRetry {
+  return {
+    workflowId: 'a',
+    incarnation: 'owner of a',
+    createdAt: 1000,
+    before: null,
+    after: '[1]',
+    dropped: '[{"n":1},{"n":3}]',
+    version: null,
+    queueName: internalQueue,
+    now: 9000,
     ...more,
   };
 }

@@ -70,8 +70,9 @@ export const sqliteDialect: Dialect = {
   now,
   notBeforeNow: (instant) =>
     `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`,
-  // RETURNING knows the table by its own name only.
+  // RETURNING knows the table by its own name only. A retry may have taken all steps off the record of one that did run.
   neverRan: () =>
+    'workflow_status.retries is null and ' +
     'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid) ' +
     'and not exists (select 1 from step_attempts a where a.workflow_uuid = workflow_status.workflow_uuid)',
   presence: { before: '', of: () => 'null' },
