@@ -16,7 +16,7 @@ export interface RetryPlan {
   readonly dropped: readonly StepRecord[];
   /** The first place of a result beyond what is as it was before the failure (model/retries.ts). */
   readonly cut: number;
-  /** What would go that had succeeded, or may have, and does something each time it is run. */
+  /** What would go that may have done something (a step that failed may, too), and does it each time it is run. */
   readonly repeated: readonly Repeated[];
 }
 
@@ -67,7 +67,9 @@ export function planRetry({ steps, underWay }: Past, first: StepRecord | undefin
   // Of one without a place, a sleep that had not ended, say: what the code had seen before the first of those that go.
   const before = place ?? lowestSeq(dropped);
   const kept = steps.filter((step) => step.completionSeq !== null && step.completionSeq < before);
-  const done = dropped.filter((step) => step !== first && step.error === null);
+  // What failed before the code knew of this failure is not about it, and is run again with it.
+  const isAbout = ({ requestedAfter }: StepRecord): boolean => place !== null && (requestedAfter ?? -1) >= place;
+  const done = dropped.filter((step) => step !== first && (step.error === null || isAbout(step)));
   const isOnRecord = new Set(steps.map(({ stepNumber }) => stepNumber));
   const begun = underWay.filter(
     ({ stepNumber, requestedAfter }) => !isOnRecord.has(stepNumber) && (place === null || requestedAfter >= place),
@@ -130,14 +132,11 @@ function repeatsNothing(past: Past, first: StepRecord): boolean {
   return planRetry(past, first).repeated.length === 0;
 }
 
-/** The first step to fail of those that failed when the code had asked for this one already. */
-function firstBeside(
-  { requestedAfter }: StepRecord,
-  past: Past,
-  failures: readonly FailedStep[],
-): StepRecord | undefined {
+/** The first step to fail of those that failed before this one, when the code had asked for this one already. */
+function firstBeside(failed: StepRecord, past: Past, failures: readonly FailedStep[]): StepRecord | undefined {
+  const { requestedAfter } = failed;
   const isBeside = (each: StepRecord): boolean =>
-    requestedAfter !== null && each.completionSeq !== null && each.completionSeq > requestedAfter;
+    requestedAfter !== null && (each.completionSeq ?? -1) > requestedAfter && byCompletion(each, failed) < 0;
   const beside = failures.map(({ step }) => step).filter((each) => isBeside(each) && repeatsNothing(past, each));
   return beside.sort(byCompletion)[0];
 }

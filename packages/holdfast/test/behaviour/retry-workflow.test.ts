@@ -177,6 +177,26 @@ describeBackends('workflows.retry', (backend) => {
     expect(ran).toEqual(['charge', 'ship', 'refund', 'charge', 'ship']);
   });
 
+  it('does not pass over what was tried about the failure, and failed: it may have been done', async () => {
+    const ran: string[] = [];
+    const { broken, work } = switchable(ran);
+    const order = workflow('order', async () => {
+      await work('charge');
+      await work('ship').catch(async (error) => {
+        await work('refund').catch(() => {});
+        throw error;
+      });
+    });
+    const t = await backend.testApp({ workflows: [order] });
+    broken.add('ship').add('refund');
+    const handle = await order.start();
+    await failure(t.clock.runUntil(handle.result()));
+    expect(await failure(t.app.workflows.retry(handle.id))).toMatchObject({
+      code: 'WORKFLOW_NOT_RETRYABLE',
+      details: { failedStep: 1, repeated: [{ stepNumber: 2, name: 'refund' }] },
+    });
+  });
+
   it('tells apart what was thrown and is no error', async () => {
     const ran: string[] = [];
     let isBroken = true;
@@ -195,7 +215,8 @@ describeBackends('workflows.retry', (backend) => {
     const handle = await wf.start();
     expect(await t.clock.runUntil(handle.result().catch((thrown) => thrown))).toEqual({ failed: 'charge' });
     isBroken = false;
-    await t.app.workflows.retry(handle.id);
+    expect(await failure(t.app.workflows.retry(handle.id))).toMatchObject({ details: { failedStep: 0 } });
+    await t.app.workflows.retry(handle.id, { fromStep: 0 });
     await t.clock.runUntil(handle.result());
     expect(ran).toEqual(['charge', 'report', 'charge']);
   });
