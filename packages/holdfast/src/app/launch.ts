@@ -76,7 +76,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
     const clock = internals.clock ?? (await databaseClock(storage));
     const engine = new Executions({
       writer: { executorId: options.executorId ?? generateExecutorId(), appName: checked.name },
-      version: versionOf(options, codeOf(picked), checked.logger),
+      version: await versionOf(options, codeOf(picked), checked.logger),
       storage,
       clock,
       codecs,

@@ -1,197 +1,132 @@
-import { withJoinedTexts } from './joined-texts.js';
-import { withoutNeedlessBrackets } from './needless-brackets.js';
-import { type Token, tokensOf } from './source-tokens.js';
+import type { AnyNode, Literal, Options, TemplateLiteral } from 'acorn';
+import { isNamingBlock, isNamingStatement, withoutMark } from './compiler-marks.js';
 
 /**
- * A function's text without what does not change its meaning, so that a formatter, a comment, or another way of removing
- * the types (Node itself, tsx, esbuild, tsc) makes no new version.
+ * Returns the program of a function in one form, whoever wrote the text down: a formatter, a comment, or another way of
+ * removing the types (Node itself, tsx, esbuild, tsc) makes no new version. The form is the tree of the parser, as JSON.
  *
- * 1. Two texts that become the same must mean the same: a change that is overlooked would replay old work on new code.
- *    Where that is in doubt, what is written stays.
- * 2. What becomes of a text is in every version that was ever deployed: changing that changes them all.
- * 3. A text that cannot be read is left as it is.
+ * 1. Two texts that become the same must mean the same: an overlooked change would replay old work on new code.
+ *    In doubt, the difference stays.
+ * 2. The result depends on the program only, not on the release of the parser (see `options` and `fields`). It is a part
+ *    of every version that was ever deployed: changing it changes them all.
+ * 3. A text that the parser cannot read stays as written: native code, decorators, newer syntax.
+ *
+ * The parser is loaded here, so that a process that computes no version never loads it.
  */
-export function normalSource(source: string): string {
-  try {
-    const passes = [
-      ...[withoutCompilerMarks, withShorthands, withBracketedParameters, withArguments],
-      ...[withoutNeedlessBrackets, withJoinedTexts, withoutEndings],
-    ];
-    const tokens = passes.reduce((before: readonly Token[], pass) => pass(before), tokensOf(source));
-    return tokens.map(({ text }) => text).join(' ');
-  } catch {
-    return source;
-  }
-}
-
-function textAt(tokens: readonly Token[], at: number): string {
-  return tokens[at]?.text ?? '';
-}
-
-/** Names that compilers give to functions, and how they reach what was imported. */
-function withoutCompilerMarks(tokens: readonly Token[]): Token[] {
-  const kept: Token[] = [];
-  /** For each open bracket, whether it belongs to `__name(fn, "name")`. */
-  const open: boolean[] = [];
-  for (let at = 0; at < tokens.length; at++) {
-    const token = tokens[at] as Token;
-    const follows = (...texts: (string | undefined)[]): boolean =>
-      texts.every((text, offset) => text === undefined || text === textAt(tokens, at + offset));
-    if (follows('static', '{', '__name', '(', 'this', ',', undefined, ')')) {
-      at += textAt(tokens, at + 8) === ';' ? 9 : 8;
-    } else if (isNaming(tokens, at) && beginsStatement(kept.at(-1))) {
-      at += textAt(tokens, at + 6) === ';' ? 6 : 5;
-    } else if (follows('__name', '(')) {
-      open.push(true);
-      at++;
-    } else if (open.at(-1) && token.text === ',' && tokens[at + 1]?.kind === 'text' && follows(',', undefined, ')')) {
-      open.pop();
-      at += 2;
-    } else if (follows('(', '0', ',', undefined, '.', undefined, ')') && isImportCalled(tokens, at)) {
-      // (0, import_holdfast.run)(...)
-      kept.push(tokens[at + 5] as Token);
-      at += 6;
-    } else if (/^import_\w+$/.test(token.text) && textAt(tokens, at + 1) === '.' && kept.at(-1)?.text !== '.') {
-      at++;
-    } else if (follows('void', '0')) {
-      kept.push({ ...token, text: 'undefined' });
-      at++;
-    } else {
-      if (/^[([{]$/.test(token.text)) open.push(false);
-      if (/^[)\]}]$/.test(token.text)) open.pop();
-      kept.push(token);
+export async function normalSource(source: string): Promise<string> {
+  const { parse } = await import('acorn');
+  for (const [text, sourceType] of readings(source)) {
+    try {
+      return JSON.stringify(treeOf(parse(text, { ...options, sourceType })));
+    } catch (error) {
+      // The next reading may fit. A RangeError: nesting too deep for the stack.
+      if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
     }
   }
-  return kept;
+  return source;
 }
 
-/** `__name(fn, "fn")` */
-function isNaming(tokens: readonly Token[], at: number): boolean {
-  const [call, open, , comma, name, close] = tokens.slice(at, at + 6);
-  const isCall = call?.text === '__name' && open?.text === '(' && comma?.text === ',' && close?.text === ')';
-  return isCall && name?.kind === 'text';
+/**
+ * The edition of the language is fixed. With 'latest', a new release of the parser would read what was left as written
+ * before, and so change versions. A method may use `super` and private names of a class that is not in its text.
+ */
+const options: Options = { ecmaVersion: 2026, allowSuperOutsideMethod: true, checkPrivateFields: false };
+
+/**
+ * The text does not say where the function stands: alone, in an object or in a class. Nor does it say whether its file is
+ * a module. Modules come first: a script may read `a<!--b` as a comment and overlook a change there.
+ */
+function readings(source: string): (readonly [text: string, sourceType: 'module' | 'script'])[] {
+  const places = [`(${source}\n)`, `({${source}\n})`, `(class {${source}\n})`];
+  return (['module', 'script'] as const).flatMap((type) => places.map((place) => [place, type] as const));
 }
 
-function isImportCalled(tokens: readonly Token[], at: number): boolean {
-  const after = tokens[at + 7];
-  const isCalled = after?.kind === 'tagged' || /^(\(|\?\.)$/.test(after?.text ?? '');
-  return isCalled && /^import_\w+$|_\d+$/.test(textAt(tokens, at + 3));
+/**
+ * The fields of nodes that are kept, in this order. It is a list, because a new release of the parser may add fields or
+ * reorder them. Positions, `raw` and what follows from other fields are left out. A test fails when the parser has a
+ * field that nobody has decided on.
+ */
+export const fields = [
+  ...['kind', 'static', 'async', 'generator', 'computed', 'shorthand', 'method', 'delegate', 'await', 'prefix'],
+  ...['optional', 'directive', 'operator', 'name', 'meta', 'property', 'id', 'key', 'superClass', 'params', 'param'],
+  ...['label', 'init', 'test', 'update', 'left', 'right', 'object', 'tag', 'quasi', 'callee', 'arguments', 'argument'],
+  ...['source', 'options', 'discriminant', 'cases', 'declarations', 'elements', 'properties', 'expression'],
+  ...['expressions', 'value', 'block', 'handler', 'finalizer', 'consequent', 'alternate', 'body'],
+];
+
+type Tree = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+function treeOf(marked: AnyNode): Tree {
+  const node = withoutMark(marked);
+  if (node.type === 'Literal') return literal(node);
+  if (node.type === 'TemplateLiteral') return textOf(node, 'cooked');
+  // A tag sees how its template is written.
+  if (node.type === 'TaggedTemplateExpression') return { ...anyTree(node), quasi: textOf(node.quasi, 'raw') };
+  if (node.type === 'BinaryExpression' && node.operator === '+') return sum(treeOf(node.left), treeOf(node.right));
+  return anyTree(node);
 }
 
-function beginsStatement(before: Token | undefined): boolean {
-  return before === undefined || /^[;{})]$/.test(before.text);
-}
-
-/** `x => x` is `(x) => x`. */
-function withBracketedParameters(tokens: readonly Token[]): Token[] {
-  return tokens.flatMap((token, at) => {
-    if (token.kind !== 'word' || textAt(tokens, at + 1) !== '=>') return [token];
-    return [sign('(', token.afterNewline), { ...token, afterNewline: false }, sign(')')];
-  });
-}
-
-function sign(text: string, afterNewline = false): Token {
-  return { kind: 'sign', text, afterNewline };
-}
-
-/** `new Date` is `new Date()`. */
-function withArguments(tokens: readonly Token[]): Token[] {
-  const ends = new Set<number>();
-  tokens.forEach(({ kind, text }, at) => {
-    const isOperator = kind === 'word' && text === 'new' && !/^\??\.$/.test(textAt(tokens, at - 1));
-    const end = isOperator ? endOfName(tokens, at + 1) : undefined;
-    if (end !== undefined && textAt(tokens, end) !== '(' && tokens[end]?.kind !== 'tagged') ends.add(end);
-  });
-  const spread = tokens.flatMap((token, at) => (ends.has(at) ? [sign('('), sign(')'), token] : [token]));
-  return ends.has(tokens.length) ? [...spread, sign('('), sign(')')] : spread;
-}
-
-/** Behind `a.b[c]` or `(a).b[c]`; undefined where something else begins. */
-function endOfName(tokens: readonly Token[], from: number): number | undefined {
-  const isName = tokens[from]?.kind === 'word' && !/^(new|class|function|import)$/.test(textAt(tokens, from));
-  if (!isName && textAt(tokens, from) !== '(') return undefined;
-  let at = isName ? from + 1 : endOfPair(tokens, from);
-  while (/^[.[]$/.test(textAt(tokens, at))) at = textAt(tokens, at) === '.' ? at + 2 : endOfPair(tokens, at);
-  return at;
-}
-
-function endOfPair(tokens: readonly Token[], from: number): number {
-  let depth = 0;
-  for (let at = from; at < tokens.length; at++) {
-    if (/^[[(]$/.test(textAt(tokens, at))) depth++;
-    if (/^[\])]$/.test(textAt(tokens, at)) && --depth === 0) return at + 1;
+function anyTree(node: AnyNode): Tree {
+  const found: Readonly<Record<string, unknown>> = { ...node, ...keyOf(node) };
+  const tree: Record<string, unknown> & Tree = { type: node.type };
+  for (const name of fields) {
+    const value = found[name];
+    if (value !== undefined && value !== null && value !== false) tree[name] = plain(value);
   }
-  return tokens.length;
+  return tree;
 }
 
-/** `{ run: run }` is `{ run }`. */
-function withShorthands(tokens: readonly Token[]): Token[] {
-  const isTwice = (at: number): boolean => {
-    const [name, colon, value, after] = tokens.slice(at, at + 4);
-    const isPair = name?.kind === 'word' && colon?.text === ':' && value?.kind === 'word' && value.text === name.text;
-    return (
-      isPair && name.text !== '__proto__' && /^[{,]$/.test(textAt(tokens, at - 1)) && /^[,}]$/.test(after?.text ?? '')
-    );
-  };
-  return tokens.filter((_, at) => !isTwice(at - 1) && !isTwice(at - 2));
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.filter((each) => !isNode(each) || !isNothing(each)).map(plain);
+  return isNode(value) ? treeOf(value) : value;
 }
 
-/** What would go on with the statement before it, were it not for the semicolon. */
-const continuing = /^([([+\-*/.,`]|\+\+|--)/;
-
-/** Semicolons and commas that may be left out. */
-function withoutEndings(tokens: readonly Token[]): Token[] {
-  const kept: Token[] = [];
-  /** For each open bracket, the word before it if that makes it the head of a statement. */
-  const open: string[] = [];
-  let closed = '';
-  /** Where the last block of a `do` ends, which a `while` follows that is not the head of a loop. */
-  let endOfDo = -1;
-  tokens.forEach((token, at) => {
-    const [before, after] = [kept.at(-1), tokens[at + 1]];
-    const { text } = token;
-    if (text === ';' && token.kind === 'sign') {
-      const isBody = before?.text === ')' && closed !== '';
-      if (open.at(-1) === 'for' || isBody || endsStatement(kept, after)) kept.push(token);
-      return;
-    }
-    if (text === ',' && /^[)\]}]$/.test(after?.text ?? '') && !/^[,[]$/.test(before?.text ?? '')) return;
-    if (token.afterNewline && endsAtNewline(kept, token)) kept.push(sign(';'));
-    if (/^[([{]$/.test(text)) open.push(at - 2 === endOfDo ? '' : headOf(tokens, at));
-    if (/^[)\]}]$/.test(text)) closed = open.pop() ?? '';
-    if (text === '}' && closed === 'do') endOfDo = at;
-    kept.push(token);
-  });
-  return kept;
+function isNode(value: unknown): value is AnyNode {
+  return typeof value === 'object' && value !== null && 'type' in value;
 }
 
-function headOf(tokens: readonly Token[], at: number): string {
-  if (textAt(tokens, at) === '{') return textAt(tokens, at - 1) === 'do' ? 'do' : '';
-  const before = textAt(tokens, at - 1) === 'await' ? textAt(tokens, at - 2) : textAt(tokens, at - 1);
-  return textAt(tokens, at) === '(' && /^(for|if|while|with)$/.test(before) ? before : '';
+/** Entries in a list of statements, or in a class, that nobody misses. */
+function isNothing(entry: AnyNode): boolean {
+  return entry.type === 'EmptyStatement' || isNamingStatement(entry) || isNamingBlock(entry);
 }
 
-/** Whether something else would be meant without the semicolon. */
-function endsStatement(kept: readonly Token[], after: Token | undefined): boolean {
-  if (!after || after.text === '}' || kept.at(-1)?.text === ';') return false;
-  return after.kind === 'regex' || continuing.test(after.text) || isEndingWord(kept) || isPrefix(kept);
+/** `{ a }` is `{ a: a }` and `{ 'a': a }`. But `{ __proto__: a }` sets the prototype, and `{ __proto__ }` does not. */
+function keyOf(node: AnyNode): Readonly<Record<string, unknown>> {
+  if (!('key' in node) || !('computed' in node) || node.computed) return {};
+  const { key } = node;
+  if (key.type === 'PrivateIdentifier') return {};
+  const name = key.type === 'Identifier' ? key.name : String((key as Literal).value);
+  return { key: name, shorthand: 'shorthand' in node && node.shorthand && name === '__proto__' };
 }
 
-/** Where the language itself puts a semicolon that changes what the next line means. */
-function endsAtNewline(kept: readonly Token[], token: Token): boolean {
-  if (token.text === '}' || kept.at(-1)?.text === ';') return false;
-  if (isEndingWord(kept)) return true;
-  const before = kept.at(-1);
-  return (
-    /^(\+\+|--)$/.test(token.text) && before !== undefined && !(before.kind === 'sign' && /^[{};]$/.test(before.text))
-  );
+function literal({ value, regex }: Literal): Tree {
+  if (regex) return { type: 'RegExp', pattern: regex.pattern, flags: regex.flags };
+  if (typeof value === 'string') return { type: 'Text', parts: [value] };
+  return { type: 'Literal', kind: typeof value, value: String(value) };
 }
 
-/** `class { get; a() {} }` has a field and a method, `class { get a() {} }` a getter. */
-function isPrefix(kept: readonly Token[]): boolean {
-  return /^(accessor|async|get|set|static)$/.test(kept.at(-1)?.text ?? '') && kept.at(-2)?.text !== '.';
+/** A text, or a template: texts and values take turns, from a text to a text. */
+interface Text extends Tree {
+  readonly parts: readonly unknown[];
 }
 
-function isEndingWord(kept: readonly Token[]): boolean {
-  return /^(return|break|continue|yield)$/.test(kept.at(-1)?.text ?? '') && kept.at(-2)?.text !== '.';
+function textOf({ quasis, expressions }: TemplateLiteral, as: 'raw' | 'cooked'): Text {
+  const parts = quasis.flatMap(({ value }, at) => [value[as], ...expressions.slice(at, at + 1).map(treeOf)]);
+  return { type: 'Text', parts };
+}
+
+/** esbuild writes `'a' + 'b'` as `'ab'`, `x + 'a' + 'b'` as `x + 'ab'`, and joins templates in the same way. */
+function sum(left: Tree, right: Tree): Tree {
+  if (isText(left) && isText(right)) return joined(left, right);
+  const last = left.operator === '+' ? (left.right as Tree) : undefined;
+  if (last && isText(last) && isText(right)) return { ...left, right: joined(last, right) };
+  return { type: 'BinaryExpression', operator: '+', left, right };
+}
+
+function isText(tree: Tree): tree is Text {
+  return tree.type === 'Text';
+}
+
+function joined({ type, parts }: Text, { parts: [first, ...others] }: Text): Text {
+  return { type, parts: [...parts.slice(0, -1), `${parts.at(-1)}${first}`, ...others] };
 }

@@ -21,7 +21,11 @@ function developmentVersion(): string {
 }
 
 /** The version of a process, from what its launch says and from its code. */
-export function versionOf({ version, dev }: VersionOptions, code: readonly Code[], logger: Logger): string {
+export async function versionOf(
+  { version, dev }: VersionOptions,
+  code: readonly Code[],
+  logger: Logger,
+): Promise<string> {
   if (version !== undefined) return version;
   if (dev ?? isWatched()) {
     if (dev === undefined) logger.info('Restarted at each edit, so this is launch({ dev: true }).');
@@ -49,12 +53,14 @@ export function checkVersionOptions({ version, dev }: VersionOptions): void {
  * The application version: a hash of the workflows' source. A workflow is only ever recovered by the version that
  * started it. The library's own version is left out, so that upgrading Holdfast strands nothing.
  */
-function computeVersion(code: readonly Code[]): string {
+async function computeVersion(code: readonly Code[]): Promise<string> {
   const hash = createHash('sha256');
-  const parts = code.map(({ name, className, source }) => ({
-    name: className === null ? name : `${className}\0${name}`,
-    source: normalSource(source),
-  }));
+  const parts = await Promise.all(
+    code.map(async ({ name, className, source }) => ({
+      name: className === null ? name : `${className}\0${name}`,
+      source: await normalSource(source),
+    })),
+  );
   // A class and one of its instances may both be given.
   const distinct = [...new Map(parts.map((part) => [`${part.name}\0${part.source}`, part])).values()];
   const inOrder = distinct.sort((a, b) => (a.name < b.name || (a.name === b.name && a.source < b.source) ? -1 : 1));

@@ -36,7 +36,17 @@ describeBackends('versions', (backend) => {
   it('depend on the workflows only, not on the library, the app name, the database or the process', async () => {
     // Nothing but name and source goes in: a database of workflows must outlive an upgrade of the library.
     const source = async (n: number) => n + 1;
-    const expected = createHash('sha256').update('frozen\0async ( n ) => n + 1\0').digest('hex').slice(0, 32);
+    const n = { type: 'Identifier', name: 'n' };
+    const sum = {
+      type: 'BinaryExpression',
+      operator: '+',
+      left: n,
+      right: { type: 'Literal', kind: 'number', value: '1' },
+    };
+    const arrow = { type: 'ArrowFunctionExpression', async: true, params: [n], expression: true, body: sum };
+    const program = { type: 'Program', body: [{ type: 'ExpressionStatement', expression: arrow }] };
+    const text = `frozen\0${JSON.stringify(program)}\0`;
+    const expected = createHash('sha256').update(text).digest('hex').slice(0, 32);
     const t = await backend.testApp({ workflows: [workflow('frozen', source)], name: 'another name', executorId: 'e' });
     expect(t.app.version).toBe(expected);
   });
