@@ -10,7 +10,7 @@ export function stopContestants() {
 }
 
 /** How long a request may take beyond the seconds it is meant to take, before its system counts as hanging. */
-const patienceMs = 180_000;
+const patienceMs = 600_000;
 
 /** Starts the process of one system; nothing is open in it yet. */
 export function startContestant() {

@@ -1,0 +1,13 @@
+import { run } from '../../src/index.js';
+
+/** Steps that note that they ran, and fail as long as they are told to. */
+export function switchable(ran: string[]) {
+  const broken = new Set<string>();
+  const work = (name: string) =>
+    run(name, () => {
+      ran.push(name);
+      if (broken.has(name)) throw new Error(`no ${name}`);
+      return name;
+    });
+  return { broken, work };
+}
