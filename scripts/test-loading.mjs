@@ -67,11 +67,14 @@ async function testNext(folder) {
   const server = spawn(process.execPath, [next, 'start', '-p', '0'], {
     cwd: folder,
     env,
-    stdio: ['ignore', 'pipe', 2],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
+  let warnings = '';
+  server.stderr.on('data', (chunk) => (warnings += chunk));
   try {
     const { result } = await (await fetch(`${await addressOf(server)}/api/checkout`)).json();
     if (result !== 'order-7 approved by Ada, charged once') throw new Error(`The route answered ${result}`);
+    if (warnings.includes('holdfast')) throw new Error(`Nothing is to be warned of here: ${warnings}`);
   } finally {
     server.kill();
   }

@@ -3,6 +3,7 @@ import { describeKey } from '../model/workflow-key.js';
 import { appsWith, launchHint } from './app-engine.js';
 import type { WorkflowDefinition } from './definition.js';
 import type { Engine } from './engine.js';
+import { sourceShape } from './source-shape.js';
 import type { StartOptions } from './start-options.js';
 
 /** The app that a call of a workflow means, and what it runs there. */
@@ -50,14 +51,18 @@ function checkCopy(engine: Engine, called: WorkflowDefinition, registered: Workf
     );
   }
   if (called.source !== registered.source) {
-    engine.warnOnce(
-      `copy of workflow ${name}`,
-      `Workflow "${name}" was called by a definition whose source text differs from the one that the app has registered. ` +
-        'The registered code runs. A bundler that wrote one workflow twice is no reason to worry. After a hot reload, launch the ' +
-        'app again to run the new code. If these are two workflows, rename one.',
-    );
+    engine.warnOnce(`copy of workflow ${name}`, () => warningOfCopy(name, called, registered));
   }
   return registered;
+}
+
+/** Undefined: a bundler has written one function twice, with other names. */
+function warningOfCopy(name: string, called: WorkflowDefinition, registered: WorkflowDefinition): string | undefined {
+  if (sourceShape(called.source) === sourceShape(registered.source)) return undefined;
+  return (
+    `Workflow "${name}" was called by a definition whose source text differs from the one that the app has registered. ` +
+    'The registered code runs. After a hot reload, launch the app again to run the new code. If these are two workflows, rename one.'
+  );
 }
 
 /** How two definitions of one name differ in what a start depends on, as far as that can be seen. */

@@ -74,7 +74,7 @@ export interface Engine {
   /** Repeats a statement until the database answers or the app closes. */
   untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined>;
   /** Logs a warning, unless one about the same thing has been logged before. */
-  warnOnce(about: string, message: string): void;
+  warnOnce(about: string, message: string | (() => string | undefined)): void;
   /** Cancels workflows and their children, here and in the database. */
   cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
 }

@@ -255,7 +255,7 @@ export class Executions implements Engine {
     return queueName === internalQueue || this.listen === undefined || this.listen.includes(queueName);
   }
 
-  warnOnce(about: string, message: string): void {
+  warnOnce(about: string, message: string | (() => string | undefined)): void {
     this.warnings.once(about, message);
   }
 

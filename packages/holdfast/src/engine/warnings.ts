@@ -9,12 +9,14 @@ export class Warnings {
 
   constructor(private readonly logger: Logger) {}
 
-  once(about: string, message: string): void {
+  /** `message` is worked out once, too. Undefined: there is nothing to say. */
+  once(about: string, message: string | (() => string | undefined)): void {
     if (this.said.has(about)) return;
     // Names can be made up at run time: better a warning twice than all of them in memory for ever.
     if (this.said.size >= most) this.said.clear();
     this.said.add(about);
-    this.logger.warn(message);
+    const line = typeof message === 'string' ? message : message();
+    if (line !== undefined) this.logger.warn(line);
   }
 }
 
