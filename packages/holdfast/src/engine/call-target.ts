@@ -56,8 +56,12 @@ function checkCopy(engine: Engine, called: WorkflowDefinition, registered: Workf
   return registered;
 }
 
-/** Undefined: a bundler has written one function twice, with other names. */
+/**
+ * Undefined: a bundler has written one function twice, with other names. In production that is all it can be: nothing is
+ * edited there, and minifiers put parts of a library into one copy and not into the other.
+ */
 function warningOfCopy(name: string, called: WorkflowDefinition, registered: WorkflowDefinition): string | undefined {
+  if (process.env.NODE_ENV === 'production') return undefined;
   if (sourceShape(called.source) === sourceShape(registered.source)) return undefined;
   return (
     `Workflow "${name}" was called by a definition whose source text differs from the one that the app has registered. ` +

@@ -1,4 +1,4 @@
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { context, event, run, step, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { anotherCopy } from '../support/copies.js';
@@ -36,6 +36,15 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     expect([await edited(), await edited()]).toEqual(['registered', 'registered']);
     expect(log.matching(/"wf".*differs.*registered/)).toHaveLength(1);
     expect(await (await edited.with({ app: t.app }).start()).result()).toBe('registered');
+  });
+
+  it('is not warned of in production, where minifiers write each copy in another way', async () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const log = recordingLogger();
+    await backend.testApp({ workflows: [workflow('wf', async () => 'registered')], logger: log });
+    expect(await other.workflow('wf', async () => 'minified')()).toBe('registered');
+    expect(log.lines).toEqual([]);
   });
 
   it.each([
