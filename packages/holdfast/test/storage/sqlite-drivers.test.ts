@@ -104,6 +104,15 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
     expect(column(db, 'select id from things')).toEqual(['b']);
   });
 
+  it('opens a file that another process has to itself, as one that migrates a new file has', async () => {
+    const path = join(newFolder(), 'held.sqlite');
+    const holder = await open(path);
+    holder.exec('create table things (id text); begin exclusive');
+    const db = await open(path);
+    holder.exec('commit');
+    expect(column(db, 'select count(*) from things')).toEqual([0]);
+  });
+
   it('opens a path as a path, also one that looks like a URI', async () => {
     const path = `file:holdfast-${process.pid}-${driver.slice(0, 4)}?mode=ro`;
     onTestFinished(() => rmSync(path, { force: true }));

@@ -50,8 +50,6 @@ function withoutItsWarning<T>(load: () => T): T {
 export function openNodeSqlite({ DatabaseSync }: NodeSqlite, path: string): SqliteConnection {
   // It takes URIs as well, and a path is none.
   const db = new DatabaseSync(path.startsWith('file:') ? `./${path}` : path);
-  // As much as better-sqlite3 takes; Node's own default, 2 MB, is less than the index pages of a large table.
-  db.exec('pragma cache_size = -16000');
   let open = true;
   return {
     driver: 'node:sqlite',
