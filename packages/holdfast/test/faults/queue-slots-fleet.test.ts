@@ -17,6 +17,9 @@ const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const jobs = Number(process.env.HOLDFAST_FLEET_JOBS ?? 150);
 const limits = { concurrency: 4, workerConcurrency: 3, partition: { concurrency: 2 } };
 const longestMs = 5 * 60_000;
+const killEveryMs = { least: 200, most: 1_000 };
+/** Longer than until the first kill: also a quick machine must not be done before. */
+const restMs = 1_500;
 
 /**
  * Each workflow waits between two steps, and gives its slot back meanwhile: many more rest than the limits let run. What
@@ -29,14 +32,14 @@ describeBackends('a fleet of workers that are killed at random while workflows r
     'runs every workflow to its end, no step again after its checkpoint, and never more with a slot than the limits say',
     async () => {
       const { gauge, fleet, client, ledger, database } = await openRig(backend);
+      await fleet.start(2);
       const inputs = Array.from({ length: jobs }, (_, i) => [i, 'rests']);
       const handles = await client.startAll('job', { queue: 'rests' }, inputs, ([i]) => ({
         ...{ id: `job-${i}`, partition: `p${Number(i) % 3}` },
       }));
       for (const { id } of handles) ledger.append({ kind: 'ack', workflowId: id, by: 'client' });
       let [done, mostAtRest] = [0, 0];
-      await fleet.start(2);
-      const killing = fleet.killUntil(() => done > 0.8 * jobs, { least: 200, most: 1_000 });
+      const killing = fleet.killUntil(() => done > 0.8 * jobs, killEveryMs);
       const counts =
         "select sum(case when status = 'SUCCESS' then 1 else 0 end) as done, sum(case when status = 'PENDING' " +
         'and resting_owner = owner_xid then 1 else 0 end) as rests from workflow_status';
@@ -78,7 +81,7 @@ async function openRig(backend: Backend) {
   const client = await connect({ name: 'fleet', database, logger: silent });
   await client.queues.register(queue('rests', { ...limits, whileWaiting: 'release' }));
   const random = new SeededRandom(`rests ${backend.name} ${seed}`);
-  const fleet = new Fleet(database, ledger, gauge, random, { restMs: 500 });
+  const fleet = new Fleet(database, ledger, gauge, random, { restMs });
   onTestFinished(async () => {
     await fleet.killAll();
     await client.close();
