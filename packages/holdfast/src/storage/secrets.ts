@@ -63,10 +63,13 @@ export class Secrets {
 function spellings(secret: string): string[] {
   const text = secret.toWellFormed();
   const found = new Set([secret, encodeURI(text), encodeURIComponent(text)]);
-  // Encoded twice by mistake, and decoded once by the driver.
-  for (let each = secret, times = 0; times < 3; times++) {
-    each = decoded(each);
-    found.add(each).add(each.replaceAll('+', ' '));
+  // In the query of a URL a plus sign is a blank, and an encoded plus sign is a plus sign: blanks come first.
+  for (const start of [secret, secret.replaceAll('+', ' ')]) {
+    // Encoded twice by mistake, and decoded once by the driver.
+    for (let each = start, times = 0; times < 3; times++) {
+      each = decoded(each);
+      found.add(each).add(each.replaceAll('+', ' '));
+    }
   }
   return [...found].filter((spelling) => spelling.trim() !== '');
 }
