@@ -2,6 +2,7 @@ export type { App } from './app/app.js';
 export { launch } from './app/launch.js';
 export { type MigrateOptions, migrate } from './app/migrate.js';
 export type { LaunchOptions } from './app/options.js';
+export { platformVersion } from './app/version-from-environment.js';
 export { type Client, type ClientOptions, connect } from './client/client.js';
 export type { WorkflowName } from './client/what-to-start.js';
 export { type ClassOptions, registerClass, type Serializer } from './codec/codec.js';

@@ -42,14 +42,15 @@ export interface LaunchOptions {
   /** Schedules to store; those that are stored and not in this list go on. */
   readonly schedules?: readonly Schedule[];
   /**
-   * Unfinished work goes on only in a process of its own version. Default: a hash of the source of all workflow
-   * functions, so that every edit of what one does is a new version. Set it where you use `patch()`.
+   * Unfinished work goes on only in a process of its own version. Default: HOLDFAST_VERSION, else a hash of the source of
+   * all workflow functions, so that every edit of what one does is a new version. Set it in production, and where you use
+   * `patch()`.
    */
-  readonly version?: string;
+  readonly version?: string | undefined;
   /**
    * Instead of a version, while you develop: whatever you edit, this process goes on with what earlier ones of the app
    * left unfinished under this option on this machine. Work that would then ask for other steps than those on record becomes
-   * STALLED. Default: true under `node --watch` and `tsx watch`, unless a version is given or NODE_ENV is production.
+   * STALLED. Default: true under `node --watch` and `tsx watch`, unless a version is set or NODE_ENV is production.
    */
   readonly dev?: boolean;
   /**

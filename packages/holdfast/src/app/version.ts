@@ -4,6 +4,7 @@ import type { WorkflowDefinition } from '../engine/definition.js';
 import type { Logger } from '../model/logger.js';
 import { misplacedOption } from '../model/options.js';
 import { normalSource } from './normal-source.js';
+import { versionFromEnvironment } from './version-from-environment.js';
 import { isWatched } from './watch-mode.js';
 
 type Code = Pick<WorkflowDefinition, 'name' | 'className' | 'source'>;
@@ -27,12 +28,16 @@ export async function versionOf(
   logger: Logger,
 ): Promise<string> {
   if (version !== undefined) return version;
+  const chosen = dev ? undefined : versionFromEnvironment();
+  if (chosen !== undefined) return checkNotDeveloped('HOLDFAST_VERSION', chosen);
   if (dev ?? isWatched()) {
     if (dev === undefined) logger.info('Restarted at each edit, so this is launch({ dev: true }).');
     return developmentVersion();
   }
   warnOfUnseenCode(code, logger);
-  return computeVersion(code);
+  const computed = await computeVersion(code);
+  if (process.env.NODE_ENV === 'production' && code.length > 0) warnOfHash(computed, logger);
+  return computed;
 }
 
 export interface VersionOptions {
@@ -44,9 +49,22 @@ export interface VersionOptions {
 export function checkVersionOptions({ version, dev }: VersionOptions): void {
   if (version === undefined) return;
   if (dev) throw misplacedOption('launch()', 'dev', 'stands in for a version: leave one of the two out');
-  if (version.startsWith(developed)) {
-    throw misplacedOption('launch()', 'version', `must not begin with "${developed}": say { dev: true } for that`);
-  }
+  checkNotDeveloped('version', version);
+}
+
+function checkNotDeveloped(option: string, version: string): string {
+  if (!version.startsWith(developed)) return version;
+  throw misplacedOption('launch()', option, `must not begin with "${developed}": say { dev: true } for that`);
+}
+
+/** A hash is a good start, and a poor version to deploy: it changes where it need not, and not always where it should. */
+function warnOfHash(version: string, logger: Logger): void {
+  logger.warn(
+    `No version is set in production, so the version of this process is a hash of its workflow functions ("${version}"). Steps ` +
+      'and helpers that these functions call are not in the hash, and a minifier changes it. Set HOLDFAST_VERSION or ' +
+      'launch({ version }): to one value that stays, with patch() around each change of a workflow, if new code is to ' +
+      'continue old work; to platformVersion(), if old processes run until their work is done.',
+  );
 }
 
 /**
