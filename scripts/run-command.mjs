@@ -26,6 +26,10 @@ export function runNpm(args) {
   return run('npm', args, { shell: process.platform === 'win32' });
 }
 
+export function runGit(args) {
+  return run('git', args);
+}
+
 /** The script behind a command of an installed package: `bin('knip', 'bin/knip.js')`. */
 export function bin(packageName, path) {
   return join(root, 'node_modules', packageName, path);
