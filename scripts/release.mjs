@@ -115,7 +115,10 @@ async function writeBillsOfMaterials(tarball, folder, version) {
     ['spdx', 'spdx.json'],
   ]) {
     const bill = await npm('sbom', `--sbom-format=${format}`, ...omit, `--prefix=${folder}`, '--loglevel=error');
-    writeFileSync(join(output, `holdfast-${version}.${extension}`), `${bill.slice(bill.indexOf('{'), bill.lastIndexOf('}') + 1)}\n`);
+    writeFileSync(
+      join(output, `holdfast-${version}.${extension}`),
+      `${bill.slice(bill.indexOf('{'), bill.lastIndexOf('}') + 1)}\n`,
+    );
   }
 }
 
