@@ -22,6 +22,7 @@
  * @property {string} [scheme] of a SQLite URL, if it names the library
  * @property {Record<string, string>} [settings] those of its Postgres database
  * @property {boolean} [onlyByName] whether it takes part only where `--only` names it
+ * @property {() => string} [build] the folder of the Holdfast that it measures, if that is another than this checkout's
  * @property {string} [limit] the system whose hand-written SQL is the limit for this one
  * @property {(env: { url: string }) => Promise<OpenSystem>} [open]
  *   for workloads that run workflows; `url` is postgres://... or sqlite:<path>
@@ -31,6 +32,7 @@
  * @property {import('./sleepers/sleepers.mjs').SleepersAdapter} [sleepers] for those that measure very many of them
  * @property {import('./failover/failover.mjs').FailoverAdapter} [failover] for those that kill a process
  * @property {import('./recovery/recovery.mjs').RecoveryAdapter} [recovery] for those that start it again
+ * @property {import('./fleet/trial.mjs').FleetAdapter} [fleet] for those that measure many processes
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
@@ -42,16 +44,18 @@
  * @typedef {object} Case
  * @property {string} label
  * @property {Row[]} rows
+ * @property {import('./fleet/trial.mjs').FleetCase} [fleet] for a fleet, which has no `measure`
  * @property {(system: any, effort: Effort) => Promise<Measured>} measure
  *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply,
  *   and infinity is what never happened
  *
- * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover' | 'recovery'} Side
+ * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover' | 'recovery' | 'fleet'} Side
  *
  * @typedef {object} Workload
  * @property {string} name
  * @property {string} title
  * @property {Side} uses the side of a system that it needs; systems without it take no part
+ * @property {boolean} [onlyByName] whether it is measured only where the command line names it
  * @property {Case[]} cases
  *
  * @typedef {Omit<Workload, 'name'>} WorkloadDefinition what a file in `workloads/` exports

@@ -13,10 +13,15 @@
  *   | { do: 'openExecutor', system: string, post: Omit<import('./failover/failover.mjs').Post, 'step'>, name: string, diary: string }
  *   | { do: 'openVictim', system: string, url: string, ids: string[] }
  *   | { do: 'openSuccessor', system: string, url: string }
+ *   | { do: 'openMember', system: string, url: string, role: import('./fleet/trial.mjs').Role, told: number }
+ *   | { do: 'callMember', method: string, args: unknown[] }
+ *   | { do: 'sendFor', mailbox: string, first: number, seconds: number }
+ *   | { do: 'memberStarted' | 'readMember' | 'memberCpu' | 'closeMember' }
  *   | { do: 'countSteps' | 'beginWorker' | 'countStarted' | 'closeWorker' | 'closePeer' })} Request
  */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
 import { executorHandlers } from './failover/executor.mjs';
+import { memberHandlers } from './fleet/member.mjs';
 import { peerHandlers } from './messages/peer.mjs';
 import { workerHandlers } from './queue/worker.mjs';
 import { recoveryHandlers } from './recovery/executor.mjs';
@@ -49,6 +54,7 @@ const handlers = {
   ...peerHandlers,
   ...executorHandlers,
   ...recoveryHandlers,
+  ...memberHandlers,
 };
 
 process.on('message', async (/** @type {any} */ { id, do: name, ...request }) => {

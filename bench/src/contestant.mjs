@@ -12,8 +12,12 @@ export function stopContestants() {
 /** How long a request may take beyond the seconds it is meant to take, before its system counts as hanging. */
 const patienceMs = 600_000;
 
-/** Starts the process of one system; nothing is open in it yet. */
-export function startContestant() {
+/**
+ * Starts the process of one system; nothing is open in it yet.
+ *
+ * @param {Pick<import('./catalogue.mjs').System, 'build'>} [system] processes that this one starts measure the same build
+ */
+export function startContestant({ build } = {}) {
   // Whatever a library prints goes to stderr: stdout holds nothing but the tables.
   const child = fork(new URL('./child.mjs', import.meta.url), {
     stdio: ['ignore', 2, 2, 'ipc'],
@@ -21,6 +25,7 @@ export function startContestant() {
     serialization: 'advanced',
     // Memory is measured after a collection.
     execArgv: ['--no-deprecation', '--expose-gc'],
+    ...(build && { env: { ...process.env, HOLDFAST_BUILD: build() } }),
   });
   running.add(child);
   const exited = new Promise((resolve) => child.once('exit', resolve));
@@ -57,6 +62,10 @@ export function startContestant() {
 
   return {
     ask,
+    /** Calls the listener for everything that the process says without being asked. @param {() => void} listener */
+    onNote(listener) {
+      child.on('message', (/** @type {any} */ message) => message.note !== undefined && listener());
+    },
     async stop() {
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
       await exited;

@@ -1,3 +1,5 @@
+import { library } from './library.mjs';
+
 /**
  * An app as every measurement of Holdfast launches it: nothing is set that users would not set.
  *
@@ -5,7 +7,7 @@
  * @param {import('holdfast').AnyWorkflow[]} workflows
  */
 export async function launchBench(url, workflows) {
-  const { launch } = await import('holdfast');
+  const { launch } = await library();
   return launch({
     name: 'bench',
     database: url,
@@ -21,7 +23,7 @@ export async function launchBench(url, workflows) {
  * @type {import('./catalogue.mjs').System['open']}
  */
 export const openHoldfast = async ({ url }) => {
-  const { run, workflow } = await import('holdfast');
+  const { run, workflow } = await library();
   const body = (/** @type {number} */ steps) => async (/** @type {number} */ input) => {
     let result = Number.NaN;
     for (let step = 0; step < steps; step++) result = await run('step', async () => input);

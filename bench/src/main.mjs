@@ -1,6 +1,7 @@
 /** Entry of `npm run bench`: wires the command line, the server, the trials and the report, and cleans up after all. */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
 import { stopContestants } from './contestant.mjs';
+import { fleetFlags } from './fleet/cases.mjs';
 import { parsePlan, UsageError, usage } from './options.mjs';
 import { startPostgres } from './postgres.mjs';
 import { machineFacts, resultTables } from './report.mjs';
@@ -23,7 +24,9 @@ async function main(argv) {
   const began = performance.now();
   progress('starting Postgres');
   if (plan.postgres === 'system') process.env.HOLDFAST_POSTGRES = 'system';
-  const server = await startPostgres();
+  // For the processes of `holdfast-before`.
+  if (plan.before) process.env.HOLDFAST_BEFORE = plan.before;
+  const server = await startPostgres(plan.workloads.some(({ uses }) => uses === 'fleet') ? fleetFlags : []);
   const facts = await machineFacts(server);
   const { samples, failures } = await runTrials(plan, server, progress, interrupt.signal).finally(server.stop);
 

@@ -1,5 +1,8 @@
 /** Owns the command line: turns arguments into a plan, or into a message that says what exists. */
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { fleetCases } from './fleet/cases.mjs';
 
 /**
  * @typedef {object} Plan
@@ -10,6 +13,7 @@ import { parseArgs } from 'node:util';
  * @property {number} seconds of each measured part
  * @property {boolean} quick
  * @property {'bundled' | 'system'} postgres
+ * @property {string} [before] the folder of the Holdfast that `holdfast-before` measures
  */
 
 /** What the user did, not the program: a mistake on the command line or Ctrl-C. Its message is all there is to see. */
@@ -32,10 +36,19 @@ export function parsePlan(argv, workloads, systems) {
   if (postgres !== 'bundled' && postgres !== 'system') {
     throw new UsageError(`--postgres is "bundled" or "system", not "${postgres}".`);
   }
+  const before = folderOf(values.before);
+  const workersOf = wholeNumbers('--workers', values.workers ?? '1,4,12,24', { least: 1, most: 64 });
+  const commitMsOf = wholeNumbers('--commit-ms', values['commit-ms'] ?? '0,5', { least: 0, most: 100 });
+  const cases = fleetCases(workersOf, commitMsOf);
+  const chosen = pick(systems, (values.only ?? '').split(','), 'system');
+  if (!before && chosen.some(({ build }) => build)) throw new UsageError('holdfast-before needs --before <folder>.');
   return {
     postgres,
-    workloads: pick(workloads, positionals.flatMap(spellOut), 'work'),
-    systems: pick(systems, (values.only ?? '').split(','), 'system'),
+    before,
+    workloads: pick(workloads, positionals.flatMap(spellOut), 'work').map((workload) =>
+      workload.uses === 'fleet' ? { ...workload, cases } : workload,
+    ),
+    systems: before && !values.only ? systems.filter((system) => chosen.includes(system) || system.build) : chosen,
     rounds,
     warmSeconds: values.quick ? 0.3 : 1,
     seconds: values.quick ? 0.7 : 2.5,
@@ -51,7 +64,31 @@ const groups = new Map([
   ['sleepers', ['W10']],
   ['failover', ['W11']],
   ['recovery', ['W6']],
+  ['fleet', ['W12']],
 ]);
+
+/**
+ * @param {string | undefined} before
+ * @returns {string | undefined}
+ */
+function folderOf(before) {
+  if (before === undefined) return undefined;
+  if (existsSync(join(before, 'dist', 'index.js'))) return resolve(before);
+  throw new UsageError(
+    `--before is the folder packages/holdfast of another checkout, after a build; "${before}" is not.`,
+  );
+}
+
+/**
+ * @param {string} option
+ * @param {string} list
+ * @param {{ least: number, most: number }} range
+ */
+function wholeNumbers(option, list, { least, most }) {
+  const numbers = list.split(',').map(Number);
+  if (numbers.every((each) => Number.isInteger(each) && each >= least && each <= most)) return numbers;
+  throw new UsageError(`${option} needs whole numbers from ${least} to ${most}, separated by commas, not "${list}".`);
+}
 
 /** @param {string} asked */
 function spellOut(asked) {
@@ -64,10 +101,10 @@ function spellOut(asked) {
  */
 export function usage(workloads, systems) {
   return [
-    'npm run bench -- [work...] [--rounds 3] [--quick] [--only system,system] [--postgres system]',
+    'npm run bench -- [work...] [--rounds 3] [--quick] [--only system,system] [--postgres system] [--before folder]',
     '',
-    'work (default: all)',
-    ...workloads.map(({ name, title }) => `  ${name}  ${title}`),
+    'work (default: all but those that are only measured by name)',
+    ...workloads.map(({ name, title, onlyByName }) => `  ${name}  ${title}${onlyByName ? ' (only by name)' : ''}`),
     ...[...groups].map(([name, members]) => `  ${name}  the same as ${members.join(' ')}`),
     '',
     `systems (default: all): ${namesOf(systems.filter((system) => !system.onlyByName))}`,
@@ -75,6 +112,9 @@ export function usage(workloads, systems) {
     '',
     '--rounds n   how often each measurement is repeated, systems interleaved; the tables show medians',
     '--postgres   "bundled" (default), or "system": the server that is installed on this machine, as it is',
+    '--before     packages/holdfast of another checkout, after a build: takes part as holdfast-before',
+    '--workers    how many worker processes a fleet has, e.g. 4,12 (default 1,4,12,24)',
+    '--commit-ms  how much longer each commit of a fleet takes, in ms, e.g. 0,5 (default 0,5)',
     '--quick      one short round: shows that everything runs; its figures mean little',
   ].join('\n');
 }
@@ -98,6 +138,9 @@ function readArguments(argv, help) {
         quick: { type: 'boolean' },
         only: { type: 'string' },
         postgres: { type: 'string' },
+        before: { type: 'string' },
+        workers: { type: 'string' },
+        'commit-ms': { type: 'string' },
         help: { type: 'boolean', short: 'h' },
       },
     });

@@ -18,25 +18,30 @@ import { launchPostgres } from '../../test-support/launch-postgres.mjs';
  * @property {() => Promise<void>} stop
  */
 
-/** @returns {Promise<PostgresServer>} */
-export async function startPostgres() {
+/**
+ * @param {readonly string[]} flags what else is set for the server
+ * @returns {Promise<PostgresServer>}
+ */
+export async function startPostgres(flags) {
   try {
-    return await startServer(['-c', 'shared_preload_libraries=pg_stat_statements']);
+    return await startServer(flags, true);
   } catch {
     // A build without the extension refuses to start with it: measure everything else.
-    return startServer([]);
+    return startServer(flags, false);
   }
 }
 
 /**
- * @param {string[]} flags
+ * @param {readonly string[]} flags
+ * @param {boolean} countsStatements
  * @returns {Promise<PostgresServer>}
  */
-async function startServer(flags) {
-  const server = await launchPostgres({ flags });
+async function startServer(flags, countsStatements) {
+  const counting = countsStatements ? ['-c', 'shared_preload_libraries=pg_stat_statements'] : [];
+  const server = await launchPostgres({ flags: [...flags, ...counting] });
   const { url } = server;
   const admin = await connect(url('postgres'));
-  if (flags.length > 0) await admin.query('create extension pg_stat_statements');
+  if (countsStatements) await admin.query('create extension pg_stat_statements');
   const { rows } = await admin.query('show server_version');
   const jit = await admin.query("select pg_jit_available() and current_setting('jit')::bool as compiles");
   return {
@@ -44,7 +49,7 @@ async function startServer(flags) {
     pid: Number((await readFile(join(server.dataFolder, 'postmaster.pid'), 'utf8')).split('\n')[0]),
     version: rows[0].server_version,
     compiles: jit.rows[0].compiles,
-    countsStatements: flags.length > 0,
+    countsStatements,
     url,
     stop: async () => {
       await admin.end();

@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { arch, availableParallelism, cpus, loadavg, platform, tmpdir, totalmem } from 'node:os';
 import { takesPart } from './catalogue.mjs';
+import { figure, figures, median } from './figures.mjs';
+import { fleetTable } from './fleet/table.mjs';
 
 /** What workflows are compared with, besides the hand-written SQL on their own kind of database. */
 const peer = 'dbos';
@@ -43,6 +45,7 @@ export function resultTables(plan, samples) {
   const workflows = part('open');
   const [queues, messages, waiting] = [part('queue'), part('messages'), part('waiting')];
   const [sleepers, failover, recovery] = [part('sleepers'), part('failover'), part('recovery')];
+  const fleet = part('fleet');
   return [
     ...(workflows.workloads.length > 0 ? [workflowTable(workflows, samples), costTable(workflows, samples)] : []),
     ...(queues.workloads.length > 0 ? [aimTable(queues, samples, queuePeers), settings(queues, 'queue')] : []),
@@ -53,6 +56,7 @@ export function resultTables(plan, samples) {
     ...(sleepers.workloads.length > 0 ? [aimTable(sleepers, samples, [])] : []),
     ...(failover.workloads.length > 0 ? [aimTable(failover, samples, [])] : []),
     ...(recovery.workloads.length > 0 ? [aimTable(recovery, samples, [peer])] : []),
+    ...(fleet.workloads.length > 0 ? [fleetTable(fleet, samples)] : []),
   ];
 }
 
@@ -177,37 +181,6 @@ function costTable(plan, samples) {
     }
   }
   return lines.join('\n');
-}
-
-/**
- * @param {import('./trials.mjs').Sample[]} samples
- * @param {string} caseLabel
- * @param {string} system
- * @param {string} key
- */
-function figures(samples, caseLabel, system, key) {
-  return samples
-    .filter((sample) => sample.system === system && sample.caseLabel === caseLabel)
-    .flatMap((sample) => sample.values[key] ?? []);
-}
-
-/** @param {number[]} values */
-function median(values) {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length / 2;
-  return sorted.length % 2 === 1 ? sorted[Math.floor(middle)] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
-/**
- * As many digits as mean something; NaN is what was not measured, infinity what never happened.
- *
- * @param {number} value
- */
-export function figure(value) {
-  if (Number.isNaN(value)) return '-';
-  if (value === Number.POSITIVE_INFINITY) return 'never';
-  if (value >= 100) return Math.round(value).toLocaleString('en');
-  return String(Number(value.toPrecision(value >= 10 ? 3 : 2)));
 }
 
 function loadAverage() {

@@ -16,11 +16,14 @@
  *
  * @typedef {Record<'statements' | 'commits' | 'walBytes' | 'nodeMs' | 'postgresMs', number | null>} PerWorkflow
  *
- * @typedef {{ system: string, workload: string, message: string }} Failure
+ * @typedef {{ system: string, workload: string, caseLabel?: string, message: string }} Failure
+ *   `caseLabel`: of a fleet, where a failure voids no other case
  */
 import { takesPart } from './catalogue.mjs';
 import { startContestant } from './contestant.mjs';
-import { figure } from './report.mjs';
+import { figure } from './figures.mjs';
+import { commitSettings } from './fleet/cases.mjs';
+import { measureFleet } from './fleet/trial.mjs';
 import { createPostgresStorage, createSqliteStorage } from './storage.mjs';
 
 /**
@@ -36,10 +39,11 @@ export async function runTrials(plan, server, progress, interrupt) {
   /** @type {Failure[]} */
   const failures = [];
   for (let round = 0; round < plan.rounds; round++) {
-    for (const { workload, run } of plan.workloads.flatMap(trialsOf)) {
+    for (const { workload, run, caseLabel } of plan.workloads.flatMap(trialsOf)) {
       for (const system of rotate(plan.systems, round).filter((each) => takesPart(each, workload))) {
         interrupt.throwIfAborted();
-        if (failures.some((failure) => failure.system === system.name && failure.workload === workload.name)) continue;
+        const trial = { system: system.name, workload: workload.name, caseLabel };
+        if (failures.some((failure) => concerns(failure, trial))) continue;
         const report = (/** @type {string} */ what) =>
           progress(`round ${round + 1}/${plan.rounds}  ${workload.name}  ${system.name.padEnd(18)} ${what}`);
         try {
@@ -48,25 +52,38 @@ export async function runTrials(plan, server, progress, interrupt) {
           interrupt.throwIfAborted();
           const message = /** @type {Error} */ (error).message;
           report(`FAILED: ${message}`);
-          failures.push({ system: system.name, workload: workload.name, message });
+          failures.push({ ...trial, message });
         }
       }
     }
   }
-  return { samples: samples.filter((sample) => !isVoid(sample, failures)), failures };
+  // A system that failed in a work has no figures there, not even those of the rounds before.
+  const isVoid = (/** @type {Sample} */ sample) => failures.some((failure) => concerns(failure, sample));
+  return { samples: samples.filter((sample) => !isVoid(sample)), failures };
 }
 
-/** A system that failed in a work has no figures there, not even those of the rounds before. */
-function isVoid(/** @type {Sample} */ { system, workload }, /** @type {Failure[]} */ failures) {
-  return failures.some((failure) => failure.system === system && failure.workload === workload);
+/**
+ * @param {Failure} failure
+ * @param {{ system: string, workload: string, caseLabel?: string }} trial
+ */
+function concerns(failure, trial) {
+  const isSame = failure.system === trial.system && failure.workload === trial.workload;
+  return isSame && (failure.caseLabel === undefined || failure.caseLabel === trial.caseLabel);
 }
 
 /**
  * @param {import('./catalogue.mjs').Workload} workload
- * @returns {{ workload: import('./catalogue.mjs').Workload, run: typeof runTrial }[]}
+ * @returns {{ workload: import('./catalogue.mjs').Workload, run: typeof runTrial, caseLabel?: string }[]}
  */
 function trialsOf(workload) {
   if (workload.uses === 'open') return [{ workload, run: runTrial }];
+  if (workload.uses === 'fleet') {
+    return workload.cases.map((each) => ({
+      workload,
+      run: (...args) => runFleetTrial(each, ...args),
+      caseLabel: each.label,
+    }));
+  }
   return workload.cases.map((_, index) => ({ workload, run: (...args) => runCaseTrial(index, ...args) }));
 }
 
@@ -82,6 +99,26 @@ function createStorage(server, system) {
 }
 
 /**
+ * @param {import('./catalogue.mjs').Case} fleetCase
+ * @param {Parameters<typeof runTrial>} args
+ * @returns {Promise<Sample[]>}
+ */
+async function runFleetTrial({ label, rows, fleet }, ...[plan, server, workload, system, report]) {
+  const fleetCase = /** @type {import('./fleet/trial.mjs').FleetCase} */ (fleet);
+  const database = `trial_${++databases}`;
+  const settings = { ...system.settings, ...commitSettings(fleetCase) };
+  const storage = await createPostgresStorage(server, database, settings);
+  try {
+    const { url } = storage;
+    const values = await measureFleet({ server, database, url, system, fleetCase, quick: plan.quick });
+    report(`${label}: ${summary(rows, values)}`);
+    return [{ system: system.name, workload: workload.name, caseLabel: label, values }];
+  } finally {
+    await storage.drop();
+  }
+}
+
+/**
  * @param {import('./options.mjs').Plan} plan
  * @param {import('./postgres.mjs').PostgresServer} server
  * @param {import('./catalogue.mjs').Workload} workload
@@ -90,7 +127,7 @@ function createStorage(server, system) {
  */
 async function runTrial(plan, server, workload, system, report) {
   const storage = await createStorage(server, system);
-  const contestant = startContestant();
+  const contestant = startContestant(system);
   try {
     await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: 'open' });
     /** @type {Sample[]} */
@@ -133,7 +170,7 @@ async function runTrial(plan, server, workload, system, report) {
  */
 async function runCaseTrial(index, ...[plan, server, workload, system, report]) {
   const storage = await createStorage(server, system);
-  const contestant = startContestant();
+  const contestant = startContestant(system);
   try {
     await contestant.ask({ do: 'open', system: system.name, url: storage.url, uses: workload.uses });
     const { values } = await contestant.ask({ do: 'measure', workload: workload.name, case: index, quick: plan.quick });

@@ -1,11 +1,12 @@
 /** Holdfast's side of a failover, through its public API and with its defaults. */
+import { library } from '../library.mjs';
 
 const common = { name: 'bench', logger: { debug() {}, info() {}, warn: console.warn, error: console.error } };
 
 /** @type {import('./failover.mjs').FailoverAdapter} */
 export const holdfastFailover = {
   async openExecutor({ url, queue: name, workerConcurrency, step, steps }) {
-    const { launch, queue, run, workflow } = await import('holdfast');
+    const { launch, queue, run, workflow } = await library();
     const work = workflow('work', async (/** @type {string} */ id) => {
       for (let n = 0; n < steps; n++) await run('step', () => step(id, n));
     });
@@ -14,7 +15,7 @@ export const holdfastFailover = {
   },
 
   async openStarter({ url, queue }) {
-    const { connect } = await import('holdfast');
+    const { connect } = await library();
     const client = await connect({ ...common, database: url });
     const options = { queue, version: 'bench' };
     return {

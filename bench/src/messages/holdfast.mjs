@@ -1,5 +1,6 @@
 /** Holdfast's side of an exchange of messages, through its public API. */
 import { launchBench } from '../holdfast.mjs';
+import { library } from '../library.mjs';
 
 const peerId = 'peer';
 
@@ -8,7 +9,7 @@ export const holdfastMessages = {
   settings: 'its defaults',
 
   async openCaller({ url }) {
-    const { event, topic } = await import('holdfast');
+    const { event, topic } = await library();
     const questions = topic('questions');
     const app = await launchBench(url, []);
     return {
@@ -19,7 +20,7 @@ export const holdfastMessages = {
   },
 
   async openPeer({ url, exchanges, received, answering }) {
-    const { event, topic, workflow } = await import('holdfast');
+    const { event, topic, workflow } = await library();
     const questions = topic('questions');
     const answerAll = workflow('answerAll', async () => {
       for (let exchange = 0; exchange < exchanges; exchange++) {

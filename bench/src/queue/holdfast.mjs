@@ -1,4 +1,5 @@
 /** Holdfast's side of a queue measurement, through its public API. */
+import { library } from '../library.mjs';
 
 /** @type {import('./fleet.mjs').QueueAdapter} */
 export const holdfastQueue = {
@@ -8,7 +9,7 @@ export const holdfastQueue = {
   finishedSql: `select count(*) as finished from dbos.workflow_status where queue_name = $1 and status = 'SUCCESS'`,
 
   async open({ url, queue: { name, concurrency, workerConcurrency }, role, body }) {
-    const { launch, queue, workflow } = await import('holdfast');
+    const { launch, queue, workflow } = await library();
     const limits = { ...(concurrency && { concurrency }), ...(workerConcurrency && { workerConcurrency }) };
     const measured = queue(name, limits);
     const noop = workflow('noop', async (/** @type {number} */ input) => body(input));

@@ -1,9 +1,10 @@
 /** Holdfast's side of a recovery, through its public API and with its defaults. */
+import { library } from '../library.mjs';
 
 /** @type {import('./recovery.mjs').RecoveryAdapter} */
 export const holdfastRecovery = {
   async openExecutor({ url, first, second }) {
-    const { launch, run, workflow } = await import('holdfast');
+    const { launch, run, workflow } = await library();
     const work = workflow('work', async (/** @type {number} */ input) => {
       await run('first', () => first(input));
       return run('second', () => second(input));

@@ -1,10 +1,11 @@
 /** Holdfast's sleepers, through its public API. */
 import { launchBench } from '../holdfast.mjs';
+import { library } from '../library.mjs';
 
 /** @type {import('./sleepers.mjs').SleepersAdapter} */
 export const holdfastSleepers = {
   async open({ url, woke }) {
-    const { sleep, workflow } = await import('holdfast');
+    const { sleep, workflow } = await library();
     const sleeper = workflow('sleeper', async (/** @type {number} */ wakeAt, /** @type {number} */ sleepMs) => {
       await sleep(sleepMs);
       woke(wakeAt);

@@ -1,5 +1,6 @@
 /** Holdfast on Postgres. */
 import { holdfastFailover } from '../failover/holdfast.mjs';
+import { holdfastFleet } from '../fleet/holdfast.mjs';
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
@@ -17,5 +18,6 @@ export default {
   waiting: holdfastWaiting,
   sleepers: holdfastSleepers,
   failover: holdfastFailover,
+  fleet: holdfastFleet,
   recovery: holdfastRecovery,
 };

@@ -4,6 +4,7 @@
  * takes each step by one statement and is finished by one statement, each of them its own commit. Several cohorts run
  * at the same time, each on its own connection. A step is still durable before the next one begins.
  */
+import { rawFleet } from '../fleet/raw.mjs';
 import { rawMessages } from '../messages/raw.mjs';
 import { createTables } from '../raw/tables.mjs';
 import { constants, inputsOf, newIds, outputOf } from '../raw/values.mjs';
@@ -42,6 +43,7 @@ export default {
   storage: 'postgres',
   limit: 'raw',
   messages: rawMessages,
+  fleet: rawFleet,
   async open({ url }) {
     const { default: pg } = await import('pg');
     const clients = Array.from({ length: cohorts }, () => new pg.Client({ connectionString: url }));

@@ -1,0 +1,12 @@
+/**
+ * Owns which build of Holdfast a process measures: the one of this checkout, or the one in the folder that
+ * `HOLDFAST_BUILD` names, which is `packages/holdfast` of another checkout.
+ */
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/** @returns {Promise<typeof import('holdfast')>} */
+export function library() {
+  const folder = process.env.HOLDFAST_BUILD;
+  return folder ? import(pathToFileURL(join(resolve(folder), 'dist', 'index.js')).href) : import('holdfast');
+}
