@@ -37,7 +37,10 @@ function suite(backend: Backend): void {
     ]) {
       await sql(text);
     }
-    onTestFinished(() => void sql('drop owned by :role; drop role :role').catch(() => {}));
+    onTestFinished(async () => {
+      // Waited for: the database is dropped next, which ends every session that is still in it.
+      await sql('drop owned by :role; drop role :role').catch(() => {});
+    });
     /** Of the role, whose outcomes are records, or of the owner of everything, whose outcomes are checkpoints. */
     const open = (kind: Kind) => {
       const options = kind === 'record' ? `-c role=${role}` : '';

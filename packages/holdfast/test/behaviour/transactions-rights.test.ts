@@ -19,7 +19,10 @@ describeBackends(
           'created_at bigint not null default 0, started_at bigint, incarnation text, serialization text, ' +
           'primary key (workflow_id, function_num))',
       );
-      onTestFinished(() => void sql(`drop owned by ${role}; drop role ${role}`).catch(() => {}));
+      onTestFinished(async () => {
+        // Waited for: the database is dropped next, which ends every session that is still in it.
+        await sql(`drop owned by ${role}; drop role ${role}`).catch(() => {});
+      });
       const pool = new pg.Pool({ connectionString: database, max: 3, options: `-c role=${role}` });
       pool.on('error', () => {});
       onTestFinished(() => pool.end());
