@@ -6,7 +6,7 @@ import { watchKey } from './watches.js';
 export function tellOfEffects({ engine, workflowId }: Execution, effects: readonly Effect[]): void {
   const { news } = engine;
   for (const effect of effects) {
-    if (effect.kind === 'message') news.tellOfMessage(watchKey(effect.destination, effect.topic));
+    if (effect.kind === 'message') news.tell(`message:${watchKey(effect.destination, effect.topic)}`);
     else if (effect.kind !== 'consume') news.tell(`${effect.kind}:${watchKey(workflowId, effect.key)}`);
   }
 }

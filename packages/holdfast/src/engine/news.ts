@@ -73,12 +73,6 @@ export class News {
     this.tellOthers(topic);
   }
 
-  /** A message was committed. As a rule the database itself tells the other processes. */
-  tellOfMessage(key: string): void {
-    if (this.storage.silentMessages) this.tell(`message:${key}`);
-    else this.deliver(`message:${key}`);
-  }
-
   /** Whether a message is announced wherever it comes from. */
   get hearsOfMessages(): boolean {
     return this.hearsOthers && !this.storage.silentMessages;

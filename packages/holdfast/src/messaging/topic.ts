@@ -176,7 +176,7 @@ async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], eng
   const isFirst = Array.isArray(made) && !isAnyBefore(engine, lineOf(own));
   const messages = isFirst ? made : await inCallOrder(engine, lineOf(own), async () => made);
   if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
-  for (const { destination } of messages) engine.news.tellOfMessage(watchKey(destination, own.topic));
+  for (const { destination } of messages) engine.news.tell(`message:${watchKey(destination, own.topic)}`);
 }
 
 function absentError(letters: readonly Letter<unknown>[]): HoldfastError {

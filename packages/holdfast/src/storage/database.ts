@@ -18,7 +18,7 @@ export interface Database extends Statements {
   now(): Promise<number>;
   /** A number that changes when another process commits, or null where the database cannot tell cheaply. */
   changeCounter(): number | null;
-  /** Whether nothing in the database announces a message that someone writes: they have to be announced, and polled for. */
+  /** Whether nothing announces the messages of DBOS and of clients with SQL: they have to be polled for. */
   readonly silentMessages?: boolean;
   /** How often a connection to it was lost so far. What answers next may be another server. */
   breaks(): number;

@@ -15,7 +15,8 @@ export function storageWithin(own: Database, tx: Borrowed): StorageWithin {
     workflows: new SqlWorkflows(database),
     queues: new SqlQueues(database),
     steps: new SqlSteps(database),
-    messages: new SqlMessages(database),
+    // The caller commits, and tells nobody of it: the trigger announces these.
+    messages: new SqlMessages(database, 'trigger'),
     announce: (topics) => database.announce(topics),
     reaches: (purpose) => reaches(own, tx, purpose),
     isOpen: () => isOpen(tx),

@@ -1,4 +1,5 @@
-import { expect, it, vi } from 'vitest';
+import pg from 'pg';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { event, run, stream, topic, workflow } from '../../src/index.js';
 import type { TestApp, TestAppOptions, VirtualClock } from '../../src/testing/index.js';
 import { openWire } from '../storage/wire.js';
@@ -147,6 +148,19 @@ function listening(backend: Backend): void {
     expect(await sessions(database)).toHaveLength(1);
     await numbers.sendAll(handles.map(({ id }, value) => ({ to: id, value })));
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(handles.map((_, i) => i));
+  });
+
+  it('hears of a message that a transaction of the caller sends, and not before that commits', async () => {
+    const { database, here, there } = await launchTwo(backend, { workflows: [takes] });
+    const handle = await receiving(here);
+    const tx = new pg.Client(database);
+    await tx.connect();
+    onTestFinished(() => tx.end());
+    await tx.query('begin');
+    await numbers.sendIn(tx, handle.id, 1, { app: there.app });
+    expect(await isSettled(here.clock, handle.result())).toBe(false);
+    await tx.query('commit');
+    expect(await byNews(here.clock, handle.result())).toBe(1);
   });
 
   it('that the server ends goes on with another session, and what came meanwhile is found', async () => {

@@ -8,6 +8,9 @@ import { connectTo, countStatements } from './migrations-support.js';
 
 const trigger = 'dbos_notifications_trigger';
 const dropTrigger = `drop trigger ${trigger} on notifications`;
+/** As DBOS makes it. */
+const asOfDbos = `${dropTrigger}; create trigger ${trigger} after insert on notifications for each row
+  execute function notifications_function()`;
 const dropFunctions = 'drop function enqueue_workflow; drop function send_message';
 
 describeBackends(
@@ -90,6 +93,38 @@ describeBackends(
       expect(await tamper(database, `select tgenabled from pg_trigger where tgname = '${trigger}'`)).toEqual([
         { tgenabled: 'D' },
       ]);
+    });
+
+    it('has the condition of its trigger put back at launch, whoever made the trigger anew', async () => {
+      const database = await backend.newDatabase();
+      const definition = () =>
+        tamper(database, `select pg_get_triggerdef(oid) from pg_trigger where tgname = '${trigger}'`);
+      const before = await definition();
+      expect(JSON.stringify(before)).toContain('WHEN ((new.announced_by_sender IS NOT TRUE))');
+      await tamper(database, asOfDbos);
+      const { handle, logger } = await waiting(database);
+      expect(await definition()).toEqual(before);
+      await send(database);
+      expect(await handle.result()).toBe('hello');
+      expect(logger.lines).toEqual([]);
+    });
+
+    it('has each message once where the trigger announces all of them and may not be changed, and says so', async () => {
+      const database = await backend.newDatabase();
+      await tamper(database, asOfDbos);
+      const twice = workflow('twice', async () => {
+        const first = await mail.receive({ timeout: '1d' });
+        return [first, await mail.receive({ timeout: '1d' })];
+      });
+      const { t, handle, logger } = await waiting(database, { migrate: false, workflows: [wait, twice] });
+      expect(logger.matching(/announces every message inside the transaction.*`migrate: false`/)).toHaveLength(1);
+      const other = await backend.testApp({ database, workflows: [], name: 'other', migrate: false });
+      await mail.send('w', 'once', { app: other.app });
+      expect(await handle.result()).toBe('once');
+      const both = await twice.with({ id: 'both', app: t.app }).start();
+      await t.clock.advance(0);
+      for (const value of ['one', 'two']) await mail.send('both', value, { app: other.app });
+      expect(await both.result()).toEqual(['one', 'two']);
     });
 
     it('works without a trigger if told to: processes tell each other, and the rest is polled', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, vi } from 'vitest';
+import { News } from '../../src/engine/news.js';
 import { Liveness } from '../../src/recovery/liveness.js';
 
 /**
@@ -7,5 +8,14 @@ import { Liveness } from '../../src/recovery/liveness.js';
  */
 export function deafToTakeovers(): void {
   beforeEach(() => void vi.spyOn(Liveness.prototype, 'heardOfTakeover').mockImplementation(() => {}));
+  afterEach(() => vi.restoreAllMocks());
+}
+
+/** Processes that tell nobody anything and hear nothing: what one does, another finds by looking. */
+export function withoutNews(): void {
+  beforeEach(() => {
+    vi.spyOn(News.prototype, 'start').mockResolvedValue();
+    vi.spyOn(News.prototype, 'tellOthers').mockImplementation(() => {});
+  });
   afterEach(() => vi.restoreAllMocks());
 }

@@ -226,6 +226,30 @@ end;`;
   ];
 }
 
+/** The column by which a sender says that it announces its message itself. */
+export const announcedBySender = 'announced_by_sender';
+
+/**
+ * Has the trigger pass over messages that their sender announces. Postgres lets only one transaction commit at a time that
+ * notifies, in all databases of a server: senders whose commits take 5 ms would store 200 messages a second, all of them
+ * together. A condition of the trigger, because the function is DBOS's.
+ */
+export function passOverAnnounced(d: Ddl, t: NotifyTrigger): string {
+  return (
+    `create or replace trigger ${t.trigger} after insert on ${d.table(t.table)} for each row ` +
+    `when (new.${announcedBySender} is not true) execute function ${d.table(t.function)}()`
+  );
+}
+
+/** A query with a row unless the trigger is there, and enabled as usual: to replace it would enable it. */
+export function hasNoTrigger(d: Ddl, t: NotifyTrigger): string {
+  const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+  return (
+    'select 1 where not exists (select 1 from pg_trigger ' +
+    `where tgrelid = to_regclass(${text(d.table(t.table))}) and tgname = ${text(t.trigger)} and tgenabled = 'O')`
+  );
+}
+
 export function pinTrigger(d: Ddl, t: NotifyTrigger): string {
   return `alter function ${d.table(t.function)}() ${pinned}`;
 }

@@ -1,7 +1,14 @@
 import type pg from 'pg';
 import { describeError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import { createEnqueueWorkflow, createSendMessage, createTrigger, messagesTrigger } from '../migrations/functions.js';
+import {
+  announcedBySender,
+  createEnqueueWorkflow,
+  createSendMessage,
+  createTrigger,
+  messagesTrigger,
+  passOverAnnounced,
+} from '../migrations/functions.js';
 import type { Ddl } from '../migrations/migration.js';
 import { sqlState } from './failures.js';
 
@@ -10,8 +17,12 @@ import { sqlState } from './failures.js';
  * that announces messages (DBOS can be told to make none), and the functions for clients with SQL.
  */
 export interface Adopted {
-  /** Whether messages are announced. `disabled`: an operator has switched the trigger off, which is not ours to undo. */
-  readonly trigger: 'present' | 'missing' | 'disabled';
+  /**
+   * Whether messages are announced that their sender does not announce. `unconditional`: so are all others, inside the
+   * transactions that send them; it is the trigger as DBOS makes it. `disabled`: an operator has switched the trigger off,
+   * which is not ours to undo.
+   */
+  readonly trigger: 'present' | 'unconditional' | 'missing' | 'disabled';
   /** The functions that are missing. */
   readonly functions: readonly FunctionName[];
 }
@@ -29,19 +40,36 @@ const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
 export function adoptedColumns(d: Ddl): string {
   const names = functionNames.map(text).join(', ');
   return (
-    `(select t.tgenabled::text from pg_trigger t where t.tgrelid = to_regclass(${text(d.table(messagesTrigger.table))}) ` +
+    '(select json_build_object(' +
+    `'enabled', t.tgenabled::text, 'passes', position(${text(announcedBySender)} in pg_get_triggerdef(t.oid)) > 0) ` +
+    `from pg_trigger t where t.tgrelid = to_regclass(${text(d.table(messagesTrigger.table))}) ` +
     `and t.tgname = ${text(messagesTrigger.trigger)}) as trigger, ` +
     `array(select p.proname::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace ` +
     `where n.nspname = ${text(d.schema)} and p.proname in (${names})) as functions`
   );
 }
 
-export function toAdopted(row: { readonly trigger: string | null; readonly functions: readonly string[] }): Adopted {
-  const enabled = row.trigger === 'O' || row.trigger === 'A';
+interface AdoptedRow {
+  readonly trigger: { readonly enabled: string; readonly passes: boolean } | null;
+  readonly functions: readonly string[];
+}
+
+export function toAdopted({ trigger, functions }: AdoptedRow): Adopted {
   return {
-    trigger: row.trigger === null ? 'missing' : enabled ? 'present' : 'disabled',
-    functions: functionNames.filter((name) => !row.functions.includes(name)),
+    trigger: trigger === null ? 'missing' : stateOf(trigger),
+    functions: functionNames.filter((name) => !functions.includes(name)),
   };
+}
+
+function stateOf({ enabled, passes }: NonNullable<AdoptedRow['trigger']>): Adopted['trigger'] {
+  if (enabled !== 'O' && enabled !== 'A') return 'disabled';
+  // Enabled for replicas too, by an operator: to replace it would undo that.
+  return passes || enabled === 'A' ? 'present' : 'unconditional';
+}
+
+/** Whether messages of DBOS and from SQL come without news. */
+export function isSilent({ trigger }: Adopted): boolean {
+  return trigger === 'missing' || trigger === 'disabled';
 }
 
 export function isComplete({ trigger, functions }: Adopted, triggers: boolean): boolean {
@@ -51,7 +79,10 @@ export function isComplete({ trigger, functions }: Adopted, triggers: boolean): 
 /** Creates what is missing. Under the migration lock, and looked at again there. */
 export async function createMissing(client: pg.ClientBase, d: Ddl, found: Adopted, triggers: boolean): Promise<void> {
   const statements = [
-    ...(found.trigger === 'missing' && triggers ? createTrigger(d, messagesTrigger) : []),
+    ...(triggers && found.trigger === 'missing' ? createTrigger(d, messagesTrigger) : []),
+    ...(triggers && ['missing', 'unconditional'].includes(found.trigger)
+      ? [passOverAnnounced(d, messagesTrigger)]
+      : []),
     ...found.functions.map((name) => creators[name](d)),
   ];
   if (statements.length > 0)
@@ -66,7 +97,13 @@ export function mayNotCreate(error: unknown): boolean {
 /** Says what is still missing, and what follows from that. */
 export function warnOfMissing(d: Ddl, found: Adopted, why: unknown, logger: Logger): void {
   const because = why === undefined ? '`migrate: false` creates nothing' : describeError(why);
-  if (found.trigger !== 'present') {
+  if (found.trigger === 'unconditional') {
+    logger.warn(
+      `The trigger ${messagesTrigger.trigger} in schema "${d.schema}" announces every message inside the transaction that sends it, ` +
+        'and Postgres lets only one such transaction commit at a time. It was not replaced by one that leaves the messages of ' +
+        `Holdfast's processes to them: ${because}. Call migrate() once with a role that owns the tables.`,
+    );
+  } else if (found.trigger !== 'present') {
     const advice =
       found.trigger === 'disabled'
         ? `Enable it: alter table ${d.table(messagesTrigger.table)} enable trigger ${messagesTrigger.trigger}`

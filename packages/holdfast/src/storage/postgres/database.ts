@@ -6,6 +6,7 @@ import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statem
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { StatementProbe } from '../probe.js';
+import { isSilent } from './adopted.js';
 import { columnLiteral } from './array-literal.js';
 import { applicationName, checkWritable, connect, notPermitted, unreachable } from './connect.js';
 import { ensureDatabase, missingDatabase, onceByHand } from './create-database.js';
@@ -83,7 +84,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   });
   let silentMessages: boolean;
   try {
-    silentMessages = (await migratePostgres(first, options)).trigger !== 'present';
+    silentMessages = isSilent(await migratePostgres(first, options));
   } catch (error) {
     if (sqlState(error) === '42501') throw notPermitted(server, options.schema, error);
     // Not what it says of the schema: the connection broke under it.

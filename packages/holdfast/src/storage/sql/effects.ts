@@ -171,7 +171,7 @@ function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
 function sendMessages(d: Dialect, effects: string): string {
   return [
     `insert into ${d.table('notifications')} (message_uuid, destination_uuid, topic, message, serialization,`,
-    'created_at_epoch_ms) select e.id, e.destination, e.key, e.value, e.serialization, e.at',
+    'created_at_epoch_ms, announced_by_sender) select e.id, e.destination, e.key, e.value, e.serialization, e.at, true',
     `from ${effects} where e.kind = 'message' order by e."completionSeq", e.position`,
     'on conflict (message_uuid) do nothing',
   ].join(' ');

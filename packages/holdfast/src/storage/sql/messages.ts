@@ -3,12 +3,19 @@ import type { MessageRecord, Messages, NewMessage, WaitingMessage } from '../mes
 
 type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
 
+/** The process that sends it does, once the message is committed; or the trigger, where nobody of ours knows of the commit. */
+type Announcer = 'sender' | 'trigger';
+
 /** The table `notifications`: messages to workflows. What was received stays, marked as consumed. */
 export class SqlMessages implements Messages {
   private readonly sql;
 
-  constructor(private readonly database: Database) {
-    this.sql = messageStatements(database.dialect);
+  /** `announcer`: who tells the receivers of what is sent, once it is committed. See `announced_by_sender` in docs/schema.md. */
+  constructor(
+    private readonly database: Database,
+    announcer: Announcer = 'sender',
+  ) {
+    this.sql = messageStatements(database.dialect, announcer);
   }
 
   async send(rows: readonly NewMessage[]): Promise<Set<string>> {
@@ -67,15 +74,19 @@ const newMessageColumns: Columns<NewMessage> = {
 
 const inboxColumns: Columns<Inbox> = { workflowId: 'text', topic: 'text', most: 'int' };
 
-function messageStatements(d: Dialect) {
+function messageStatements(d: Dialect, announcer: Announcer) {
   const messages = d.table('notifications');
+  const insert = [
+    `insert into ${messages}`,
+    '(message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms, announced_by_sender)',
+    `select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt", ${announcer === 'sender'}`,
+  ].join(' ');
   return {
     send: {
       name: 'messages.send',
       columns: newMessageColumns,
       text: [
-        `insert into ${messages} (message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms)`,
-        'select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
+        insert,
         `from ${d.rows('r', newMessageColumns, 1)} where exists`,
         `(select 1 from ${d.table('workflow_status')} w where w.workflow_uuid = r.destination)`,
         'on conflict (message_uuid) do nothing returning message_uuid',
@@ -85,8 +96,7 @@ function messageStatements(d: Dialect) {
       name: 'messages.sendAll',
       pinned: true as const,
       text: [
-        `insert into ${messages} (message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms)`,
-        'select r."messageId", r.destination, r.topic, r.value, r.serialization, r."sentAt"',
+        insert,
         `from ${d.jsonRows('r', newMessageColumns, '$1')} where not exists (select 1 from`,
         `${d.jsonRows('x', { destination: 'text' }, '$1')} where not exists (select 1 from`,
         `${d.table('workflow_status')} w where w.workflow_uuid = x.destination))`,
