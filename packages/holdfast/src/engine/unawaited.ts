@@ -26,9 +26,10 @@ export function warnOfLateFailure(execution: Execution, call: Call, error: unkno
 
 function warnOfFailure({ engine, facts }: Execution, call: Call, error: unknown): void {
   const { name, workflowId } = facts;
+  const failure = describeError(error).replace(/\.$/, '');
   engine.warnOnce(
     `unawaited failure ${JSON.stringify([name, call.name])}`,
-    `Workflow "${workflowId}" (${name}) did not await ${describeCall(call)}, which failed: ${describeError(error)}. ` +
+    `Workflow "${workflowId}" (${name}) did not await ${describeCall(call)}, which failed: ${failure}. ` +
       'The workflow ended regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}). ' +
       'Said once, not for each workflow.',
   );

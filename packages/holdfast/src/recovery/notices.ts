@@ -1,3 +1,4 @@
+import { cancelledError } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
 import { otherVersion } from '../engine/warnings.js';
 import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
@@ -15,7 +16,7 @@ export class Notices {
   /** What must not go by unnoticed: nobody resumes these by himself. */
   acted({ cancelled, putBack }: Page): void {
     const { logger } = this.engine;
-    for (const { workflowId, reason } of cancelled) logger.warn(`Workflow "${workflowId}" was cancelled: ${reason}.`);
+    for (const { workflowId, reason } of cancelled) logger.warn(cancelledError(workflowId, reason).message);
     for (const each of putBack) {
       if (each.status !== 'STALLED') continue;
       logger.warn(

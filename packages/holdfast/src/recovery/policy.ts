@@ -87,8 +87,7 @@ function exceededReason(maxAttempts: number): string {
   return `its process died once more than its ${maxAttempts} recovery attempts`;
 }
 
-const notResumedReason =
-  "its process died, and autoResume is false (onNotResumed: 'cancel'). To run it all the same: app.workflows.resume(id)";
+const notResumedReason = "its process died, and autoResume is false (onNotResumed: 'cancel')";
 
 const setAsideReason =
   'its process died, and it is not to be resumed by itself (resumable: false). See what it has done, then resume or delete it.';

@@ -123,7 +123,8 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
   // The rest of a server's URL behind the scheme of SQLite is no path, and its password must not become a file name.
   if (path === undefined || path.includes('://') || /^sqlite:\/\/[^/].*@/.test(plain)) throw invalidUrl(url);
   const { openSqlite } = await import('./sqlite/database.js');
-  return openSqlite({ ...options, path, driver: plain === url ? undefined : 'better-sqlite3' });
+  const driver = plain === url ? undefined : 'better-sqlite3';
+  return openSqlite({ ...options, path, pathHint: threeSlashesHint(plain), driver });
 }
 
 /**
@@ -135,8 +136,16 @@ function sqlitePath(url: string): string | undefined {
   return url.startsWith('sqlite:///') ? path?.replace(/^\/(?=[^/]+$|\/|\.\.?\/)/, '') : path;
 }
 
+/** For a file that cannot be opened: DBOS and SQLAlchemy look for `sqlite:///data/shop.sqlite` in the working folder. */
+function threeSlashesHint(url: string): string {
+  const rest = /^sqlite:\/\/\/([^/].*)$/.exec(url)?.[1];
+  return rest?.includes('/') ? ` For a file in the working folder, write "sqlite:${rest}".` : '';
+}
+
 /** Schemes that people try. Of a text that is none of Holdfast's nothing else is shown: it may have a password anywhere. */
 const otherSchemes = /^(postgres|postgresql|mysql|mariadb|mongodb|mssql|sqlserver|redis|libsql|http|https|file|jdbc):/i;
+
+const postgresHint = ' Begin it with "postgres://" in small letters, with both slashes.';
 
 /** A misspelt scheme is not shown either. */
 function otherHint(url: string): string {
@@ -146,8 +155,10 @@ function otherHint(url: string): string {
 function invalidUrl(url: string): HoldfastError {
   const scheme = otherSchemes.exec(url)?.[1]?.toLowerCase();
   const isFile = scheme === undefined || scheme === 'file';
+  const isPostgres = scheme?.startsWith('postgres');
   const path = isFile ? /^(?:file:(?:\/\/)?)?([\w./-]+\.(?:sqlite3?|db3?))$/i.exec(url)?.[1] : undefined;
-  const hint = path !== undefined ? ` Did you mean "sqlite:${path}"?` : isFile ? otherHint(url) : '';
+  const hint =
+    path !== undefined ? ` Did you mean "sqlite:${path}"?` : isFile ? otherHint(url) : isPostgres ? postgresHint : '';
   return new HoldfastError(
     'DATABASE_URL_INVALID',
     `The database URL ${scheme ? `with the scheme "${scheme}:" ` : ''}is not one that Holdfast understands. ` +

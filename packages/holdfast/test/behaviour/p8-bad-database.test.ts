@@ -31,6 +31,11 @@ describe('P8 bad databases', () => {
     expect(message).toMatch(/Check the part before ":\/\/"\.$/);
     expect(message).not.toMatch(/postgress|secret/);
     expect((await launchOn('data/shop')).message).toMatch(/A path begins with "sqlite:"\.$/);
+    for (const url of ['POSTGRES://user:secret@host/x', 'postgres:user:secret@host/x']) {
+      expect((await launchOn(url)).message).toMatch(
+        /Begin it with "postgres:\/\/" in small letters, with both slashes\.$/,
+      );
+    }
   });
 
   it.each(['postgres://user:secret@host:notaport/x', 'postgres://user:secret@[broken/x'])(

@@ -115,10 +115,14 @@ describeBackends('the policy of recovery', (backend) => {
   });
 
   it("cancels what is not resumed with onNotResumed: 'cancel', with a reason, until an operator resumes it", async () => {
-    const { two, id, die, info } = await bereft({}, { autoResume: false, onNotResumed: 'cancel' });
+    const { two, id, die, info, logger } = await bereft({}, { autoResume: false, onNotResumed: 'cancel' });
     await die('1m');
     const reason = expect.stringContaining('autoResume is false');
     expect(await info()).toMatchObject({ status: 'CANCELLED', reason });
+    const waited = two.app.workflows.handle(id).result();
+    const message = await waited.then(String, (error: Error) => error.message);
+    expect(message.match(/workflows\.resume\(id\)/g)).toHaveLength(1);
+    expect(logger.matching(/autoResume is false/)).toEqual([message]);
     const handle = await two.app.workflows.resume(id);
     expect(await two.clock.runUntil(handle.result())).toBe(1);
   });

@@ -46,6 +46,17 @@ describeBackends('a call that a workflow does not await', (backend) => {
     expect(logger.lines).toHaveLength(2);
   });
 
+  it('ends the text of the error with one full stop', async () => {
+    const logger = recordingLogger();
+    const wf = workflow('checkout', async () => {
+      void run('charge', () => Promise.reject(new Error('The card was declined.')));
+      await sleep('1s');
+    });
+    const t = await backend.testApp({ workflows: [wf], logger });
+    await t.clock.runUntil(wf());
+    expect(logger.lines).toEqual([expect.stringContaining('declined. The workflow ended')]);
+  });
+
   const nobody = 'nobody';
   const fails = workflow('fails', async () => declined());
   const progress = event<unknown>('progress');

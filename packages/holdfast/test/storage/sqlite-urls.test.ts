@@ -11,8 +11,8 @@ function newFolder(): string {
   return folder;
 }
 
-async function open(url: string): Promise<void> {
-  const options = { schema: 'dbos', migrate: true, logger: silent, applicationName: 'test' };
+async function open(url: string, migrate = true): Promise<void> {
+  const options = { schema: 'dbos', migrate, logger: silent, applicationName: 'test' };
   await (await openStorage({ url, ...options })).close();
 }
 
@@ -32,3 +32,16 @@ it.each(['sqlite:', 'sqlite://', 'sqlite:///'])('takes an absolute path behind %
   await open(`${scheme}${file}`);
   expect(existsSync(file)).toBe(true);
 });
+
+it.each([true, false])(
+  'names the file in the working folder where a folder behind three slashes is missing (migrate: %s)',
+  async (migrate) => {
+    const folder = newFolder().slice(1);
+    const hint = `For a file in the working folder, write "sqlite:${folder}/none/shop.sqlite".`;
+    await expect(open(`sqlite:///${folder}/none/shop.sqlite`, migrate)).rejects.toThrow(hint);
+    for (const scheme of ['sqlite:', 'sqlite:///']) {
+      const absolute = open(`${scheme}/${folder}/none/shop.sqlite`, migrate);
+      await expect(absolute).rejects.not.toThrow('working folder');
+    }
+  },
+);

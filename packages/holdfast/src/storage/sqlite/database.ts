@@ -32,6 +32,8 @@ export interface SqliteOptions {
   readonly path: string;
   /** Undefined: what this Node has. */
   readonly driver?: SqliteDriver | undefined;
+  /** Said where the file cannot be opened: the path that the URL may have been meant for. */
+  readonly pathHint: string;
   readonly migrate: boolean;
   readonly logger: Logger;
   readonly probe?: StatementProbe;
@@ -46,8 +48,8 @@ const worthALineMs = 1_000;
 const nextLineMs = 5_000;
 
 export async function openSqlite(options: SqliteOptions): Promise<Database> {
-  if (!options.migrate) checkExists(options.path);
-  const db = openFile(await loadDriver(options.driver), options.path);
+  if (!options.migrate) checkExists(options);
+  const db = openFile(await loadDriver(options.driver), options);
   try {
     migrateSqlite(db, options);
     db.exec(`pragma busy_timeout = ${blockingWaitMs}`);
@@ -59,12 +61,12 @@ export async function openSqlite(options: SqliteOptions): Promise<Database> {
 }
 
 /** Opening a file that is not there would create it: for whoever only verifies, a mistyped path must leave no trace. */
-function checkExists(path: string): void {
+function checkExists({ path, pathHint }: SqliteOptions): void {
   if (path === ':memory:' || existsSync(path)) return;
   throw new HoldfastError(
     'MIGRATION_REQUIRED',
     `The database file ${path} does not exist. Check its path. To create it, call migrate({ database }) once, or start one ` +
-      'process with `migrate: true` (the default).',
+      `process with \`migrate: true\` (the default).${pathHint}`,
     { details: { found: { shared: 0, own: 0 }, needed: target } },
   );
 }
@@ -72,7 +74,7 @@ function checkExists(path: string): void {
 /** Others may be opening or migrating the file, and there is no other work yet to be kept from. */
 const openingWaitMs = 10_000;
 
-function openFile(driver: LoadedDriver, path: string): SqliteConnection {
+function openFile(driver: LoadedDriver, { path, pathHint }: SqliteOptions): SqliteConnection {
   let db: SqliteConnection | undefined;
   try {
     db = openAlone(driver, path);
@@ -86,7 +88,7 @@ function openFile(driver: LoadedDriver, path: string): SqliteConnection {
     throw new HoldfastError(
       'DATABASE_UNREACHABLE',
       `The SQLite file "${path}" could not be opened (${describeError(cause)}). ` +
-        'Check that its folder exists, that this process may write there, and that it is a SQLite database.',
+        `Check that its folder exists, that this process may write there, and that it is a SQLite database.${pathHint}`,
       { cause, details: { path } },
     );
   }
