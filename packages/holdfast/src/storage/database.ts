@@ -160,8 +160,12 @@ export interface Dialect {
   readonly forUpdateSkipLocked: string;
   /** Holds what a SELECT reads against change until commit. */
   readonly forShare: string;
-  /** The same against deletion only. */
-  readonly forKeyShare: string;
+  /** A query with a row if the queue is under this turn and not paused: then it stays so until commit. */
+  heldTurn(queue: string, turn: string): string;
+  /** A query for the names, of those that the given query has or of all, under which there are queues: they stay until commit. */
+  heldQueues(names?: string): string;
+  /** What a deletion of the queue waits by for those who hold it; absent where a writer is alone anyway. */
+  readonly closedQueue?: (name: string) => string;
   /** Whether rows are locked one by one, so that two statements can meet in them. */
   readonly locksRows: boolean;
   /** The order number of the row at this position of what one statement enqueues, and what it needs before it. */

@@ -208,9 +208,9 @@ function suite(backend: Backend): void {
     expect(await Promise.all(sent)).toEqual(['APP_CLOSED', 'sent', 'APP_CLOSED']);
   });
 
-  it('holds up starts on the queue that it has locked, alone or many, and on no other', async () => {
+  it('holds up starts on the queue that it was about to delete, alone or many, and on no other', async () => {
     const { database } = await launched(backend, [child], { queues: [queue('jobs'), queue('mail')] });
-    const unlock = await lock(database, `select 1 from dbos.queues where name = 'jobs' for update`);
+    const unlock = await lock(database, `delete from dbos.queues where name = 'jobs'`);
     const ended: string[] = [];
     const start = (name: string) =>
       child

@@ -91,7 +91,7 @@ function lateCommits(backend: Backend): void {
     await other.connect();
     onTestFinished(() => other.end());
     // Conflicts with claims, and not with enqueueing.
-    await other.query('begin; select 1 from dbos.queues for no key update');
+    await other.query('begin; update dbos.queues set paused = false');
     const handle = await work.with({ queue: jobs }).start();
     const blocked = `select query_start::text as since from pg_stat_activity
       where wait_event_type = 'Lock' and datname = current_database()`;
@@ -100,7 +100,7 @@ function lateCommits(backend: Backend): void {
     // Another one waits, and the first one does not any more.
     const later = expect.not.objectContaining({ since: first?.since });
     await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toEqual([later]);
-    await other.query('commit');
+    await other.query('rollback');
     expect(await handle.result()).toBe('done');
     expect(await handle.status()).toMatchObject({ attempts: 1 });
   });

@@ -1,11 +1,16 @@
-import pg from 'pg';
-import { expect, it, onTestFinished } from 'vitest';
-import type { Database } from '../../src/storage/database.js';
-import { postgresDialect } from '../../src/storage/postgres/dialect.js';
-import { SqlQueues } from '../../src/storage/sql/queues.js';
-import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
+import { expect, it } from 'vitest';
 import { describeStorage, idsOf, newStep, type Store, statuses } from './contract-support.js';
-import { enqueued, queueNamed, register, settings, take, transaction, waiting, withQueue } from './queue-support.js';
+import {
+  enqueued,
+  ourTransaction,
+  queueNamed,
+  register,
+  settings,
+  take,
+  transaction,
+  waiting,
+  withQueue,
+} from './queue-support.js';
 
 /**
  * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement under
@@ -21,9 +26,9 @@ function suite(store: Store): void {
 
   it.each([
     ['a claim by another', `update ${queues} set turn = turn + 1`, true],
-    ['an edit', `update ${queues} set turn = turn + 1, concurrency = 1`, true],
-    ['an edit', `update ${queues} set turn = turn + 1, concurrency = 1`, false],
-    ['a pause', `update ${queues} set turn = turn + 1, paused = true`, false],
+    ['an edit', `update ${queues} set turn = turn + 1, updated_at = updated_at + 1, concurrency = 1`, true],
+    ['an edit', `update ${queues} set turn = turn + 1, updated_at = updated_at + 1, concurrency = 1`, false],
+    ['a pause', `update ${queues} set turn = turn + 1, updated_at = updated_at + 1, paused = true`, false],
     ['a deletion', `delete from ${queues}`, true],
     ['a deletion', `delete from ${queues}`, false],
   ])('a claim that waits for %s takes nothing (%s, exclusive: %s)', async (_, change, exclusive) => {
@@ -40,7 +45,7 @@ function suite(store: Store): void {
 
   it('a pause waits for the claim that is under way', async () => {
     await enqueue('a');
-    const claim = await claimInTransaction(store);
+    const claim = await ourTransaction(store);
     const queue = await queueNamed(store.storage);
     expect(await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { turn: queue.turn }))).toEqual(['a']);
     const paused = store.storage.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
@@ -52,7 +57,7 @@ function suite(store: Store): void {
 
   it('claims that share a turn do not wait for each other, and take different workflows', async () => {
     await enqueue('a', 'b');
-    const first = await claimInTransaction(store);
+    const first = await ourTransaction(store);
     const storage = { ...store.storage, workflows: first.workflows };
     const known = await turn();
     expect(await idsOf(take(storage, 1, { turn: known }))).toEqual(['a']);
@@ -98,7 +103,7 @@ function suite(store: Store): void {
   });
 
   it('a queue is not removed while a workflow is being put on it', async () => {
-    const enqueuer = await claimInTransaction(store);
+    const enqueuer = await ourTransaction(store);
     expect((await enqueuer.workflows.enqueueMany([enqueued('a')])).size).toBe(1);
     const removed = store.storage.queues.remove('q');
     await waiting(store, 'queues');
@@ -108,7 +113,7 @@ function suite(store: Store): void {
   });
 
   it.each(['enqueueMany', 'enqueueAll'] as const)('%s puts nothing on a queue that is being removed', async (how) => {
-    const remover = await claimInTransaction(store);
+    const remover = await ourTransaction(store);
     expect(await remover.queues.remove('q')).toBe(true);
     const enqueueing = store.storage.workflows[how]([enqueued('a')]);
     await waiting(store, 'insert into');
@@ -125,25 +130,4 @@ function suite(store: Store): void {
     await other.query('commit');
     expect(await register(store.storage, 'q', settings({ concurrency: 1 }))).toBeDefined();
   });
-}
-
-/** Our own statements in a transaction that the test ends. */
-async function claimInTransaction(store: Store) {
-  const client = new pg.Client(store.url);
-  await client.connect();
-  onTestFinished(() => client.end());
-  await client.query('begin');
-  const schema = JSON.parse(store.table('x').slice(0, -'.x'.length).replaceAll('""', '\\"')) as string;
-  const run: Database['query'] = async ({ text }, params) => (await client.query(text, [...params])).rows;
-  const batch: Database['batch'] = async (statement, shared, rows) => {
-    if (rows.length === 0) return [];
-    const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
-    return run(statement, [...shared, ...columns.map((column) => rows.map((row) => row[column]))]);
-  };
-  const database = { dialect: postgresDialect(schema), query: run, batch } as Database;
-  return {
-    workflows: new SqlWorkflows(database),
-    queues: new SqlQueues(database),
-    commit: () => client.query('commit'),
-  };
 }

@@ -67,6 +67,13 @@ const ownAdditions = [
   'constraint dbos.holdfast_migrations PRIMARY KEY (version)',
   'constraint dbos.step_attempts FOREIGN KEY (workflow_uuid) REFERENCES dbos.workflow_status(workflow_uuid) ON DELETE CASCADE',
   'constraint dbos.step_attempts PRIMARY KEY (workflow_uuid, function_id)',
+  ...[
+    'holdfast_close_queue(queue text) returns void',
+    'holdfast_hold_queues(queues text[]) returns SETOF text',
+    'holdfast_hold_turn(queue text, known bigint) returns boolean',
+    'holdfast_queue_deleted() returns trigger',
+    'holdfast_queue_edited() returns trigger',
+  ].map((each) => `function ${each} {"search_path=pg_catalog, pg_temp"} f`),
   "index CREATE INDEX idx_holdfast_cancelled ON dbos.workflow_status USING btree (completed_at) WHERE (status = 'CANCELLED'::text)",
   'index CREATE INDEX idx_holdfast_child ON dbos.operation_outputs USING btree (child_workflow_id) WHERE (child_workflow_id IS NOT NULL)',
   'index CREATE INDEX idx_holdfast_executors ON dbos.executors USING btree (application_name)',
@@ -83,6 +90,8 @@ const ownAdditions = [
   'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
   'index CREATE UNIQUE INDEX step_attempts_pkey ON dbos.step_attempts USING btree (workflow_uuid, function_id)',
   'trigger CREATE TRIGGER dbos_notifications_trigger AFTER INSERT ON dbos.notifications FOR EACH ROW WHEN ((new.announced_by_sender IS NOT TRUE)) EXECUTE FUNCTION dbos.notifications_function()',
+  'trigger CREATE TRIGGER holdfast_queue_deleted BEFORE DELETE ON dbos.queues FOR EACH ROW EXECUTE FUNCTION dbos.holdfast_queue_deleted()',
+  'trigger CREATE TRIGGER holdfast_queue_edited AFTER UPDATE ON dbos.queues FOR EACH ROW WHEN (((NOT (old.turn IS DISTINCT FROM new.turn)) OR (old.updated_at IS DISTINCT FROM new.updated_at))) EXECUTE FUNCTION dbos.holdfast_queue_edited()',
 ];
 /** What is in the place of that trigger before. */
 const replaced = [

@@ -1,7 +1,11 @@
 import pg from 'pg';
 import { beforeEach, expect, onTestFinished } from 'vitest';
 import type { LimitSettings, QueueSettings } from '../../src/model/queues.js';
+import type { Database } from '../../src/storage/database.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import type { QueueRecord } from '../../src/storage/queues.js';
+import { SqlQueues } from '../../src/storage/sql/queues.js';
+import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import type {
   ClaimedRecord,
   DebouncedWorkflow,
@@ -134,4 +138,26 @@ export async function waiting(store: Store, text: string): Promise<void> {
   const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
     and query like '%${text}%'`;
   await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
+}
+
+/** Our own statements in a transaction that the test ends. */
+export async function ourTransaction(store: Store, begin = 'begin') {
+  const client = new pg.Client(store.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query(begin);
+  const schema = JSON.parse(store.table('x').slice(0, -'.x'.length).replaceAll('""', '\\"')) as string;
+  const run: Database['query'] = async ({ text }, params) => (await client.query(text, [...params])).rows;
+  const batch: Database['batch'] = async (statement, shared, rows) => {
+    if (rows.length === 0) return [];
+    const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
+    return run(statement, [...shared, ...columns.map((column) => rows.map((row) => row[column]))]);
+  };
+  const database = { dialect: postgresDialect(schema), query: run, batch } as Database;
+  return {
+    workflows: new SqlWorkflows(database),
+    queues: new SqlQueues(database),
+    sql: async (text: string) => (await client.query(text)).rows,
+    commit: () => client.query('commit'),
+  };
 }

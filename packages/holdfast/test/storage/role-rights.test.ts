@@ -26,8 +26,10 @@ it('says which rights the role of the process lacks', async () => {
 
 it('works with the grants of docs/deploying.md', async () => {
   const { owner, restricted, role } = await restrictedRole();
-  await migrate({ database: owner, logger: quiet });
   const admin = await connectTo(owner);
+  // As careful operators have it. By default a function may be called by everybody.
+  await admin.query('alter default privileges revoke execute on functions from public');
+  await migrate({ database: owner, logger: quiet });
   onTestFinished(async () => void (await admin.query(`drop owned by ${role}`)));
   const page = readFileSync(new URL('../../../../docs/deploying.md', import.meta.url), 'utf8');
   await admin.query(/```sql\n(.*?)```/s.exec(page)?.[1]?.replaceAll(' to app;', ` to ${role};`) as string);

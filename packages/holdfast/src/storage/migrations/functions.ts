@@ -11,7 +11,7 @@ import type { Ddl } from './migration.js';
 /** Nothing outside pg_catalog is found by a bare name, so nobody can slip an object of his own in front. */
 const pinned = 'set search_path = pg_catalog, pg_temp';
 
-interface Parameter {
+export interface Parameter {
   readonly name: string;
   readonly type: string;
   readonly default?: string;
@@ -261,7 +261,7 @@ export function dropTrigger(d: Ddl, t: Pick<NotifyTrigger, 'table' | 'trigger' |
   ];
 }
 
-function define(
+export function define(
   d: Ddl,
   name: string,
   parameters: readonly Parameter[],

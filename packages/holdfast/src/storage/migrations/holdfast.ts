@@ -16,6 +16,7 @@ import {
   waitingIndexes,
 } from './holdfast-indexes.js';
 import type { Ddl, Migration } from './migration.js';
+import { createQueueLocks } from './queue-locks.js';
 
 /**
  * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
@@ -179,6 +180,14 @@ export const holdfastMigrations: readonly Migration[] = [
     only: 'postgres',
     unless: (d) => hasNoTrigger(d, messagesTrigger),
     change: (d) => [passOverAnnounced(d, messagesTrigger)],
+    oldestCode: 14,
+  },
+  {
+    version: 23,
+    name: 'queues are held by advisory locks',
+    only: 'postgres',
+    change: createQueueLocks,
+    // Older code locks the row, for which edits and deletions wait as before; its own edits wait by way of the triggers.
     oldestCode: 14,
   },
 ];

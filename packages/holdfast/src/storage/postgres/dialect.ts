@@ -74,25 +74,33 @@ const composing: Composing = {
   effects,
 };
 
-const locking: Pick<
-  Dialect,
-  'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'forKeyShare' | 'locksRows'
-> = {
+const locking: Pick<Dialect, 'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'locksRows'> = {
   lockOrder: (workflowId) => `${workflowId} collate "C"`,
   // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
   // and be waited for. No statement changes what a foreign key refers to.
   forUpdate: 'for no key update',
   forUpdateSkipLocked: 'for no key update skip locked',
   forShare: 'for share',
-  forKeyShare: 'for key share',
   locksRows: true,
 };
+
+/** By functions that look at the queue after they have waited for its lock: migrations/queue-locks.ts says why. */
+const queueLocks = (prefix: string): Pick<Dialect, 'heldTurn' | 'heldQueues' | 'closedQueue'> => ({
+  heldTurn: (queue, turn) => `select 1 from ${prefix}.holdfast_hold_turn(${queue}, ${turn}) as turn(held) where held`,
+  heldQueues: (names) =>
+    `select name from ${prefix}.holdfast_hold_queues(${names ? `array(${names})` : 'null'}) as held(name)`,
+  // The row first, which is what those of an older release hold.
+  closedQueue: (name) =>
+    `with closed as materialized (select q.name from ${prefix}.queues q where q.name = ${name} for update) ` +
+    `select ${prefix}.holdfast_close_queue(name) from closed`,
+});
 
 export function postgresDialect(schema: string): Dialect {
   const prefix = quoteIdentifier(schema);
   return {
     name: 'postgres',
     ...composing,
+    ...queueLocks(prefix),
     table: (name) => `${prefix}.${name}`,
     rows,
     anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,

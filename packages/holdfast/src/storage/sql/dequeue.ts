@@ -132,12 +132,13 @@ interface Form {
 }
 
 function guardOf(d: Dialect, hold: Hold): Guard {
-  const current = 'name = $7 and turn = cast($9 as bigint) and not paused';
-  const queues = d.table('queues');
   const wrap = (before: string, change: string): string => `${before} ${change}`;
   if (hold === 'free') return { before: 'guard as (select 1 as held where cast($9 as bigint) is null)', wrap };
-  if (hold === 'exclusive') return d.exclusively(`update ${queues} set turn = turn + 1 where ${current}`);
-  return { before: `guard as materialized (select 1 as held from ${queues} where ${current} ${d.forShare})`, wrap };
+  if (hold === 'shared') {
+    return { before: `guard as materialized (${d.heldTurn('$7', 'cast($9 as bigint)')})`, wrap };
+  }
+  const current = 'name = $7 and turn = cast($9 as bigint) and not paused';
+  return d.exclusively(`update ${d.table('queues')} set turn = turn + 1 where ${current}`);
 }
 
 function dequeueStatement(d: Dialect, { health, hold, byPartition, firstCome }: Form): BatchStatement<Portion> {

@@ -150,8 +150,7 @@ function enqueueStatements(d: Dialect) {
 
 /** The queues that the rows of `given` are for, as far as they exist. Held, so that none of them is deleted meanwhile. */
 const heldQueues = (d: Dialect): string =>
-  `held as materialized (select q.name from ${d.table('queues')} q ` +
-  `where q.name in (select g."queueName" from given g) order by q.name ${d.forKeyShare})`;
+  `held as materialized (${d.heldQueues('select distinct g."queueName" from given g')})`;
 
 const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from held))`;
 

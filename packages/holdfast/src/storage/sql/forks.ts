@@ -53,9 +53,7 @@ const stepsOf = (d: Dialect, workflowId: string): string =>
   `coalesce((select max(function_id) + 1 from ${d.table('operation_outputs')} where workflow_uuid = ${workflowId}), 0)`;
 
 function forkStatements(d: Dialect) {
-  const queueExists =
-    `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from ${d.table('queues')} ` +
-    `where name = r."queueName" ${d.forKeyShare}))`;
+  const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (${d.heldQueues('select r."queueName"')}))`;
   const before = d.locksRows ? `with ${d.enqueueSeq.before}, ${held(d)} ` : '';
   const main = [
     `${before}insert into ${d.table('workflow_status')} (workflow_uuid, status, inputs, ${copied.join(', ')}, forked_from,`,

@@ -187,7 +187,7 @@ function settingsStatements(d: Dialect) {
     remove: {
       name: 'queues.remove',
       // Waits for those who are enqueueing, who hold the queue too: only then is it known what is on it.
-      ...(d.locksRows && { first: `select 1 from ${queues} where name = $1 for update` }),
+      ...(d.closedQueue && { first: d.closedQueue('$1') }),
       pinned: true as const,
       text:
         `delete from ${queues} where name = $1 ` +

@@ -1,4 +1,4 @@
-import { type BatchStatement, type Columns, type Database, type Dialect, everyRow } from '../database.js';
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { streamEnds } from '../messaging.js';
 import type { NewRetry, Retries } from '../retries.js';
 import { partitionKey } from './queues.js';
@@ -35,7 +35,7 @@ const columns: Columns<NewRetry> = {
 };
 
 function retryStatements(d: Dialect) {
-  const queues = `select name from ${d.table('queues')} where ${everyRow('name')} ${d.forKeyShare}`;
+  const queues = d.heldQueues();
   // The rest as `resume` leaves it. Its deadline begins anew with its first start, if it has a timeout of its own.
   const main = [
     `update ${d.table('workflow_status')} as w set status = 'ENQUEUED', updated_at = r.now, owner_xid = null,`,

@@ -250,8 +250,7 @@ function fireStatement(d: Dialect): Statement {
       'and cron_timezone is not distinct from cast($5 as text) and context = $6',
       `and (status = 'ACTIVE' or cast($7 as boolean)) ${d.forShare}),`,
       // Held as by whoever enqueues: a queue that is being deleted is gone, or stays.
-      `place as materialized (select q.name from ${d.table('queues')} q`,
-      `where q.name in (select queue_name from held) ${d.forKeyShare})`,
+      `place as materialized (${d.heldQueues('select queue_name from held where queue_name is not null')})`,
       `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, class_name, inputs, serialization,`,
       'application_name, recovery_attempts, created_at, updated_at, queue_name, priority, schedule_name,',
       'workflow_timeout_ms, enqueue_seq)',

@@ -1,5 +1,5 @@
 import { activeStatuses, resumableStatuses } from '../../model/status.js';
-import { type BatchStatement, type Columns, type Database, type Dialect, everyRow } from '../database.js';
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { afterChange } from '../database-failed.js';
 import type {
   CancelledWorkflow,
@@ -334,7 +334,7 @@ function treeStatements(d: Dialect) {
   const given = `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`;
   const target = 'cast($4 as text)';
   // A queue that is deleted meanwhile, and a child, move nowhere.
-  const queues = `select name from ${d.table('queues')} where ${everyRow('name')} ${d.forKeyShare}`;
+  const queues = d.heldQueues();
   const moves = `${d.anyOf('workflow_uuid', '$1')} and ${target} in (${queues})`;
   return {
     cancel: {

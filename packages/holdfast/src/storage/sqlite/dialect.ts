@@ -1,4 +1,4 @@
-import { type Columns, type ColumnType, type Dialect, isAtRest } from '../database.js';
+import { type Columns, type ColumnType, type Dialect, everyRow, isAtRest } from '../database.js';
 import { mergeOf } from './merges.js';
 
 /** The parameter that stands for a column: one row per execution of a statement. */
@@ -39,7 +39,8 @@ export const sqliteDialect: Dialect = {
   forUpdate: '',
   forUpdateSkipLocked: '',
   forShare: '',
-  forKeyShare: '',
+  heldTurn: (queue, turn) => `select 1 from queues where name = ${queue} and turn = ${turn} and not paused`,
+  heldQueues: (names) => `select name from queues where ${names ? `name in (${names})` : everyRow('name')}`,
   locksRows: false,
   enqueueSeq: {
     before: '',
