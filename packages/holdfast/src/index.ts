@@ -5,7 +5,13 @@ export type { LaunchOptions } from './app/options.js';
 export { platformVersion } from './app/version-from-environment.js';
 export { type Client, type ClientOptions, connect } from './client/client.js';
 export type { WorkflowName } from './client/what-to-start.js';
-export { type ClassOptions, registerClass, type Serializer } from './codec/codec.js';
+export {
+  type ClassOptions,
+  registerClass,
+  type Serializer,
+  type StoredError,
+  type StoredErrorOptions,
+} from './codec/codec.js';
 export { now, random, uuid } from './engine/chance.js';
 export { context, type WorkflowContext } from './engine/context.js';
 export type { WorkflowOptions } from './engine/definition.js';

@@ -1,4 +1,3 @@
-import { createCodecs } from '../codec/codec.js';
 import { whileLaunching } from '../engine/app-engine.js';
 import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { unknownQueue } from '../engine/directory.js';
@@ -64,7 +63,6 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
   const registry = new Registry(checked.recovery, internals.stepProbe);
   addTo(registry, picked);
   for (const each of checked.schedules) registry.require(keyOf(each));
-  const codecs = createCodecs(options.serializer ? { serializer: options.serializer } : {});
   const { probe, answerTimeoutMs, beforeResolve } = internals;
   const storage = await openStorage({
     ...checked,
@@ -79,7 +77,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
       version: await versionOf(options, codeOf(picked), checked.logger),
       storage,
       clock,
-      codecs,
+      codecs: checked.codecs,
       logger: checked.logger,
       registry,
       listen: checked.listen,

@@ -1,6 +1,6 @@
 import type { ConfiguredInstance } from '../classes/configured-instance.js';
 import { type GivenClass, givenClass } from '../classes/instances.js';
-import type { Serializer } from '../codec/codec.js';
+import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from '../codec/codec.js';
 import type { WorkflowDefinition } from '../engine/definition.js';
 import { defaultReleaseAfterMs } from '../engine/idle-release.js';
 import type { Registry } from '../engine/registry.js';
@@ -75,6 +75,13 @@ export interface LaunchOptions {
   readonly logger?: Logger;
   /** Stores values in a format of your own. */
   readonly serializer?: Serializer;
+  /** What of errors is stored, and shown in log lines. Default: no nested objects, and no well-known secrets. */
+  readonly errors?: StoredErrorOptions;
+  /**
+   * Most bytes of one input, result, message, event or stream value, as it is stored (default 2 MiB). Errors are cut to it.
+   * `Infinity`: no limit.
+   */
+  readonly maxValueBytes?: number;
   /** `false`: the schema must be in place already (default true). */
   readonly migrate?: boolean;
   /**
@@ -101,6 +108,8 @@ const launchOptionNames = [
   'poolSize',
   'logger',
   'serializer',
+  'errors',
+  'maxValueBytes',
   'migrate',
   'triggers',
 ];
@@ -109,6 +118,7 @@ export interface CheckedOptions extends DatabaseSource {
   readonly name: string;
   readonly schema: string;
   readonly logger: Logger;
+  readonly codecs: Codecs;
   readonly migrate: boolean;
   readonly triggers: boolean;
   readonly queues: readonly Queue[];
@@ -141,7 +151,8 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   }
   checkVersionOptions(options);
   if (executorId !== undefined) checkName('An executor ID', executorId);
-  const logger = checkLogger('launch()', options.logger);
+  const codecs = codecsOf('launch()', options);
+  const logger = codecs.errors.logger(checkLogger('launch()', options.logger));
   if (typeof migrate !== 'boolean') throw invalidOption('launch()', 'migrate', migrate, 'true or false');
   if (typeof triggers !== 'boolean') throw invalidOption('launch()', 'triggers', triggers, 'true or false');
   const { queues = [], listen } = options;
@@ -163,6 +174,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     schema,
     ...pool,
     logger,
+    codecs,
     migrate,
     triggers,
     queues,

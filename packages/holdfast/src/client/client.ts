@@ -1,4 +1,4 @@
-import { createCodecs } from '../codec/codec.js';
+import { codecsOf, type StoredErrorOptions } from '../codec/codec.js';
 import { standFor } from '../engine/app-engine.js';
 import { refuseInWorkflow } from '../engine/context.js';
 import { clockSync, databaseClock } from '../engine/database-clock.js';
@@ -33,6 +33,10 @@ export interface ClientOptions {
   /** Connections to Postgres (default 10, at least 2), beside one that listens. */
   readonly poolSize?: number;
   readonly logger?: Logger;
+  /** What of errors log lines show, as for `launch`. */
+  readonly errors?: StoredErrorOptions;
+  /** Most bytes of one input or message, as it is stored (default 2 MiB). `Infinity`: no limit. */
+  readonly maxValueBytes?: number;
 }
 
 /**
@@ -51,11 +55,20 @@ export interface Client extends ClientStarts {
 
 /** Connects to the database of an application. */
 export async function connect(options: ClientOptions): Promise<Client> {
-  checkKnownOptions('connect()', options, ['database', 'name', 'schema', 'poolSize', 'logger']);
+  checkKnownOptions('connect()', options, [
+    'database',
+    'name',
+    'schema',
+    'poolSize',
+    'logger',
+    'errors',
+    'maxValueBytes',
+  ]);
   const { name = '', schema = 'dbos' } = options;
   if (options.name !== undefined) checkName('The name of an app', name);
   checkSchema('connect()', schema);
-  const logger = checkLogger('connect()', options.logger);
+  const codecs = codecsOf('connect()', options);
+  const logger = codecs.errors.logger(checkLogger('connect()', options.logger));
   const { max, ...database } = databaseOf('connect()', options);
   const storage = await openStorage({
     ...database,
@@ -71,7 +84,7 @@ export async function connect(options: ClientOptions): Promise<Client> {
     const clock = await databaseClock(storage);
     const writer = { executorId: '', appName: name };
     const common = { storage, clock, logger, writer, version: '' };
-    const engine = new Executions({ ...common, codecs: createCodecs({}), registry: new Registry() });
+    const engine = new Executions({ ...common, codecs, registry: new Registry() });
     // A client that only enqueues needs no connection to hear by.
     const hear = startOnce(engine);
     engine.outcomes.onFirstWait = hear;

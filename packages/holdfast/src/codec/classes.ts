@@ -10,6 +10,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
+import { checkKeep, type KeepOption } from './keep.js';
 
 /** Any class, also one whose constructor is private. */
 export interface ClassOf<T> {
@@ -27,6 +28,11 @@ export interface ClassOptions<T, Stored> {
    * an instance is stored, too: what cannot be read is refused there.
    */
   readonly from?: (stored: Stored) => T;
+  /**
+   * Of an Error class: which of its properties are stored although they are objects, beside those of `launch({ errors })`: their
+   * names, or paths such as `response.data`; or `'all'`.
+   */
+  readonly keep?: KeepOption;
 }
 
 export interface RegisteredClass {
@@ -36,6 +42,7 @@ export interface RegisteredClass {
   readonly isError: boolean;
   readonly to: ((instance: unknown) => unknown) | undefined;
   readonly from: ((stored: unknown) => unknown) | undefined;
+  readonly keep: KeepOption | undefined;
   /** Its code, by which a copy of it is told from another class of the name. */
   readonly source: string;
 }
@@ -59,7 +66,7 @@ export function registerClass<T extends object, Stored = unknown>(
   if (typeof given !== 'function' || !isObject(given.prototype)) {
     throw invalidOption('registerClass', 'Class', given, 'a class');
   }
-  checkKnownOptions('registerClass', options, ['name', 'to', 'from']);
+  checkKnownOptions('registerClass', options, ['name', 'to', 'from', 'keep']);
   const name = checkName('registerClass: the name of the class', options.name ?? Class.name);
   const prototype: object = Class.prototype;
   const isError = prototype instanceof Error;
@@ -72,6 +79,7 @@ export function registerClass<T extends object, Stored = unknown>(
     isError,
     to: options.to as RegisteredClass['to'],
     from: options.from as RegisteredClass['from'],
+    keep: options.keep,
     source,
   };
   if ((byName.get(name)?.prototype ?? prototype) === prototype) byName.set(name, entry);
@@ -87,7 +95,7 @@ export function classWithPrototype(prototype: object): RegisteredClass | undefin
 }
 
 function checkConversions(Class: ClassOf<unknown>, name: string, isError: boolean, options: object): void {
-  const { to, from } = options as { to?: unknown; from?: unknown };
+  const { to, from, keep } = options as { to?: unknown; from?: unknown; keep?: unknown };
   if (to !== undefined && typeof to !== 'function')
     throw invalidOption(`registerClass(${name})`, 'to', to, 'a function');
   if (from !== undefined && typeof from !== 'function') {
@@ -98,6 +106,10 @@ function checkConversions(Class: ClassOf<unknown>, name: string, isError: boolea
   }
   if (isError && to !== undefined) {
     throw wrongOption(name, 'leave out "to" and "from": an Error class keeps its message, cause and fields by itself');
+  }
+  checkKeep(`registerClass(${name})`, 'keep', keep);
+  if (keep !== undefined && !isError) {
+    throw wrongOption(name, 'leave out "keep", which is for Error classes: "to" says what is stored of others');
   }
   if (isBuiltIn(Class)) throw wrongOption(name, 'register only your own classes: this one is built in');
   if (to === undefined && !isError && hidesItsState(Class.prototype as object)) {

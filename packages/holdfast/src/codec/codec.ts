@@ -13,15 +13,19 @@
  */
 import { HoldfastError } from '../model/errors.js';
 import { customCodec } from './custom.js';
-import type { Codec, Serializer } from './format.js';
-import { native } from './native.js';
-import { portable } from './portable.js';
+import type { Codec, CodecSettings, Serializer } from './format.js';
+import { checkMaxValueBytes, defaultMaxValueBytes, limited } from './limits.js';
+import { nativeCodec, nativeName } from './native.js';
+import { portableCodec, portableName } from './portable.js';
+import { checkStoredErrorOptions, type StoredErrorOptions, StoredErrors } from './stored-errors.js';
 
 export { type ClassOptions, registerClass } from './classes.js';
 export type { Codec, Encoded, Serializer } from './format.js';
+export { checkMaxValueBytes } from './limits.js';
+export type { StoredError, StoredErrorOptions } from './stored-errors.js';
 
 /** The built-in native format, which gives back what it was given: a value need not be read again to be used. */
-export const nativeCodecName = native.name;
+export const nativeCodecName = nativeName;
 
 export interface Codecs {
   /** For what only this app reads: the app's own serializer if it has one, else `js_superjson`. */
@@ -29,6 +33,8 @@ export interface Codecs {
   readonly portable: Codec;
   /** The one that wrote a row, or UNKNOWN_SERIALIZER. */
   for(serialization: string | null): Codec;
+  /** What of errors is stored and logged. */
+  readonly errors: StoredErrors;
 }
 
 /** Formats that we know by name only. */
@@ -39,9 +45,29 @@ const foreign: Readonly<Record<string, string>> = {
   java_jackson: 'DBOS for Java',
 };
 
-export function createCodecs(options: { readonly serializer?: Serializer | undefined } = {}): Codecs {
+export interface CodecOptions {
+  readonly serializer?: Serializer | undefined;
+  readonly errors?: StoredErrorOptions | undefined;
+  /** Most bytes of one value in the database. */
+  readonly maxValueBytes?: number | undefined;
+}
+
+/** The same, from the options of `launch` or `connect`, checked. */
+export function codecsOf(what: string, options: CodecOptions): Codecs {
+  checkMaxValueBytes(what, options.maxValueBytes);
+  checkStoredErrorOptions(what, options.errors);
+  return createCodecs(options);
+}
+
+export function createCodecs(options: CodecOptions = {}): Codecs {
+  const { serializer, maxValueBytes: maxBytes = defaultMaxValueBytes } = options;
+  const errors = new StoredErrors(options.errors, maxBytes);
+  const settings: CodecSettings = { errors, maxBytes };
+  const native = limited(nativeCodec(settings), maxBytes);
+  const portable = limited(portableCodec(settings), maxBytes);
   const known = new Map([native, portable].map((codec) => [codec.name, codec]));
-  const chosen = options.serializer === undefined ? native : customCodec(options.serializer, [...known.keys()]);
+  const builtIn = [nativeName, portableName];
+  const chosen = !serializer ? native : limited(customCodec(serializer, builtIn, settings), maxBytes);
   known.set(chosen.name, chosen);
   return {
     native: chosen,
@@ -50,6 +76,7 @@ export function createCodecs(options: { readonly serializer?: Serializer | undef
       if (serialization === null) return chosen;
       return known.get(serialization) ?? refuseFormat(serialization, [...known.keys()]);
     },
+    errors,
   };
 }
 

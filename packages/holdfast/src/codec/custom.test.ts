@@ -70,6 +70,7 @@ describe.each([
 
   it('stores an error that it cannot write whole without what it cannot write', async () => {
     const strict = createCodecs({
+      errors: { keep: ['status'] },
       serializer: {
         ...serializer,
         stringify: (value) => {

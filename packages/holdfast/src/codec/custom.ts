@@ -6,21 +6,25 @@
 import { HoldfastError, isError, isHoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
-import { errorRecord, thrownFrom } from './error-record.js';
-import type { Codec, Encoded, Serializer } from './format.js';
+import { thrownFrom } from './error-record.js';
+import type { Codec, CodecSettings, Encoded, Serializer } from './format.js';
+import { fits, tooLarge } from './limits.js';
 import { notReadBack, textProblem, unserializable } from './refusal.js';
 import { unreadable } from './revive.js';
-import { bareRecord, salvage } from './salvage.js';
+import { bareRecord, cut, cutLengths, salvage } from './salvage.js';
 
-export function customCodec(serializer: Serializer, taken: readonly string[]): Codec {
+export function customCodec(serializer: Serializer, taken: readonly string[], settings: CodecSettings): Codec {
   checkSerializer(serializer, taken);
-  return new CustomCodec(serializer);
+  return new CustomCodec(serializer, settings);
 }
 
 class CustomCodec implements Codec {
   readonly name: string;
 
-  constructor(private readonly serializer: Serializer) {
+  constructor(
+    private readonly serializer: Serializer,
+    private readonly settings: CodecSettings,
+  ) {
     this.name = serializer.name;
   }
 
@@ -53,7 +57,7 @@ class CustomCodec implements Codec {
   }
 
   encodeError(error: unknown): Encoded | Promise<Encoded> {
-    return this.tryError(error, 0, undefined);
+    return this.tryError(this.settings.errors.record(error), 0, undefined);
   }
 
   decode(text: string): unknown {
@@ -102,22 +106,34 @@ class CustomCodec implements Codec {
     );
   }
 
-  private tryError(error: unknown, way: number, failure: unknown): Encoded | Promise<Encoded> {
-    const make = recordsOf[way];
+  private tryError(stored: unknown, way: number, failure: unknown): Encoded | Promise<Encoded> {
+    const make = partsOf[way];
     if (make === undefined) return unwritten(this.name, failure);
+    const { maxBytes } = this.settings;
+    const mostBytes = way === partsOf.length - 1 ? Number.POSITIVE_INFINITY : maxBytes;
     return settle(
-      () => this.encodeAndRead(make(error), 'The error'),
-      ({ text, value }) => ({ text, value: thrownFrom(value) }),
-      (cause) => this.tryError(error, way + 1, cause),
+      () => this.encodeAndRead(make(stored, maxBytes), 'The error'),
+      ({ text, value }) => {
+        if (!fits(text, mostBytes)) throw tooLarge('The error', text, mostBytes);
+        return { text, value: thrownFrom(value) };
+      },
+      (cause) => this.tryError(stored, way + 1, cause),
     );
   }
 }
 
-/** What to store of something thrown, from all of it to next to nothing. */
-const recordsOf: readonly ((error: unknown) => unknown)[] = [
-  (error) => (isError(error) ? errorRecord(error) : error),
+/** What to write of what is to be stored of something thrown, from all of it to next to nothing. */
+const partsOf: readonly ((stored: unknown, maxBytes: number) => unknown)[] = [
+  (stored) => stored,
   // What the serializer accepts cannot be asked piece by piece (it may be slow): keep plain data only.
-  (error) => salvage(error, () => false),
+  (stored) => salvage(stored, () => false),
+  ...cutLengths.map(
+    (length) => (stored: unknown) =>
+      cut(
+        salvage(stored, () => false),
+        length,
+      ),
+  ),
   bareRecord,
 ];
 

@@ -15,6 +15,9 @@ export type ErrorRecord = Record<string, unknown> & { name: string; message: str
 /** In the record of an error: the name of its registered class. */
 export const classKey = 'holdfast_class';
 
+/** In the record of an error: the names of its properties that are not stored. */
+export const omittedKey = 'holdfast_omitted';
+
 const builtIn: ReadonlyMap<string, new (message: string) => Error> = new Map(
   [Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((Class) => [Class.name, Class]),
 );
@@ -45,7 +48,7 @@ export function errorFields(error: Error, read = (key: string): unknown => Refle
  * The name of an error; or that of its class, where the class gives it none and it would go by "Error" or another name of
  * a built-in class. The record does not keep the class itself, and `CardDeclined` would be one `Error` among all others.
  */
-export function classNameOr(error: Error, name: string): string {
+function classNameOr(error: Error, name: string): string {
   if (Object.hasOwn(error, 'name')) return name;
   const prototype = Object.getPrototypeOf(error) as object | null;
   let namer = prototype;
@@ -53,19 +56,6 @@ export function classNameOr(error: Error, name: string): string {
   if (namer === null || namer === prototype || !isBuiltIn(namer.constructor)) return name;
   const className: unknown = prototype?.constructor.name;
   return typeof className === 'string' && className !== '' && textProblem(className) === undefined ? className : name;
-}
-
-/** The error with its causes and collected errors as records too: what the error column holds. */
-export function errorRecord(error: Error, ancestors: readonly unknown[] = []): ErrorRecord {
-  const fields = errorFields(error);
-  const within = [...ancestors, error];
-  const nested = (value: unknown): unknown => {
-    if (!isError(value)) return value;
-    return within.includes(value) ? '[Circular]' : errorRecord(value, within);
-  };
-  if ('cause' in fields) fields.cause = nested(fields.cause);
-  if (Array.isArray(fields.errors)) fields.errors = fields.errors.map(nested);
-  return fields;
 }
 
 /**
@@ -78,7 +68,7 @@ function isErrorRecord(value: unknown): value is ErrorRecord {
   return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string';
 }
 
-/** What was thrown, from what {@link errorRecord} made of it; anything but an error record is itself what was thrown. */
+/** What was thrown, from what stored-errors.ts made of it; anything but an error record is itself what was thrown. */
 export function thrownFrom(stored: unknown): unknown {
   if (!isErrorRecord(stored)) return stored;
   const fields: Record<string, unknown> = { ...stored };

@@ -12,7 +12,7 @@
  */
 import { isBuiltIn } from './classes.js';
 import { classKey } from './error-record.js';
-import { type Recipe, recipeFor, specialNumber, type Tag } from './recipes.js';
+import { errorRecipe, type Recipe, recipeFor, specialNumber, type Tag } from './recipes.js';
 import type { ValuePath } from './refusal.js';
 
 /** Annotations by relative path; those below an annotated node are nested in it, as they are undone before it. */
@@ -51,8 +51,8 @@ interface Sighting {
   written: { readonly json: unknown; readonly tags: TagNode | TagTree | undefined; readonly nodes: number } | undefined;
 }
 
-export function flatten(value: unknown, path: ValuePath): Flattened {
-  return new Flattening(path).run(value);
+export function flatten(value: unknown, path: ValuePath, ofError: (error: Error) => object): Flattened {
+  return new Flattening(path, ofError).run(value);
 }
 
 class Flattening {
@@ -63,7 +63,11 @@ class Flattening {
   private repeated = 0;
   private needsUserCode = false;
 
-  constructor(private readonly path: ValuePath) {}
+  constructor(
+    private readonly path: ValuePath,
+    /** What is stored of an error that is in the value. */
+    private readonly ofError: (error: Error) => object,
+  ) {}
 
   run(value: unknown): Flattened {
     const json = this.walk(value);
@@ -153,7 +157,7 @@ class Flattening {
         return this.tagged(recipe.tag, json);
       }
       case 'fields': {
-        const fields = recipe.toFields(value as never);
+        const fields = recipe === errorRecipe ? this.ofError(value as Error) : recipe.toFields(value as never);
         this.needsUserCode ||= recipe.opaque || (isRecord(fields) && Object.hasOwn(fields, classKey));
         return this.wrap(recipe.tag, this.walkFields(fields));
       }

@@ -5,16 +5,16 @@
  * Also reads the rows of DBOS SDKs from before superjson, which have no marker and no name in the column.
  */
 
-import { isError } from '../model/errors.js';
-import { errorRecord, thrownFrom } from './error-record.js';
+import { type ErrorRecord, thrownFrom } from './error-record.js';
 import { flatten, type Meta } from './flatten.js';
-import { type Codec, type Encoded, isPrimitive } from './format.js';
+import { type Codec, type CodecSettings, type Encoded, isPrimitive } from './format.js';
+import { fits } from './limits.js';
 import { hasEscapes, isPlainJson } from './plain.js';
 import { notReadBack, type Root, unserializable, ValuePath } from './refusal.js';
 import { revive, unreadable } from './revive.js';
-import { bareRecord, salvage } from './salvage.js';
+import { bareRecord, cut, cutLengths, salvage } from './salvage.js';
 
-const name = 'js_superjson';
+export const nativeName = 'js_superjson';
 const head = '{"json":';
 const tail = ',"__dbos_serializer":"superjson"}';
 /** What most steps return. */
@@ -25,46 +25,64 @@ interface Stored {
   readonly meta?: Meta;
 }
 
-export const native: Codec = {
-  name,
-  encode: (value, what) => write(value, what, 'value'),
-  encodeAndRead: writeAndRead,
-  decode: read,
-  encodeArguments: (args, what) => write(args, what, 'args'),
-  decodeArguments: (text) => {
-    const args = read(text);
-    if (!Array.isArray(args)) throw unreadable(name, text, new Error('the arguments are not an array'));
-    return args;
-  },
-  encodeError: (error) =>
-    attemptError(() => (isError(error) ? errorRecord(error) : error)) ??
-    attemptError(() => salvage(error, isStorable)) ??
-    writeError(bareRecord(error)),
-  decodeError: (text) => thrownFrom(read(text)),
-};
+/** What of an error inside a value is stored. */
+type Fields = (error: Error) => ErrorRecord;
 
-function attemptError(make: () => unknown): Encoded | undefined {
+export function nativeCodec({ errors, maxBytes }: CodecSettings): Codec {
+  const fields: Fields = (error) => errors.fields(error);
+  const isStorable = (value: unknown): boolean => holds(() => write(value, 'The value', 'value', fields));
+  const attempt = (make: () => unknown): Encoded | undefined => {
+    try {
+      const made = writeError(make(), fields);
+      return fits(made.text, maxBytes) ? made : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return {
+    name: nativeName,
+    encode: (value, what) => write(value, what, 'value', fields),
+    encodeAndRead: (value, what) => writeAndRead(value, what, fields),
+    decode: read,
+    encodeArguments: (args, what) => write(args, what, 'args', fields),
+    decodeArguments: (text) => {
+      const args = read(text);
+      if (!Array.isArray(args)) throw unreadable(nativeName, text, new Error('the arguments are not an array'));
+      return args;
+    },
+    encodeError: (error) => {
+      const record = errors.record(error);
+      let made = attempt(() => record) ?? attempt(() => salvage(record, isStorable));
+      for (const length of cutLengths) made ??= attempt(() => cut(record, length));
+      return made ?? writeError(bareRecord(record, maxBytes), fields);
+    },
+    decodeError: (text) => thrownFrom(read(text)),
+  };
+}
+
+function holds(attempt: () => unknown): boolean {
   try {
-    return writeError(make());
+    attempt();
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
-function writeError(record: unknown): Encoded {
-  const { text, value } = writeAndRead(record, 'The error');
+function writeError(record: unknown, fields: Fields): Encoded {
+  const { text, value } = writeAndRead(record, 'The error', fields);
   return { text, value: thrownFrom(value) };
 }
 
-function write(value: unknown, what: string, root: Root): string {
-  const made = toText(value, what, root);
+function write(value: unknown, what: string, root: Root, fields: Fields): string {
+  const made = toText(value, what, root, fields);
   if (typeof made === 'string') return made;
   readBack(made.text, what);
   return made.text;
 }
 
-function writeAndRead(value: unknown, what: string): Encoded {
-  const made = toText(value, what, 'value');
+function writeAndRead(value: unknown, what: string, fields: Fields): Encoded {
+  const made = toText(value, what, 'value', fields);
   const text = typeof made === 'string' ? made : made.text;
   return { text, value: isPrimitive(value) ? value : readBack(text, what) };
 }
@@ -74,14 +92,14 @@ interface Unproven {
   readonly text: string;
 }
 
-function toText(value: unknown, what: string, root: Root): string | Unproven {
+function toText(value: unknown, what: string, root: Root, fields: Fields): string | Unproven {
   if (value === undefined) return undefinedText;
   try {
     if (isPlainJson(value)) {
       const json = JSON.stringify(value);
       if (!hasEscapes(json)) return head + json + tail;
     }
-    const { json, meta, needsUserCode } = flatten(value, new ValuePath(what, root));
+    const { json, meta, needsUserCode } = flatten(value, new ValuePath(what, root), fields);
     const jsonText = JSON.stringify(json);
     const text =
       meta === undefined ? head + jsonText + tail : `${head}${jsonText},"meta":${JSON.stringify(meta)}${tail}`;
@@ -99,20 +117,11 @@ function readBack(text: string, what: string): unknown {
   }
 }
 
-function isStorable(value: unknown): boolean {
-  try {
-    write(value, 'The value', 'value');
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function read(text: string): unknown {
   try {
     return parse(text);
   } catch (error) {
-    throw unreadable(name, text, error);
+    throw unreadable(nativeName, text, error);
   }
 }
 

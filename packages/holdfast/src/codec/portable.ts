@@ -8,16 +8,17 @@
  * became.
  */
 import { isError } from '../model/errors.js';
-import { classNameOr, thrownFrom } from './error-record.js';
+import { thrownFrom } from './error-record.js';
 import { refuseUnknown } from './flatten.js';
-import type { Codec, Encoded } from './format.js';
+import type { Codec, CodecSettings, Encoded } from './format.js';
+import { fits } from './limits.js';
 import { hasEscapes, isPlainJson } from './plain.js';
 import { recipeFor } from './recipes.js';
 import { type Root, unserializable, ValuePath } from './refusal.js';
 import { unreadable } from './revive.js';
-import { bareRecord, salvage } from './salvage.js';
+import { bareRecord, cut, cutLengths, salvage } from './salvage.js';
 
-const name = 'portable_json';
+export const portableName = 'portable_json';
 
 /** Nodes that repetitions may add: n levels of sharing would otherwise write 2^n copies. */
 const repeatedNodes = 1_000_000;
@@ -37,8 +38,8 @@ interface PortableError {
   data?: unknown;
 }
 
-export const portable: Codec = {
-  name,
+const formats = {
+  name: portableName,
   encode: (value, what) => write(value, what, 'value'),
   encodeAndRead: (value, what) => {
     const text = write(value, what, 'value');
@@ -51,24 +52,35 @@ export const portable: Codec = {
     const isRecord = typeof record === 'object' && record !== null && !Array.isArray(record);
     const { positionalArgs = [], namedArgs } = (isRecord ? record : {}) as PortableArguments;
     if (!isRecord || !Array.isArray(positionalArgs)) {
-      throw unreadable(name, text, new Error('the arguments are not {"positionalArgs":[…]}'));
+      throw unreadable(portableName, text, new Error('the arguments are not {"positionalArgs":[…]}'));
     }
     // Python's keyword arguments, as the options object that a TypeScript function takes in their place.
     return namedArgs && Object.keys(namedArgs).length > 0 ? [...positionalArgs, namedArgs] : positionalArgs;
   },
-  encodeError: (error) =>
-    attemptError(() => errorRecord(error)) ??
-    attemptError(() => salvageRecord(error)) ??
-    writeError(pickFields(bareRecord(error))),
   decodeError: readError,
-};
+} satisfies Partial<Codec>;
 
-function attemptError(make: () => PortableError): Encoded | undefined {
-  try {
-    return writeError(make());
-  } catch {
-    return undefined;
-  }
+export function portableCodec({ errors, maxBytes }: CodecSettings): Codec {
+  // The format has a place for it, which readers in other languages know.
+  const withData = errors.keeping('data');
+  const attempt = (make: () => PortableError): Encoded | undefined => {
+    try {
+      const made = writeError(make());
+      return fits(made.text, maxBytes) ? made : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return {
+    ...formats,
+    encodeError: (error) => {
+      const stored = withData.record(error);
+      const isRecord = isError(thrownFrom(stored));
+      let made = attempt(() => errorRecord(stored, isRecord)) ?? attempt(() => salvageRecord(stored));
+      for (const length of cutLengths) made ??= attempt(() => errorRecord(cut(stored, length), isRecord));
+      return made ?? writeError(pickFields(bareRecord(stored, maxBytes)));
+    },
+  };
 }
 
 function writeError(record: PortableError): Encoded {
@@ -86,10 +98,9 @@ function readError(text: string): unknown {
   return thrownFrom(data === undefined ? { ...fields, stack } : { ...fields, stack, data });
 }
 
-function errorRecord(error: unknown): PortableError {
-  if (!isError(error)) return { name: nonError, message: describe(error), data: error ?? null };
-  const record = pickFields(error);
-  return { ...record, name: classNameOr(error, record.name) };
+function errorRecord(stored: unknown, isRecord: boolean): PortableError {
+  if (isRecord) return pickFields(stored as object);
+  return { name: nonError, message: describe(stored), data: stored ?? null };
 }
 
 function pickFields(fields: object): PortableError {
@@ -146,7 +157,7 @@ function read(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw unreadable(name, text, error);
+    throw unreadable(portableName, text, error);
   }
 }
 

@@ -160,7 +160,8 @@ describe('an error', () => {
       code: 'E',
       list: [new Forgotten(), 7],
     });
-    const { value } = native.encodeError(error) as Encoded;
+    const keeping = createCodecs({ errors: { keep: ['list'] } }).native;
+    const { value } = keeping.encodeError(error) as Encoded;
     expect(value).toMatchObject({ name: 'TypeError', message: 'no', code: 'E', list: ['[Forgotten]', 7] });
     expect((value as Error).cause).toBe('[Forgotten]');
   });

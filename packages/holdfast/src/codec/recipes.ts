@@ -31,7 +31,7 @@ export type Recipe =
 
 const record: Recipe = { kind: 'record' };
 const array: Recipe = { kind: 'array' };
-const errorRecipe: Recipe = { kind: 'fields', tag: 'Error', toFields: errorFields, opaque: false };
+export const errorRecipe: Recipe = { kind: 'fields', tag: 'Error', toFields: errorFields, opaque: false };
 
 const integerArrays = [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array];
 const floatArrays = [Float32Array, Float64Array];

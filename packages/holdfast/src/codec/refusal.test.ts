@@ -107,7 +107,7 @@ describe('both formats refuse', () => {
 describe('native refuses', () => {
   it.each([
     ['a key of a Map', new Map([[() => 1, 1]]), 'value.keys()[0]'],
-    ['a field of an Error', Object.assign(new Error('x'), { retry: () => 1 }), 'value.retry'],
+    ['the cause of an Error', new Error('x', { cause: new Error('b\0') }), 'value.cause.message'],
     ['the message of an Error', { e: new Error('a\0') }, 'value.e.message'],
     ['a RegExp', [new RegExp(String.fromCharCode(0))], 'value[0]'],
   ])('%s, naming the place', (_, value, path) => {

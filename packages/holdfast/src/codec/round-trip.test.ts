@@ -166,16 +166,17 @@ describe('references', () => {
 
   it('closes cycles through the root, Maps, Sets and Errors', () => {
     const root: Record<string, unknown> = {};
-    const error = Object.assign(new Error('boom'), { root });
+    const error = new Error('boom');
+    error.cause = new Error('why', { cause: error });
     Object.assign(root, { root, error, map: new Map([[root, error]]), set: new Set([root]) });
     const copy = roundTrip(root) as {
       root: unknown;
-      error: { root: unknown };
+      error: { cause: { cause: unknown } };
       map: Map<unknown, unknown>;
       set: Set<unknown>;
     };
     expect(copy.root).toBe(copy);
-    expect(copy.error.root).toBe(copy);
+    expect(copy.error.cause.cause).toBe(copy.error);
     expect(copy.map.get(copy)).toBe(copy.error);
     expect(copy.set.has(copy)).toBe(true);
   });

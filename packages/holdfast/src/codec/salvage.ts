@@ -6,7 +6,7 @@
  */
 
 import { isError } from '../model/errors.js';
-import { type ErrorRecord, errorFields } from './error-record.js';
+import { type ErrorRecord, errorFields, omittedKey } from './error-record.js';
 import { recipeFor } from './recipes.js';
 
 /** Enough for an HTTP client's `error.response.data.errors[0].path`; deeper is somebody's object graph. */
@@ -23,17 +23,48 @@ export function salvage(thrown: unknown, isStorable: (value: unknown) => boolean
   return { name: 'NonError', message, stack: `NonError: ${message}` };
 }
 
+/** Most characters that are kept of the texts of an error that is too large, from the first attempt to the last. */
+export const cutLengths: readonly number[] = [10_000, 500];
+
+const mostProperties = 30;
+const mostErrors = 10;
+
+/** A copy of what {@link salvage} or a record of an error came to, of which only the beginning is left. Never throws. */
+export function cut(value: unknown, length: number, depth = 0): unknown {
+  if (typeof value === 'string') return shorten(clean(value), length);
+  if (typeof value === 'bigint') return shorten(String(value), length);
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value;
+  if (Array.isArray(value)) return value.slice(0, mostErrors).map((each) => cut(each, length, depth + 1));
+  const record: Record<string, unknown> = {};
+  const omitted: string[] = [];
+  for (const key of Object.keys(value)) {
+    const member = readSafely(value, key);
+    const isNested = typeof member === 'object' && member !== null && !(member instanceof Date);
+    const isKept = !isNested || ((key === 'cause' || key === 'errors') && depth === 0);
+    if (key === '__proto__' || member === dropped || typeof member === 'function') continue;
+    if (isKept && Object.keys(record).length < mostProperties) record[clean(key)] = cut(member, length, depth + 1);
+    else if (omitted.length < mostProperties) omitted.push(shorten(clean(key), length));
+  }
+  return omitted.length > 0 ? { ...record, [omittedKey]: omitted } : record;
+}
+
+function shorten(text: string, length: number): string {
+  if (text.length <= length) return text;
+  return `${clean(text.slice(0, length))}… (cut: it has ${text.length} characters)`;
+}
+
 /** Most characters that are kept of a text where nothing but texts is. */
 const bareLength = 10_000;
 
 /** The last resort: name, message and stack as plain texts, in reading which no code of the user takes part. Never throws. */
-export function bareRecord(thrown: unknown): ErrorRecord {
+export function bareRecord(thrown: unknown, maxBytes = Number.POSITIVE_INFINITY): ErrorRecord {
+  const length = Math.max(100, Math.min(bareLength, Math.floor(maxBytes / 20)));
   const text = (key: string, otherwise: string): string => {
     const value = typeof thrown === 'object' && thrown !== null ? readSafely(thrown, key) : undefined;
-    return typeof value === 'string' ? clean(value.slice(0, bareLength)) : otherwise;
+    return typeof value === 'string' ? clean(value.slice(0, length)) : otherwise;
   };
   const name = text('name', 'NonError');
-  const message = text('message', `A value that cannot be stored was thrown: ${describe(thrown).slice(0, bareLength)}`);
+  const message = text('message', `A value that cannot be stored was thrown: ${describe(thrown).slice(0, length)}`);
   return { name, message, stack: text('stack', `${name}: ${message}`) };
 }
 

@@ -19,6 +19,8 @@ export interface WorkflowOptions {
   readonly output?: StandardSchemaV1;
   /** `portable`: plain JSON that DBOS clients of every language read (default `native`). */
   readonly serialization?: 'native' | 'portable';
+  /** Most bytes of the input, and of the result, as they are stored. Default: that of `launch` or `connect`. */
+  readonly maxValueBytes?: number;
   /** Only who has one of these roles may start it; the first that matches becomes its assumed role. */
   readonly requireRole?: readonly string[];
 }
@@ -83,4 +85,5 @@ export interface WorkflowDefinition extends WorkflowKey {
   readonly output: StandardSchemaV1 | undefined;
   readonly serialization: 'native' | 'portable';
   readonly requireRole: readonly string[] | undefined;
+  readonly maxBytes: number | undefined;
 }

@@ -28,6 +28,9 @@ const resultName = 'DBOS.getResult';
 const statusName = 'getStatus';
 const cancelName = 'DBOS.cancelWorkflow';
 
+/** What is only read is stored already, by whoever was allowed to. */
+const unlimited = Number.POSITIVE_INFINITY;
+
 export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHandle<T> {
   return {
     id: workflowId,
@@ -193,7 +196,7 @@ async function endingOutcome(
   if (engine === execution.engine && text !== null) return { ...common, output, error, serialization, result };
   // Not as the workflow stored it: another app may use a format that this one cannot read, and some endings have no text.
   const own = result.ok
-    ? await succeeded(execution, `The result of workflow "${workflowId}"`, startedAt, result.value)
+    ? await succeeded(execution, `The result of workflow "${workflowId}"`, startedAt, result.value, unlimited)
     : await failed(execution, startedAt, result.error);
   return { ...own, ...common };
 }
@@ -213,7 +216,7 @@ async function recordableStatus(execution: Execution, engine: Engine, workflowId
   const records = await engine.untilAnswered('Reading the status of a workflow', read);
   try {
     const status = await toStatus(engine, workflowId, records ?? []);
-    return await succeeded(execution, `The status of workflow "${workflowId}"`, startedAt, status);
+    return await succeeded(execution, `The status of workflow "${workflowId}"`, startedAt, status, unlimited);
   } catch (error) {
     return failed(execution, startedAt, error);
   }

@@ -13,11 +13,12 @@ import { identityOf } from './identity.js';
 import { isDetached, type StartOptions } from './start-options.js';
 
 /** What a start needs to know of a workflow. */
-export type Startable = WorkflowKey & Pick<WorkflowDefinition, 'timeoutMs' | 'input' | 'serialization' | 'requireRole'>;
+export type Startable = WorkflowKey &
+  Pick<WorkflowDefinition, 'timeoutMs' | 'input' | 'serialization' | 'requireRole' | 'maxBytes'>;
 
 /** A workflow of which no more is known than what it is called: a client's, say. */
 export function byName({ name, className, configName }: WorkflowKey): Startable {
-  const unknown = { timeoutMs: null, input: undefined, requireRole: undefined };
+  const unknown = { timeoutMs: null, input: undefined, requireRole: undefined, maxBytes: undefined };
   return { name, className, configName, ...unknown, serialization: 'native' };
 }
 
@@ -41,7 +42,7 @@ export async function commonRow(
     workflowId: options.id ?? newWorkflowId(createdAt),
     ...{ name, className, configName },
     ...identityOf(workflow, options, parent),
-    inputs: await codec.encodeArguments(args, what),
+    inputs: await codec.encodeArguments(args, what, workflow.maxBytes),
     serialization: codec.name,
     createdAt,
     timeoutMs: timeoutOf(workflow, options),

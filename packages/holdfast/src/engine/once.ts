@@ -1,4 +1,4 @@
-import { describeError, isHoldfastError } from '../model/errors.js';
+import { isHoldfastError } from '../model/errors.js';
 import type { NewStep, StepRecord } from '../storage/storage.js';
 import type { Call } from './calls.js';
 import type { WrittenWithEffects } from './checkpoints.js';
@@ -77,7 +77,7 @@ function stall(execution: Execution, stepNumber: number, name: string): void {
 /** What nobody foresaw must not end the process, and must not be passed over. */
 function setAside(execution: Execution, stepNumber: number, name: string, error: unknown): void {
   const { facts, engine } = execution;
-  const why = `what came of step ${stepNumber} "${name}" could not be dealt with. ${describeError(error)}`;
+  const why = `what came of step ${stepNumber} "${name}" could not be dealt with. ${engine.codecs.errors.describe(error)}`;
   void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
 }
 
@@ -85,7 +85,7 @@ function setAside(execution: Execution, stepNumber: number, name: string, error:
 async function replay(execution: Execution, step: StepRecord, caller: Call): Promise<void> {
   const result = await readResult(execution, step).catch((error) => {
     const { facts, engine } = execution;
-    const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${describeError(error)}`;
+    const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${engine.codecs.errors.describe(error)}`;
     return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
   });
   if (!execution.running) return refuse(execution, caller);

@@ -30,8 +30,8 @@ export interface Outcome {
 
 /**
  * The outcome of an operation that gave a value. The code gets the value as it reads from the record, as a replay would:
- * what becomes of the step's own object later must not show. A value that cannot be stored, or not be read back, makes
- * the operation one that failed.
+ * what becomes of the step's own object later must not show. A value that cannot be stored, not be read back, or is larger than
+ * `maxBytes` (default: the limit of the app) makes the operation one that failed.
  *
  * Never throws and never rejects: an operation without an outcome on record would be done again by every replay. Our own
  * codec answers at once.
@@ -41,10 +41,11 @@ export function succeeded(
   what: string,
   startedAt: number,
   value: unknown,
+  maxBytes?: number,
 ): Outcome | Promise<Outcome> {
   const codec = execution.engine.codecs.native;
   try {
-    const encoded = codec.encodeAndRead(value, what);
+    const encoded = codec.encodeAndRead(value, what, maxBytes);
     if ('text' in encoded) return valueOutcome(codec, startedAt, encoded);
     return encoded.then(
       (later) => valueOutcome(codec, startedAt, later),

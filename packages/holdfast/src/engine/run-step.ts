@@ -1,4 +1,4 @@
-import { describeError, HoldfastError, isFatal, isHoldfastError } from '../model/errors.js';
+import { HoldfastError, isFatal, isHoldfastError } from '../model/errors.js';
 import type { Effect } from '../storage/messaging.js';
 import { exhaustedError } from './attempts.js';
 import { enter, type Scope, type StepScope, stepScope } from './context.js';
@@ -15,6 +15,8 @@ export interface StepPolicy {
   readonly jitter: number;
   readonly retryIf?: (error: unknown) => boolean;
   readonly timeoutMs?: number;
+  /** Most bytes of the result, if that is not the limit of the app. */
+  readonly maxBytes?: number;
 }
 
 export interface StepCall {
@@ -30,7 +32,7 @@ export function performStep(execution: Execution, call: StepCall): Promise<Outco
     const value = await runAttempt(scope, call);
     const said = endAttempt(scope.step);
     // Not part of the attempt: a value that cannot be stored would not become storable by running the step again.
-    const outcome = await succeeded(execution, stepResult(call.name), startedAt, value);
+    const outcome = await succeeded(execution, stepResult(call.name), startedAt, value, call.policy.maxBytes);
     const effects = (await Promise.all(said)).filter((each) => each !== undefined);
     return withEffects(execution, outcome, effects, scope.step.objections);
   });
@@ -118,7 +120,7 @@ function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: num
   } catch (failure) {
     // The step's own error is what counts; a broken filter must not replace it.
     execution.engine.logger.warn(
-      `retryIf of step "${call.name}" threw, so there is no retry: ${describeError(failure)}`,
+      `retryIf of step "${call.name}" threw, so there is no retry: ${execution.engine.codecs.errors.describe(failure)}`,
     );
     return false;
   }
@@ -168,10 +170,10 @@ async function backOff(
   const { policy } = call;
   const full = Math.min(policy.maxDelayMs, policy.initialMs * policy.factor ** (attempt - 1));
   const ms = Math.round(full * (1 - policy.jitter * Math.random()));
-  const { clock, logger } = execution.engine;
+  const { clock, codecs, logger } = execution.engine;
   logger.warn(
     `Step "${call.name}" of workflow "${execution.workflowId}" failed (attempt ${attempt} of ${policy.max + 1}), ` +
-      `next one in ${ms} ms: ${describeError(error)}`,
+      `next one in ${ms} ms: ${codecs.errors.describe(error)}`,
   );
   const nextAt = clock.now() + ms;
   await Promise.all([execution.attempts.failed(call.stepNumber, attempt, nextAt), waitUntil(execution, nextAt)]);

@@ -1,5 +1,5 @@
 import type { Codec } from '../codec/codec.js';
-import { describeError, type HoldfastError, isHoldfastError } from '../model/errors.js';
+import { type HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { FinishedWorkflow } from '../storage/storage.js';
 import type { Written } from './checkpoints.js';
 import { enter } from './context.js';
@@ -136,7 +136,7 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   const heard = engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);
   // A parent hears of its child later, by its record; but the failure of work in the background must leave a trace.
   if (result.ok || heard || facts.parentWorkflowId !== null) return;
-  engine.logger.warn(`Workflow "${workflowId}" (${facts.name}) failed: ${describeError(result.error)}`);
+  engine.logger.warn(`Workflow "${workflowId}" (${facts.name}) failed: ${engine.codecs.errors.describe(result.error)}`);
 }
 
 type StoredOutcome = Pick<FinishedWorkflow, 'status' | 'output' | 'error'>;
@@ -146,7 +146,7 @@ function encodeOutcome(execution: Execution, result: Result): StoredOutcome | Pr
   const codec = codecOf(engine, facts.serialization);
   if (!result.ok) return encodeFailure(codec, result.error);
   try {
-    const output = codec.encode(result.value, `The result of workflow "${facts.name}"`);
+    const output = codec.encode(result.value, `The result of workflow "${facts.name}"`, facts.definition.maxBytes);
     if (typeof output === 'string') return success(output);
     return output.then(success, (error) => encodeFailure(codec, error));
   } catch (error) {

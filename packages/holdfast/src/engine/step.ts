@@ -1,3 +1,4 @@
+import { checkMaxValueBytes } from '../codec/codec.js';
 import type { Duration } from '../model/duration.js';
 import { parseDuration } from '../model/duration.js';
 import { checkOwnName } from '../model/ids.js';
@@ -12,6 +13,8 @@ export interface StepOptions {
   readonly retries?: number | RetryOptions;
   /** Longest time for one attempt. The attempt's `context().signal` aborts, and the attempt counts as failed. */
   readonly timeout?: Duration;
+  /** Most bytes of the result as it is stored. Default: that of `launch`. */
+  readonly maxValueBytes?: number;
 }
 
 export interface RetryOptions {
@@ -115,7 +118,7 @@ function checkStepName(name: string): string {
   return stepsOfDbos.includes(name) ? name : checkOwnName('A step name', name);
 }
 
-const stepOptionNames = ['retries', 'timeout'];
+const stepOptionNames = ['retries', 'timeout', 'maxValueBytes'];
 const retryOptionNames = ['max', 'initial', 'factor', 'maxDelay', 'jitter', 'retryIf'];
 
 function stepPolicy(name: string, options: StepOptions): StepPolicy {
@@ -134,6 +137,7 @@ export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
     throw invalidOption(what, 'retryIf', retryIf, 'a function from an error to true or false');
   }
   if (!(jitter >= 0 && jitter <= 1)) throw invalidOption(what, 'jitter', jitter, 'a number from 0 to 1');
+  const maxBytes = checkMaxValueBytes(what, options.maxValueBytes);
   return {
     max: checkCount(what, typeof options.retries === 'object' ? 'retries.max' : 'retries', retries.max),
     initialMs: parseDuration(initial, `The first retry delay of ${what}`),
@@ -141,6 +145,7 @@ export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
     maxDelayMs: parseDuration(maxDelay, `The longest retry delay of ${what}`),
     jitter,
     ...(retryIf && { retryIf }),
+    ...(maxBytes !== undefined && { maxBytes }),
     ...(options.timeout !== undefined && { timeoutMs: parseDuration(options.timeout, `The timeout of ${what}`) }),
   };
 }

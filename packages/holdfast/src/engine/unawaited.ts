@@ -1,4 +1,4 @@
-import { describeError, isErrorNamed } from '../model/errors.js';
+import { isErrorNamed } from '../model/errors.js';
 import type { Call } from './calls.js';
 import type { Execution } from './execution.js';
 
@@ -26,7 +26,7 @@ export function warnOfLateFailure(execution: Execution, call: Call, error: unkno
 
 function warnOfFailure({ engine, facts }: Execution, call: Call, error: unknown): void {
   const { name, workflowId } = facts;
-  const failure = describeError(error).replace(/\.$/, '');
+  const failure = engine.codecs.errors.describe(error).replace(/\.$/, '');
   engine.warnOnce(
     `unawaited failure ${JSON.stringify([name, call.name])}`,
     `Workflow "${workflowId}" (${name}) did not await ${describeCall(call)}, which failed: ${failure}. ` +

@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { checkMaxValueBytes } from '../codec/codec.js';
 import { parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
@@ -109,6 +110,7 @@ const workflowOptionNames = [
   'output',
   'serialization',
   'requireRole',
+  'maxValueBytes',
 ];
 
 /** The release that made a workflow, if that is not ours: we do not know what its objects look like. */
@@ -142,6 +144,7 @@ export function define(name: string, fn: WorkflowDefinition['fn'], options: Work
     output,
     serialization,
     requireRole,
+    maxBytes: checkMaxValueBytes(what, options.maxValueBytes),
   };
 }
 

@@ -1,3 +1,4 @@
+import { checkMaxValueBytes } from '../codec/codec.js';
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentExecution, currentScope, type StepScope, whileWaiting } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
@@ -24,6 +25,8 @@ import { foundBefore, foundWithin, type Sought, seek } from './sought.js';
 export interface EventOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */
   readonly serialization?: Serialization;
+  /** Most bytes of a value as it is stored. Default: that of `launch` or `connect`. */
+  readonly maxValueBytes?: number;
 }
 
 export interface GetOptions {
@@ -49,7 +52,8 @@ const defaultTimeoutMs = 60_000;
 /** Defines an event. */
 export function event<T>(key: string, options: EventOptions = {}): Event<T> {
   const what = `Event "${checkOwnName('The key of an event', key)}"`;
-  checkKnownOptions(what, options, ['serialization']);
+  checkKnownOptions(what, options, ['serialization', 'maxValueBytes']);
+  checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
   return {
     key,
@@ -74,7 +78,7 @@ function set({ what, key, options }: EventParts, value: unknown): Promise<void> 
   }
   const { execution, step } = scope;
   const codec = codecFor(execution.engine, options.serialization, execution);
-  const encode = () => codec.encode(value, `The value of ${what}`);
+  const encode = () => codec.encode(value, `The value of ${what}`, options.maxValueBytes);
   const inTurn = (stepNumber: number) =>
     doneInCallOrder(
       execution,

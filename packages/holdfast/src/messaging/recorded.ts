@@ -70,7 +70,9 @@ export async function valueOutcome(
 async function inOwnFormat(execution: Execution, stored: StoredValue, { codecs }: Engine): Promise<StoredValue> {
   const value = await codecs.for(stored.serialization).decode(stored.value);
   const { native } = execution.engine.codecs;
-  return { value: await native.encode(value, 'A value of another app'), serialization: native.name };
+  // It is stored already, under the limit of the other app.
+  const text = await native.encode(value, 'A value of another app', Number.POSITIVE_INFINITY);
+  return { value: text, serialization: native.name };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { checkMaxValueBytes } from '../codec/codec.js';
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentExecution, currentScope, requireExecution, type StepScope, whileWaiting } from '../engine/context.js';
 import { notFoundError } from '../engine/endings.js';
@@ -32,6 +33,8 @@ import { foundEventually, type Sought, seek } from './sought.js';
 export interface StreamOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */
   readonly serialization?: Serialization;
+  /** Most bytes of a value as it is stored. Default: that of `launch` or `connect`. */
+  readonly maxValueBytes?: number;
 }
 
 export interface ReadOptions {
@@ -68,7 +71,8 @@ const lastOffset = 2 ** 31 - 1;
 /** Defines a stream. */
 export function stream<T>(key: string, options: StreamOptions = {}): Stream<T> {
   const what = `Stream "${checkOwnName('The key of a stream', key)}"`;
-  checkKnownOptions(what, options, ['serialization']);
+  checkKnownOptions(what, options, ['serialization', 'maxValueBytes']);
+  checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
   const own: StreamParts = { what, key, options };
   return {
@@ -111,7 +115,7 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
   if (value === endValue) return refused(execution, endAsValue(what));
   execution.tellAtEnd = (execution.tellAtEnd ?? new Set()).add(streamTopic(execution, key));
   const codec = codecFor(execution.engine, options.serialization, execution);
-  const encode = () => codec.encode(value, `A value of ${what}`);
+  const encode = () => codec.encode(value, `A value of ${what}`, options.maxValueBytes);
   const toEffect = (text: string) => ({ kind: 'stream', key, value: text, serialization: codec.name }) as const;
   if (step) {
     const objection = () => (closed.get(execution)?.has(key) ? closedMeanwhile(what, execution) : undefined);

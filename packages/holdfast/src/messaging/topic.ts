@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type { Codec } from '../codec/codec.js';
+import { type Codec, checkMaxValueBytes } from '../codec/codec.js';
 import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
 import { currentScope, requireExecution } from '../engine/context.js';
 import { sleepName } from '../engine/deliveries.js';
@@ -26,6 +26,8 @@ export interface TopicOptions<Schema extends StandardSchemaV1 = StandardSchemaV1
   readonly schema?: Schema;
   /** How messages are stored (default `native`, in a portable workflow `portable`). */
   readonly serialization?: Serialization;
+  /** Most bytes of a message as it is stored. Default: that of `launch` or `connect`. */
+  readonly maxValueBytes?: number;
 }
 
 export interface SendOptions {
@@ -76,7 +78,8 @@ export function topic<Schema extends StandardSchemaV1>(
 export function topic<T>(name?: string, options?: TopicOptions): Topic<T>;
 export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
   const what = name === undefined ? 'The topic without a name' : `Topic "${checkOwnName('A topic name', name)}"`;
-  checkKnownOptions(what, options, ['schema', 'serialization']);
+  checkKnownOptions(what, options, ['schema', 'serialization', 'maxValueBytes']);
+  checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
   if (name === nullTopic) {
     throw new HoldfastError('INVALID_NAME', `"${nullTopic}" stands for no name. For that topic, leave the name out.`);
@@ -220,7 +223,7 @@ function toMessages(
 /** Never throws: what another letter is still waiting for must not be left behind. */
 function toText(own: TopicParts, value: unknown, codec: Codec): string | Promise<string> {
   const { schema } = own.options;
-  const encode = (fit: unknown) => codec.encode(fit, `A message of ${own.what}`);
+  const encode = (fit: unknown) => codec.encode(fit, `A message of ${own.what}`, own.options.maxValueBytes);
   if (schema) return checked(own, schema, value).then(encode);
   try {
     return encode(value);

@@ -25,6 +25,7 @@ export interface ErrorDetails {
   DRIVER_MISSING: NoDetails;
   /** A workflow's name, or the two of an instance. */
   DUPLICATE_WORKFLOW: { readonly name?: string; readonly className?: string; readonly configName?: string };
+  ERROR_WITHHELD: NoDetails;
   /** What your step gave. */
   FATAL: Readonly<Record<string, unknown>>;
   INVALID_CRON: { readonly expression: unknown };
@@ -114,6 +115,7 @@ export interface ErrorDetails {
     readonly unread?: true;
   };
   UNSUPPORTED_CALL: { readonly name?: string; readonly releases?: readonly string[] };
+  VALUE_TOO_LARGE: { readonly what: string; readonly bytes: number; readonly maxBytes: number };
   WORKFLOW_CANCELLED: { readonly workflowId: string; readonly reason: string | null };
   /** The names of the workflow that has the ID, and of the one that was to get it; of a fork, what it was to be made from. */
   WORKFLOW_CONFLICT: {

@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { errorRecord } from '../codec/error-record.js';
+import { StoredErrors } from '../codec/stored-errors.js';
 import { classifyPostgres, stateOf } from '../storage/postgres/failures.js';
 import { describeError, isError, isErrorNamed, isFatal, isHoldfastError } from './errors.js';
 
@@ -32,7 +32,8 @@ describe('an error of another realm', () => {
   });
 
   it('is recorded with its cause, and what it collected', () => {
-    const record = errorRecord(foreign("new AggregateError([new Error('a')], 'all', { cause: new Error('why') })"));
+    const thrown = foreign("new AggregateError([new Error('a')], 'all', { cause: new Error('why') })");
+    const record = new StoredErrors().record(thrown);
     expect(record).toMatchObject({ name: 'AggregateError', cause: { message: 'why' }, errors: [{ message: 'a' }] });
   });
 

@@ -4,7 +4,7 @@ import { type Result, stalledError } from '../engine/endings.js';
 import type { Execution } from '../engine/execution.js';
 import { type Outcome, succeeded } from '../engine/outcome.js';
 import { stepResult, untilConfirmed } from '../engine/run-step.js';
-import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
+import { HoldfastError, isHoldfastError } from '../model/errors.js';
 import {
   type Datasource,
   openness,
@@ -31,6 +31,7 @@ export interface TransactionCall<Tx> {
   readonly stepNumber: number;
   readonly mode: TransactionMode;
   readonly fn: (tx: Tx) => unknown;
+  readonly maxBytes: number | undefined;
 }
 
 /** `recording`: the function has returned; what is under way is ours. */
@@ -205,7 +206,7 @@ export class TransactionRun<Tx> {
     this.phase = 'running';
     const value = await enter(scope, () => this.call.fn(tx));
     this.phase = 'recording';
-    const outcome = await succeeded(this.execution, stepResult(this.call.name), startedAt, value);
+    const outcome = await succeeded(this.execution, stepResult(this.call.name), startedAt, value, this.call.maxBytes);
     if (!outcome.result.ok) throw new Unstorable(outcome);
     if (!this.execution.running) throw new Over();
     return outcome;
@@ -263,7 +264,7 @@ export class TransactionRun<Tx> {
           : { ok: true, value: output === null ? undefined : await codec.decode(output) };
       return { output, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
     } catch (cause) {
-      const why = `the record of transaction "${this.call.name}" cannot be read. ${describeError(cause)}`;
+      const why = `the record of transaction "${this.call.name}" cannot be read. ${codecs.errors.describe(cause)}`;
       void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
       throw new Over();
     }

@@ -19,7 +19,7 @@ import { isAborted } from './failures.js';
 import { TransactionRun } from './run-transaction.js';
 
 /** Options of `transaction(datasource, name, fn, options)`. */
-export interface TransactionOptions extends Pick<StepOptions, 'retries'> {
+export interface TransactionOptions extends Pick<StepOptions, 'retries' | 'maxValueBytes'> {
   /** Default: the database's own. */
   readonly isolation?: Isolation;
   /** It changes nothing, and is run again if its outcome was not recorded in time. */
@@ -62,7 +62,14 @@ export function transaction<Tx, Args extends unknown[], Result>(
     const call = { name, policy, fn: () => stub?.(...args) };
     if (stub) return once(execution, name, (stepNumber) => performStep(execution, { ...call, stepNumber }));
     return once(execution, name, async (stepNumber) => {
-      const run = new TransactionRun(execution, { datasource, name, stepNumber, mode, fn: body });
+      const run = new TransactionRun(execution, {
+        datasource,
+        name,
+        stepNumber,
+        mode,
+        fn: body,
+        maxBytes: policy.maxBytes,
+      });
       const outcome = await performAttempts(execution, { name, stepNumber, policy }, (inside, startedAt) => {
         inTransaction.add(inside.step);
         // What a step says beside its result is not in the record that this one may be answered from.
@@ -82,7 +89,7 @@ function checkDefinition(what: string, datasource: unknown, fn: unknown, options
     throw withoutDatasource(what);
   }
   if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
-  checkKnownOptions(what, options, ['isolation', 'readOnly', 'retries']);
+  checkKnownOptions(what, options, ['isolation', 'readOnly', 'retries', 'maxValueBytes']);
   const { isolation, readOnly } = options;
   if (isolation !== undefined && !isolations.includes(isolation)) {
     throw invalidOption(what, 'isolation', isolation, isolations.map((each) => `"${each}"`).join(', '));

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import { isSecretName, maskText } from './secrets.js';
+
+describe('a text with a secret of a well-known kind', () => {
+  it.each([
+    ['connect to https://user:pa55@host:80/x failed', 'connect to https://***@host:80/x failed'],
+    ['postgres://user:pa/ss@wo@rd@host/db', 'postgres://***@host/db'],
+    ['https://ghp_abc@github.com/x.git', 'https://***@github.com/x.git'],
+    ['GET https://x/y?page=2&api_key=abc&z=1 failed', 'GET https://x/y?page=2&api_key=***&z=1 failed'],
+    ['https://b.example/c?sv=1&sig=a%2Fb', 'https://b.example/c?sv=1&sig=***'],
+    ['got 401 for Bearer abc.def-ghi', 'got 401 for Bearer ***'],
+    ['bearer sometoken', 'bearer ***'],
+    ['authorized by Basic dXNlcjpwYXNz', 'authorized by Basic ***'],
+    ['Server=x;Password=abc;User=y', 'Server=x;Password=***;User=y'],
+    ['AccountKey=abc==;EndpointSuffix=core', 'AccountKey=***;EndpointSuffix=core'],
+    ['{"password":"a\\"b","user":"x"}', '{"password":"***","user":"x"}'],
+    ['{\\"client_secret\\":\\"a\\\\\\"b\\",\\"user\\":\\"x\\"}', '{\\"client_secret\\":\\"***\\",\\"user\\":\\"x\\"}'],
+    ["{ Authorization: 'Basic x', 'x-api-key': 'abc', a: 1 }", "{ Authorization: '***', 'x-api-key': '***', a: 1 }"],
+    ['Authorization: Bearer xyz\nHost: h', 'Authorization: ***\nHost: h'],
+    ['Set-Cookie: sid=abc; Path=/\nHost: h', 'Set-Cookie: ***\nHost: h'],
+    ['x-api-key: abcd1234', 'x-api-key: ***'],
+    [
+      '-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----',
+      '-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----',
+    ],
+  ])('loses it: %j', (text, masked) => {
+    expect(maskText(text)).toBe(masked);
+  });
+
+  it.each([
+    'http://localhost:8080/users/ada@example.com',
+    'at run (file:///app/node_modules/@scope/name@1.2.3/index.js:1:2)',
+    'Bearer token is missing',
+    'Bearer authentication is required',
+    'Basic authentication failed',
+    'Basic validation of the order failed',
+    'Unexpected token \'x\', "abc" is not valid JSON',
+    'Invalid password: must have 8 characters',
+    'if (token == undefined) a = b',
+    'The tokens of 3 users',
+  ])('is left alone if there is none: %j', (text) => {
+    expect(maskText(text)).toBe(text);
+  });
+
+  it('is searched in a time that grows with its length only', () => {
+    const patterns = ['://a:', '@://x', '"a":', 'bearer ', 'a.', '"token":"\\', 'token=', 'cookie:a='];
+    for (const pattern of patterns) expect(maskText(`@=:"${pattern.repeat(30_000)}`)).toBeTypeOf('string');
+  });
+});
+
+describe('a property', () => {
+  it.each([
+    ...['Authorization', 'proxy-authorization', 'cookie', 'Set-Cookie', 'password', 'PASSWD', 'dbPassword', 'secret'],
+    ...[
+      'token',
+      'refresh_token',
+      'X-Auth-Token',
+      'api-key',
+      'xApiKey',
+      'X-API-KEY',
+      'access_key',
+      'AWS_SECRET_ACCESS_KEY',
+    ],
+    ...[
+      'private_key',
+      'clientSecret',
+      'connectionString',
+      'connection_string',
+      'credentials',
+      'passphrase',
+      'auth',
+      'jwt',
+    ],
+  ])('holds a secret by its name: %s', (name) => {
+    expect(isSecretName(name)).toBe(true);
+  });
+
+  it.each(['code', 'author', 'status', 'accessKeyId', 'tokenType', 'maxTokens', 'cookieName', 'secretary', 'key'])(
+    'does not, by its name: %s',
+    (name) => {
+      expect(isSecretName(name)).toBe(false);
+    },
+  );
+});
