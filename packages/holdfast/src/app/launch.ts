@@ -67,6 +67,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
   const storage = await openStorage({
     ...checked,
     applicationName: checked.name,
+    checksRights: true,
     ...(answerTimeoutMs && { answerTimeoutMs }),
     ...(probe && { probe }),
   });

@@ -1,5 +1,6 @@
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import type { Failure } from '../storage/database.js';
 import type { Retried } from './outage-log.js';
 
 const firstPauseMs = 20;
@@ -38,4 +39,9 @@ export class Backoff {
   reset(): void {
     this.attempts = 0;
   }
+}
+
+/** Whether to give up. A caller outside of workflows is told of a missing right; a workflow waits for it. */
+export function isFinal(failure: Failure, failsFast: boolean): boolean {
+  return failure === 'refused' || (failsFast && failure === 'unusable');
 }

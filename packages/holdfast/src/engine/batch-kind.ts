@@ -1,4 +1,5 @@
 import { describeError, HoldfastError } from '../model/errors.js';
+import { isUnusable } from '../storage/database-failed.js';
 
 /**
  * One kind of write that is grouped into batches.
@@ -21,6 +22,13 @@ export interface BatchKind<T, R> {
   key(item: T): string;
   /** About how many characters the item adds to the statement. */
   weigh(item: T): number;
+  /**
+   * True for an item that somebody outside of workflows waits for: if the role lacks a right, or a table is missing, that caller
+   * is told. Nothing is lost, because nothing has been done yet. Without it, the item waits until the database takes it.
+   */
+  failsFast?(item: T): boolean;
+  /** Hears whether the database refuses to write anything of this kind at the moment, for lack of a right or a table. */
+  refused?(error: Error | null): void;
   /** True for an item that keeps the database busy for long: the others do not wait for it. For kinds with one lane only. */
   takesLong?(item: T): boolean;
 }
@@ -47,6 +55,7 @@ export async function writeBatch<T, R>(
 }
 
 export function refusal(kindName: string, cause: unknown): HoldfastError {
+  if (isUnusable(cause)) return cause;
   const message = `The database refused to store a value (${kindName}): ${describeError(cause)}.`;
   return new HoldfastError('STORAGE_REFUSED', message, { cause });
 }

@@ -25,6 +25,8 @@ export class Batcher<T, R> {
   /** How many of those that are sending may not, at the moment. */
   private held = 0;
   private scheduled = false;
+  /** Whether the database refuses to write anything of this kind. */
+  private isRefused = false;
   private closed = false;
   private closedWith: Error | undefined;
   private readonly backoff: Backoff;
@@ -140,9 +142,14 @@ export class Batcher<T, R> {
       try {
         await writeBatch(this.kind, batch);
         this.backoff.reset();
+        this.permit();
         return;
       } catch (error) {
         const failure = this.options.classify(error);
+        if (failure === 'unusable') batch = this.refuse(batch, error);
+        // A lock, or a value, is looked at only after the rights.
+        else if (failure !== 'lost' && failure !== 'retry') this.permit();
+        if (batch.length === 0) return;
         if (failure === 'refused') return this.isolate(batch, error);
         if (failure !== 'held-up' && failure !== 'slow') await this.backoff.pause(error);
         else if (!this.closed) return this.heldUp.add(batch);
@@ -167,6 +174,32 @@ export class Batcher<T, R> {
     this.tellIfIdle();
     await Promise.race([hold, this.ended]);
     this.held--;
+  }
+
+  private permit(): void {
+    if (!this.isRefused) return;
+    this.isRefused = false;
+    this.kind.refused?.(null);
+  }
+
+  /**
+   * The role lacks a right, or a table is missing. Callers outside of workflows are told, also those who came since: they
+   * would otherwise wait behind the others. Returns the others, which wait.
+   */
+  private refuse(batch: readonly Entry<T, R>[], error: unknown): readonly Entry<T, R>[] {
+    const [waiting, left] = [this.waiting, batch].map((entries) =>
+      entries.filter((entry) => {
+        const fails = this.kind.failsFast?.(entry.item) === true;
+        if (fails) entry.reject(error);
+        return !fails;
+      }),
+    ) as [Entry<T, R>[], Entry<T, R>[]];
+    this.waiting = waiting;
+    if (left.length > 0 && !this.isRefused) {
+      this.isRefused = true;
+      this.kind.refused?.(error as Error);
+    }
+    return left;
   }
 
   /** Halves a refused batch until the row at fault stands alone. */

@@ -74,9 +74,12 @@ export class Checkpoints {
     const { writeLanes: lanes } = storage;
     const by = (impatient?: boolean) => (impatient ? storage.impatient : storage);
     const batcher = <T, R>(kind: BatchKind<T, R>): Batcher<T, R> => new Batcher(kind, options);
-    const untilAllowed = () => standing.untilConfirmed();
+    const untilAllowed = () => standing.untilHeard();
+    // The outcomes of what has been done stay in memory then, and nothing more is done meanwhile.
+    const refused = (kind: string) => (error: Error | null) => standing.setRefused(kind, error);
     this.starts = batcher({
       name: 'workflow starts',
+      failsFast: () => true,
       key: (row) => row.workflowId,
       lanes,
       untilAllowed,
@@ -92,6 +95,7 @@ export class Checkpoints {
     });
     this.steps = batcher({
       name: 'step checkpoints',
+      refused: refused('step checkpoints'),
       key: (row) => row.workflowId,
       lanes,
       write: (rows, hasty) => this.writeSteps(rows, () => by(hasty).steps.recordMany(writer.appName, rows)),
@@ -107,19 +111,26 @@ export class Checkpoints {
     });
     this.completions = batcher({
       name: 'step completions',
+      refused: refused('step completions'),
       key: (row) => row.workflowId,
       write: (rows, hasty) => this.writeSteps(rows, () => by(hasty).steps.completeMany(rows)),
       weigh: () => 100,
     });
     this.attempts = attemptWrites(storage, batcher);
-    this.finishes = batcher({
+    this.finishes = batcher(this.outcomeWrites(refused('workflow outcomes')));
+    [this.rests, this.returns] = slotWrites(storage, batcher);
+  }
+
+  private outcomeWrites(refused: (error: Error | null) => void): BatchKind<FinishedWorkflow, Written> {
+    const by = (impatient?: boolean) => (impatient ? this.storage.impatient : this.storage);
+    return {
       name: 'workflow outcomes',
+      refused,
       key: (row) => row.workflowId,
-      lanes,
+      lanes: this.storage.writeLanes,
       write: (rows, hasty) => this.writeFinishes(rows, () => by(hasty).workflows.finishMany(rows)),
       weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
-    });
-    [this.rests, this.returns] = slotWrites(storage, batcher);
+    };
   }
 
   async start(row: NewWorkflow): Promise<Started> {

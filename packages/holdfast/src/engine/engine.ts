@@ -71,8 +71,11 @@ export interface Engine {
   superseded(workflowId: string, owner: string, by: Superseded): void;
   /** Sets a workflow aside whose code does not match its record. */
   stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
-  /** Repeats a statement until the database answers or the app closes. */
-  untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined>;
+  /**
+   * Repeats a statement until the database answers or the app closes. `failsFast`, for a caller outside of workflows: except
+   * where the role lacks a right, or a table is missing.
+   */
+  untilAnswered<T>(what: string, statement: () => Promise<T>, failsFast?: boolean): Promise<T | undefined>;
   /** Logs a warning, unless one about the same thing has been logged before. */
   warnOnce(about: string, message: string | (() => string | undefined)): void;
   /** Cancels workflows and their children, here and in the database. */

@@ -36,6 +36,7 @@ export class Enqueues {
     this.batcher = new Batcher(
       {
         name: 'enqueued workflows',
+        failsFast: (row) => row.parentOwner === null,
         key: lockKey,
         write: async (rows, impatient) =>
           explainEnqueued(storage, rows, await by(impatient).workflows.enqueueMany(rows)),
@@ -46,6 +47,7 @@ export class Enqueues {
     this.batches = new Batcher(
       {
         name: 'batches of enqueued workflows',
+        failsFast: (rows) => rows.every((row) => row.parentOwner === null),
         // Of several deduplication IDs the first: others that want one of the rest may pass while somebody holds it up.
         key: (rows) => {
           const row = rows.find(({ dedupId }) => dedupId !== null) ?? rows[0];

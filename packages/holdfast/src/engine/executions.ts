@@ -5,7 +5,7 @@ import { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import { internalQueue } from '../model/queues.js';
 import type { CancelledWorkflow, Ending, OwnedWorkflow, Storage, Writer } from '../storage/storage.js';
-import { Backoff } from './backoff.js';
+import { Backoff, isFinal } from './backoff.js';
 import { Checkpoints, type Superseded } from './checkpoints.js';
 import { Claims, claimKey } from './claimed.js';
 import { Turns } from './deliveries.js';
@@ -18,7 +18,7 @@ import { flushed, handOver } from './hand-over.js';
 import { mostWaitingInMemory } from './idle-release.js';
 import { Load } from './load.js';
 import { News } from './news.js';
-import { limitOutages, type Retried } from './outage-log.js';
+import { limitOutages, type Retried, reportRefusal } from './outage-log.js';
 import { codecOf } from './outcome.js';
 import { Outcomes } from './outcomes.js';
 import type { Registry } from './registry.js';
@@ -62,7 +62,7 @@ export class Executions implements Engine {
   readonly directory: QueueDirectory;
   readonly news: News;
   readonly load: Load;
-  readonly standing = new Standing();
+  readonly standing = new Standing((error) => reportRefusal(this.logger, error));
   readonly claims = new Claims(this);
   readonly outcomes: Outcomes;
   readonly watches: Watches;
@@ -279,13 +279,13 @@ export class Executions implements Engine {
   }
 
   /** Repeats a statement until the database answers or the app closes. For writes that must not be lost. */
-  async untilAnswered<T>(what: string, statement: () => Promise<T>): Promise<T | undefined> {
+  async untilAnswered<T>(what: string, statement: () => Promise<T>, failsFast = false): Promise<T | undefined> {
     const backoff = new Backoff(what, this.logger);
     while (this.state !== 'closed') {
       try {
         return await statement();
       } catch (error) {
-        if (this.storage.classify(error) === 'refused') throw error;
+        if (isFinal(this.storage.classify(error), failsFast)) throw error;
         await backoff.pause(error);
       }
     }

@@ -46,7 +46,7 @@ async function release(engine: Leaving, owned: readonly OwnedWorkflow[], longest
       // A row that someone does not let go of stays behind, and the rest goes on, however late it is.
       const isFirstLock = failure === 'held-up' && !passOverLocked;
       if (isFirstLock) passOverLocked = true;
-      else if (failure === 'refused' || performance.now() > until) {
+      else if (failure === 'refused' || failure === 'unusable' || performance.now() > until) {
         logger.warn(`Unfinished workflows could not be handed over: ${describeError(error)}`);
         return;
       }

@@ -89,7 +89,7 @@ export function childResult(execution: Execution, stepNumber: number, childId: s
 }
 
 async function plainResult(engine: Engine, workflowId: string, timeoutMs: number | undefined): Promise<unknown> {
-  return resultOf(engine.codecs, await whileWaiting(waitForEnding(engine, workflowId, timeoutMs).ending));
+  return resultOf(engine.codecs, await whileWaiting(waitForEnding(engine, workflowId, timeoutMs, true).ending));
 }
 
 /** `giveUp` lets go of everything that the wait holds; its promise then never settles. */
@@ -97,8 +97,9 @@ function waitForEnding(
   engine: Engine,
   workflowId: string,
   timeoutMs: number | undefined,
+  failsFast = false,
 ): { readonly ending: Promise<Ending>; readonly giveUp: () => void } {
-  const { ending, forget } = engine.outcomes.wait(workflowId);
+  const { ending, forget } = engine.outcomes.wait(workflowId, failsFast);
   if (timeoutMs === undefined) return { ending, giveUp: forget };
   let timer: Timer | undefined;
   const timeout = new Promise<never>((_, reject) => {

@@ -161,13 +161,15 @@ export class HeldUp<T, R> {
 
   private async failed(lines: readonly Line<T, R>[], batch: readonly Entry<T, R>[], error: unknown): Promise<void> {
     const failure = this.options.classify(error);
-    if (failure === 'lost' || failure === 'retry') return this.outage.pause(error);
+    const isTold = failure === 'unusable' && batch.every(({ item }) => this.kind.failsFast?.(item));
+    if (failure === 'lost' || failure === 'retry' || (failure === 'unusable' && !isTold))
+      return this.outage.pause(error);
     const [line] = lines;
     const [entry] = batch;
     // Taken apart, until what is at fault stands alone.
     if (lines.length > 1) for (const each of lines) each.within = fewer(lines.length);
     else if (line && batch.length > 1) line.most = batch.length >> 1;
-    else if (failure === 'refused') {
+    else if (failure === 'refused' || failure === 'unusable') {
       entry?.reject(refusal(this.kind.name, error));
       this.settled(lines, batch);
     } else if (line) this.rest(line, failure, error);

@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../model/clock.js';
 import { closedError, describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import { isTerminal } from '../model/status.js';
+import { isUnusable } from '../storage/database-failed.js';
 import type { Ending, Storage } from '../storage/storage.js';
 import { notFoundError } from './endings.js';
 import type { Retried } from './outage-log.js';
@@ -35,12 +36,15 @@ export class Outcomes {
     private readonly runsHere: (workflowId: string) => boolean,
   ) {}
 
-  /** Resolves when the workflow has ended, however it did. Rejects if there is no such workflow. */
-  wait(workflowId: string): { readonly ending: Promise<Ending>; readonly forget: () => void } {
+  /**
+   * Resolves when the workflow has ended, however it did. Rejects if there is no such workflow; `failsFast`, for a caller outside
+   * of workflows: also if the role may not read it.
+   */
+  wait(workflowId: string, failsFast = false): { readonly ending: Promise<Ending>; readonly forget: () => void } {
     const forget = (): void => this.remove(workflowId, waiter);
     let waiter!: Waiter;
     const ending = new Promise<Ending>((resolve, reject) => {
-      waiter = { resolve, reject };
+      waiter = { resolve, reject, failsFast };
     });
     if (this.closed) waiter.reject(closedError());
     else this.add(workflowId, waiter);
@@ -116,10 +120,21 @@ export class Outcomes {
     } catch (error) {
       const message = `Looking for the results of other processes failed: ${describeError(error)}`;
       this.logger.warn(message, { retriedAfter: error } satisfies Retried);
+      if (isUnusable(error)) this.fail(elsewhere, error);
     }
     if (this.timer || this.closed) return;
     this.pollMs = Math.min(longestPollMs, this.pollMs * 1.5);
     this.lookWithin(Math.max(this.pollMs, (performance.now() - began) / share));
+  }
+
+  private fail(workflowIds: readonly string[], error: Error): void {
+    for (const workflowId of workflowIds) {
+      for (const waiter of this.waiters.get(workflowId) ?? []) {
+        if (!waiter.failsFast) continue;
+        this.remove(workflowId, waiter);
+        waiter.reject(error);
+      }
+    }
   }
 
   private report(asked: readonly string[], found: readonly Ending[]): void {
@@ -137,6 +152,7 @@ export class Outcomes {
 }
 
 interface Waiter {
+  readonly failsFast: boolean;
   resolve(ending: Ending): void;
   reject(error: unknown): void;
 }

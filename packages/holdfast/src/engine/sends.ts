@@ -14,6 +14,7 @@ export class Sends {
     this.batcher = new Batcher(
       {
         name: 'messages',
+        failsFast: () => true,
         // Of several the first: what is sent to their other recipients may pass them while somebody holds them up.
         key: ([first]) => first?.destination ?? '',
         write: (items, impatient) => write(impatient ? storage.impatient : storage, items),

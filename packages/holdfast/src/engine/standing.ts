@@ -14,13 +14,24 @@ export class Standing {
   /** Where nobody keeps it up, as in a client, there is nothing to lose. */
   private until = Number.POSITIVE_INFINITY;
   private readonly waiting = new Set<() => void>();
+  private readonly hearing = new Set<() => void>();
+  /** The kinds of outcomes that the database refuses to write. */
+  private readonly refusals = new Set<string>();
   /**
    * How often this process has parted with what others took. What was started or claimed before the last time, and comes
    * into memory after it, may be another's by now.
    */
   returns = 0;
 
+  /** Hears when the first kind is refused, with the reason, and with null when none is refused any more. */
+  constructor(private readonly onRefused: (error: Error | null) => void = () => {}) {}
+
   get confirmed(): boolean {
+    return this.isHeard && this.refusals.size === 0;
+  }
+
+  /** Whether others know that this process lives. */
+  get isHeard(): boolean {
     return this.monotonic() < this.until;
   }
 
@@ -33,15 +44,30 @@ export class Standing {
   confirmUntil(instant: number): void {
     // The answer to an earlier heartbeat may be the later one.
     this.until = Math.max(this.until, instant);
-    if (!this.confirmed) return;
-    const woken = [...this.waiting];
-    this.waiting.clear();
-    for (const wake of woken) wake();
+    this.wake();
   }
 
-  /** Resolves at the next confirmation; undefined: it is confirmed now. */
-  untilConfirmed(): Promise<void> | undefined {
-    return this.confirmed ? undefined : new Promise((resolve) => this.waiting.add(resolve));
+  /**
+   * The database refuses to write outcomes of this kind, or takes them again (null). An outcome that cannot be recorded stays in
+   * memory. Each step that began meanwhile would add one, and the death of this process would repeat all of them.
+   */
+  setRefused(kind: string, error: Error | null): void {
+    const before = this.refusals.size;
+    if (error) this.refusals.add(kind);
+    else this.refusals.delete(kind);
+    if (before === 0 && error) this.onRefused(error);
+    if (before > 0 && this.refusals.size === 0) this.onRefused(null);
+    this.wake();
+  }
+
+  /** Resolves at the next heartbeat that is answered; undefined: this process is heard now. */
+  untilHeard(): Promise<void> | undefined {
+    return this.isHeard ? undefined : new Promise((resolve) => this.hearing.add(resolve));
+  }
+
+  private wake(): void {
+    if (this.isHeard) wakeAll(this.hearing);
+    if (this.confirmed) wakeAll(this.waiting);
   }
 
   /** Calls `wake` at the next confirmation. Returns how to do without. */
@@ -49,4 +75,10 @@ export class Standing {
     this.waiting.add(wake);
     return () => void this.waiting.delete(wake);
   }
+}
+
+function wakeAll(waiting: Set<() => void>): void {
+  const woken = [...waiting];
+  waiting.clear();
+  for (const wake of woken) wake();
 }

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../model/clock.js';
 import { closedError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import { isUnusable } from '../storage/database-failed.js';
 import { Backoff } from './backoff.js';
 
 /** How often everything that is waited for is looked at, for want of news. */
@@ -28,6 +29,8 @@ export interface Watcher<Question, Answer> {
   /** What was found. Whoever has enough forgets the watch. */
   answered(answer: Answer): void;
   failed(error: Error): void;
+  /** Somebody outside of workflows: fails if the role lacks a right, or a table is missing. The others wait. */
+  readonly failsFast?: boolean;
 }
 
 /**
@@ -155,7 +158,10 @@ export class Watch<Question, Answer> {
       }
     } catch (error) {
       // All failures are the database's: what is asked is only IDs.
-      for (const watcher of watchers) if (this.known.has(watcher)) this.due.add(watcher);
+      for (const watcher of watchers.filter((each) => this.known.has(each))) {
+        if (watcher.failsFast && isUnusable(error)) watcher.failed(error);
+        else this.due.add(watcher);
+      }
       await this.backoff.pause(error);
     }
   }

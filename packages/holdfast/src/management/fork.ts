@@ -81,8 +81,9 @@ function checkForkOptions(options: ForkOptions): void {
 }
 
 async function fork(engine: Engine, workflowId: string, options: ForkOptions & { id: string }): Promise<string> {
+  const failsFast = currentScope() === undefined;
   const answered = async <T>(statement: () => Promise<T>): Promise<T> => {
-    const answer = await engine.untilAnswered('Forking a workflow', async () => ({ is: await statement() }));
+    const answer = await engine.untilAnswered('Forking a workflow', async () => ({ is: await statement() }), failsFast);
     if (!answer) throw closedError();
     return answer.is;
   };

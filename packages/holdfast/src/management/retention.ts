@@ -99,7 +99,7 @@ function remover(engine: Engine, before: number, total: Swept) {
         total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
       } catch (error) {
         const failure = storage.classify(error);
-        if (failure === 'lost' || total.stuck.length === mostStuck) throw error;
+        if (failure === 'lost' || failure === 'unusable' || total.stuck.length === mostStuck) throw error;
         if (failure === 'held-up') total.heldUp += workflowIds.length;
         else if (workflowIds.length > 1) {
           // One by one, because the next that fails is the one.

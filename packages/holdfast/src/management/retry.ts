@@ -170,7 +170,7 @@ async function retry(engine: Engine, { record, plan, fromStep }: Prepared, versi
     queueName: internalQueue,
   };
   const statement = async () => ({ done: await engine.storage.retries.retry(row) });
-  const answer = await engine.untilAnswered('Retrying a workflow', statement);
+  const answer = await engine.untilAnswered('Retrying a workflow', statement, true);
   if (!answer) throw closedError();
   const queueName = answer.done?.queueName ?? (await doneBefore(engine, workflowId, mark.token));
   engine.news.tell(`queue:${queueName}`);
@@ -179,7 +179,7 @@ async function retry(engine: Engine, { record, plan, fromStep }: Prepared, versi
 /** What changed nothing was done by an earlier sending of the same statement, or another call came first. */
 async function doneBefore(engine: Engine, workflowId: string, token: string): Promise<string> {
   const read = () => engine.storage.workflows.get([workflowId]);
-  const [record] = (await engine.untilAnswered('Reading a workflow', read)) ?? [];
+  const [record] = (await engine.untilAnswered('Reading a workflow', read, true)) ?? [];
   if (!record) throw notFoundError(workflowId);
   if (parseRetries(record.retries).some((mark) => mark.token === token)) return record.queueName ?? internalQueue;
   throw notFailedError(record);

@@ -10,7 +10,7 @@ import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, refuseOptions } from '../model/options.js';
-import type { StoredValue } from '../storage/messaging.js';
+import type { EventStanding, StoredValue } from '../storage/messaging.js';
 import { doneInCallOrder } from './call-order.js';
 import {
   brokenOff,
@@ -20,7 +20,7 @@ import {
   type Serialization,
   valueOutcome,
 } from './recorded.js';
-import { foundBefore, foundWithin, type Sought, seek } from './sought.js';
+import { type Accept, foundBefore, foundWithin, type Sought, seek } from './sought.js';
 
 export interface EventOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */
@@ -161,7 +161,7 @@ function get(own: EventParts, workflowId: string, options: GetOptions): Promise<
 
 async function getPlain(own: EventParts, workflowId: string, timeoutMs: number, engine: Engine): Promise<unknown> {
   const absence: Absence = {};
-  const sought = seekEvent(engine, workflowId, own.key, absence);
+  const sought = seekEvent(engine, workflowId, own.key, absence, true);
   const stored = await whileWaiting(foundWithin(engine, timeoutMs, sought));
   if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
   return stored && engine.codecs.for(stored.serialization).decode(stored.value);
@@ -210,11 +210,13 @@ function seekEvent(
   workflowId: string,
   key: string,
   absence: Absence,
+  failsFast = false,
 ): Sought<StoredValue | undefined> {
   const keys = [watchKey(workflowId, key), endKey(workflowId)];
-  return seek(watches.events, keys, { workflowId, key }, ({ event, status }) => {
+  const accept: Accept<EventStanding, StoredValue | undefined> = ({ event, status }) => {
     absence.isAbsent = status === undefined;
     if (event) return { value: event };
     return status === 'SUCCESS' || status === 'ERROR' ? { value: undefined } : undefined;
-  });
+  };
+  return seek(watches.events, keys, { workflowId, key }, accept, failsFast);
 }

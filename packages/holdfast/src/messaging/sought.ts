@@ -6,7 +6,7 @@ import type { Timer } from '../model/clock.js';
 
 /** Something that is waited for. */
 export interface Sought<Value> {
-  /** Rejects only when the app closes. */
+  /** Rejects when the app closes, and with `failsFast` if the role may not look. */
   readonly found: Promise<Value>;
   /** Resolves when a look that began after this call has been answered. Whether it was found then. */
   lookedNow(): Promise<boolean>;
@@ -25,6 +25,7 @@ export function seek<Question, Answer, Value>(
   keys: readonly string[],
   question: Question,
   accept: Accept<Answer, Value>,
+  failsFast = false,
 ): Sought<Value> {
   let settle!: { resolve(value: Value): void; reject(error: unknown): void };
   const found = new Promise<Value>((resolve, reject) => {
@@ -46,6 +47,7 @@ export function seek<Question, Answer, Value>(
       looks.end(() => accepted !== undefined);
     },
     failed: (error) => settle.reject(error),
+    failsFast,
   };
   const { forget } = watch.add(keys, watcher);
   const lookedNow = (): Promise<boolean> => {

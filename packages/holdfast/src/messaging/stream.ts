@@ -228,8 +228,8 @@ class PlainReader implements AsyncIterableIterator<unknown> {
 
   constructor(
     private readonly engine: Engine,
-    private readonly workflowId: string,
-    private readonly key: string,
+    readonly workflowId: string,
+    readonly key: string,
     private offset: number,
   ) {}
 
@@ -267,7 +267,7 @@ class PlainReader implements AsyncIterableIterator<unknown> {
 
   /** Leaves nothing found if there is nothing more to come, or if the reader does not want it any more. */
   private async wait(): Promise<void> {
-    const sought = seekValues(this.engine, this.workflowId, this.key, this.offset);
+    const sought = seekValues(this.engine, this, this.offset, true);
     const left = new Promise<'ended'>((resolve) => {
       this.endWait = () => {
         sought.forget();
@@ -320,7 +320,7 @@ async function readOne(
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   try {
-    const found = await foundEventually(execution, seekValues(engine, workflowId, own.key, offset));
+    const found = await foundEventually(execution, seekValues(engine, { workflowId, key: own.key }, offset));
     if (found === 'missing') return await failed(execution, startedAt, notFoundError(workflowId));
     const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
     if (entry && isStreamEnd(entry)) return await valueOutcome(execution, startedAt, streamEnd);
@@ -333,7 +333,12 @@ async function readOne(
 type Values = readonly StreamEntry[] | 'ended' | 'missing';
 
 /** Values and the workflow's end are seen in one snapshot: what it wrote last is not missed. */
-function seekValues({ watches }: Engine, workflowId: string, key: string, from: number): Sought<Values> {
+function seekValues(
+  { watches }: Engine,
+  { workflowId, key }: { readonly workflowId: string; readonly key: string },
+  from: number,
+  failsFast = false,
+): Sought<Values> {
   const question = { workflowId, key, from };
   return seek<typeof question, StreamStanding, Values>(
     watches.streams,
@@ -344,5 +349,6 @@ function seekValues({ watches }: Engine, workflowId: string, key: string, from: 
       if (status === undefined) return { value: 'missing' };
       return isBehindEnd || isTerminal(status) ? { value: 'ended' } : undefined;
     },
+    failsFast,
   );
 }

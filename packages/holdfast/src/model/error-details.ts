@@ -83,9 +83,19 @@ export interface ErrorDetails {
   };
   QUEUE_NOT_EMPTY: { readonly name: string; readonly count: number };
   RESULT_TIMEOUT: { readonly workflowId: string; readonly timeoutMs: number };
+  /** `missing` and `grants` are there at launch: each right that is lacking, and the statements that give all of them. */
+  RIGHTS_MISSING: {
+    readonly statement?: string;
+    readonly schema?: string;
+    readonly role?: string;
+    readonly missing?: readonly string[];
+    readonly grants?: readonly string[];
+  };
   SCHEDULE_CONFLICT: { readonly name: string; readonly owner: string | null };
   SCHEDULE_EXISTS: { readonly name: string };
   SCHEDULE_NOT_FOUND: { readonly name: string; readonly known: readonly string[] };
+  /** `problems` are there at launch, one for each table or column. */
+  SCHEMA_MISMATCH: { readonly statement?: string; readonly problems?: readonly string[] };
   SCHEMA_TOO_NEW: { readonly found: number; readonly known: number; readonly oldestCode: number | null };
   SQLITE_COPIES: { readonly path: string };
   STEP_ATTEMPTS_EXHAUSTED: {

@@ -195,9 +195,10 @@ function inTurn<T>(engine: Engine, key: string, work: () => Promise<T>): Promise
 async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
   const { storage } = engine;
   const attempt = () => storage.workflows.debounce(row);
+  const isOutside = currentExecution() === undefined;
   try {
     for (;;) {
-      const stored = await engine.untilAnswered('Debouncing a workflow', attempt);
+      const stored = await engine.untilAnswered('Debouncing a workflow', attempt, isOutside);
       engine.checkOpen();
       if (stored) {
         engine.news.tell('delays');

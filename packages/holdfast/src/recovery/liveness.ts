@@ -124,7 +124,7 @@ export class Liveness {
 
   /** Whether this process may begin steps: it was heard a short while ago. */
   get confirmed(): boolean {
-    return this.engine.standing.confirmed;
+    return this.engine.standing.isHeard;
   }
 
   /** Joins the others, and knows of their deaths as far as one look tells. Must come before anything is claimed. */

@@ -170,10 +170,11 @@ async function trigger<T>(engine: Engine, name: string): Promise<WorkflowHandle<
  */
 async function fired(engine: Engine, schedule: ScheduleRecord, run: ScheduledRun): Promise<boolean> {
   const { schedules } = engine.storage;
-  const started = await engine.untilAnswered(`Triggering schedule "${schedule.name}"`, async () => {
+  const fire = async (): Promise<boolean> => {
     const created = await schedules.fire({ schedule, runs: [run], evenIfPaused: true, now: engine.clock.now() });
     return created.size > 0 || (await schedules.taken([run.workflowId])).size > 0;
-  });
+  };
+  const started = await engine.untilAnswered(`Triggering schedule "${schedule.name}"`, fire, true);
   engine.checkOpen();
   return started ?? false;
 }

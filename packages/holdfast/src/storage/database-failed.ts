@@ -1,9 +1,39 @@
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Failure } from './database.js';
+import { insufficientPrivilege, sqlState } from './postgres/failures.js';
 
 /** The database failed under one statement, and not by its data. */
 export function databaseFailed(statement: string, failure: Failure, cause: unknown): HoldfastError {
   return failed(statement, cause, failure === 'lost' ? 'unknown' : 'no');
+}
+
+/** The database will refuse this statement until a person grants a right, or puts a table or column back. */
+export function unusable(statement: string, cause: unknown): HoldfastError {
+  const state = sqlState(cause);
+  if (state === insufficientPrivilege) {
+    return new HoldfastError(
+      'RIGHTS_MISSING',
+      `The role of this process lacks a right that "${statement}" needs (${describeError(cause)}). Print the grants with ` +
+        '`npx holdfast schema --grants <role>` and run them as the owner of the tables.',
+      { cause, details: { statement } },
+    );
+  }
+  return new HoldfastError(
+    'SCHEMA_MISMATCH',
+    `The database lacks something that "${statement}" needs (${describeError(cause)}). Find out who has changed the ` +
+      'tables of Holdfast, and restore them.',
+    { cause, details: { statement } },
+  );
+}
+
+/** A statement failed by the database, and not by its data. */
+export function isDatabaseError(error: unknown): error is HoldfastError {
+  return isHoldfastError(error, 'DATABASE_FAILED') || isUnusable(error);
+}
+
+/** See {@link unusable}. */
+export function isUnusable(error: unknown): error is HoldfastError {
+  return isHoldfastError(error, 'RIGHTS_MISSING') || isHoldfastError(error, 'SCHEMA_MISMATCH');
 }
 
 /**

@@ -104,12 +104,14 @@ export type ColumnType = 'text' | 'int' | 'bigint' | 'double' | 'bool' | 'json';
  * - `lost`: the connection broke, or the disk failed, so the statement may or may not have been applied. Read back, or repeat what is
  *   idempotent.
  * - `retry`: certainly not applied, and worth repeating after a pause (deadlock, busy, too many clients, read-only
- *   after a failover, a missing right that an operator will grant).
+ *   after a failover).
  * - `held-up`: the same, because another session holds a lock on one of the rows and does not let go of it.
  * - `slow`: the same, because it took longer than the server gives a statement.
  * - `refused`: certainly not applied, and a repeat would fail alike: the data itself is at fault.
+ * - `unusable`: certainly not applied, and a repeat would fail alike, whatever the data: the role lacks a right, or a table,
+ *   column or function is missing. Only a person can change that.
  */
-export type Failure = 'lost' | 'retry' | 'held-up' | 'slow' | 'refused';
+export type Failure = 'lost' | 'retry' | 'held-up' | 'slow' | 'refused' | 'unusable';
 
 /** The places where the two databases' SQL differs. */
 export interface Dialect {

@@ -1,7 +1,7 @@
 import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import type { Database, Statement, Statements } from './database.js';
-import { databaseFailed } from './database-failed.js';
+import { databaseFailed, isDatabaseError, unusable } from './database-failed.js';
 import { type DatabaseSource, isPostgresUrl } from './database-option.js';
 import type { StatementProbe } from './probe.js';
 import { SqlDeletions } from './sql/deletions.js';
@@ -30,6 +30,8 @@ export interface StorageOptions extends DatabaseSource {
   readonly migrate: boolean;
   /** False, on Postgres: works without the trigger that announces messages. */
   readonly triggers?: boolean;
+  /** True, on Postgres: the role must have every right that a process needs which runs workflows. */
+  readonly checksRights?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
   /** How long an unanswered statement is waited for on Postgres, in place of the default. */
@@ -85,7 +87,8 @@ function withTypedErrors(database: Database): Database {
     if (closed) throw closedError();
     return work().catch((error: unknown) => {
       const failure = database.classify(error);
-      throw failure === 'refused' || isHoldfastError(error) ? error : databaseFailed(name, failure, error);
+      if (failure === 'refused' || isHoldfastError(error)) throw error;
+      throw failure === 'unusable' ? unusable(name, error) : databaseFailed(name, failure, error);
     });
   };
   const typed = (statements: Statements): Statements => ({
@@ -98,7 +101,7 @@ function withTypedErrors(database: Database): Database {
     ...(database.silentMessages && { silentMessages: true }),
     ...typed(database),
     ...(database.impatient && { impatient: typed(database.impatient) }),
-    classify: (error) => database.classify(isHoldfastError(error, 'DATABASE_FAILED') ? error.cause : error),
+    classify: (error) => database.classify(isDatabaseError(error) ? error.cause : error),
     now: () => run({ name: 'now' }, () => database.now()),
     changeCounter: () => database.changeCounter(),
     breaks: () => database.breaks(),

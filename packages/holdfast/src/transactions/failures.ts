@@ -1,4 +1,5 @@
 import { isError, isHoldfastError } from '../model/errors.js';
+import { isDatabaseError } from '../storage/database-failed.js';
 import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/failures.js';
 import { isSqlite, sqliteCode } from '../storage/sqlite/codes.js';
 
@@ -31,7 +32,7 @@ const outageStates = new Set(['57P01', '57P02', '57P03', '53300']);
 
 /** The server says, or the library by a code of its own, or our storage, that there is no connection (any more). */
 export function isOutage(error: unknown): boolean {
-  if (isHoldfastError(error, 'DATABASE_FAILED')) return true;
+  if (isDatabaseError(error)) return true;
   return causes(error).some((each) => {
     const state = sqlState(each);
     if (state !== undefined) return state.startsWith('08') || outageStates.has(state);

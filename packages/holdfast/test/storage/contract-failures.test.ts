@@ -11,9 +11,10 @@ describeStorage('failures', (store) => {
   itOn('postgres')('tells what a failed statement may have done by its code, never by its message', () => {
     const kinds = {
       lost: ['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ECONNREFUSED', 'ENOTFOUND', '08006', '08003', '08000'],
-      retry: '40001 40P01 53300 53100 53200 53400 25006 42501 XX000 58030 23503'.split(' '),
+      retry: '40001 40P01 53300 53100 53200 53400 25006 XX000 58030 23503 26000 42P05'.split(' '),
       'held-up': ['55P03'],
       slow: ['57014'],
+      unusable: ['42501', '42P01', '42703', '42883', '3F000', '42P10', '42804'],
       refused: ['23505', '22021', '22P02', '22P05', '54000', '54001'],
     };
     for (const [kind, codes] of Object.entries(kinds)) {
@@ -30,6 +31,7 @@ describeStorage('failures', (store) => {
   itOn('sqlite')('tells what a failed statement may have done by its result code', () => {
     const kinds = {
       retry: ['SQLITE_BUSY', 'SQLITE_BUSY_SNAPSHOT', 'SQLITE_LOCKED', 'SQLITE_FULL', 'SQLITE_CANTOPEN'],
+      unusable: ['SQLITE_ERROR'],
       lost: ['SQLITE_IOERR', 'SQLITE_IOERR_WRITE', 'SQLITE_IOERR_FSYNC'],
       refused: ['SQLITE_CONSTRAINT_FOREIGNKEY', 'SQLITE_CONSTRAINT_NOTNULL', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH'],
     };

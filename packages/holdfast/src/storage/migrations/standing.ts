@@ -2,6 +2,7 @@ import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { holdfastMigrations } from './holdfast.js';
 import { contradiction } from './landmarks.js';
+import { beyondTested } from './layout.js';
 import { latestVersion } from './migration.js';
 import { sharedMigrations } from './shared.js';
 
@@ -42,8 +43,10 @@ export function isBeyond(standing: Pick<Standing, 'own'>): boolean {
   return standing.own > target.own;
 }
 
-/** The one line that a process says which starts on a database that a newer Holdfast has migrated. */
+/** What a process says, once each, that starts on a database which a newer Holdfast or a newer DBOS has migrated. */
 export function warnIfBeyond(standing: Standing, where: string, logger: Logger): void {
+  const untested = beyondTested(standing.shared, where);
+  if (untested) logger.warn(untested);
   if (!isBeyond(standing)) return;
   logger.warn(
     `${where} was migrated by a newer Holdfast (holdfast_migrations is at ${standing.own}, this process knows ` +

@@ -1,19 +1,18 @@
 import { AsyncResource } from 'node:async_hooks';
 import type pg from 'pg';
-import { describeError, HoldfastError, isHoldfastError } from '../../model/errors.js';
+import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { StatementProbe } from '../probe.js';
-import { isSilent } from './adopted.js';
 import { columnLiteral } from './array-literal.js';
-import { applicationName, checkWritable, connect, notPermitted, unreachable } from './connect.js';
+import { applicationName, checkWritable, connect } from './connect.js';
 import { ensureDatabase, missingDatabase, onceByHand } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
-import { migratePostgres } from './migrate.js';
 import { sessionName } from './prepared-names.js';
+import { readyTables } from './ready-tables.js';
 import { credentialsOf, Server } from './server.js';
 import { PostgresSignals } from './signals.js';
 
@@ -64,6 +63,7 @@ export interface PostgresOptions extends DatabaseSource {
   readonly schema: string;
   readonly migrate: boolean;
   readonly triggers?: boolean;
+  readonly checksRights?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
   readonly poolSize?: number;
@@ -82,18 +82,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     await ensureDatabase(database, (other) => connect(server, { ...options, database: other }));
     return connect(server, options);
   });
-  let silentMessages: boolean;
-  try {
-    silentMessages = isSilent(await migratePostgres(first, options));
-  } catch (error) {
-    if (sqlState(error) === '42501') throw notPermitted(server, options.schema, error);
-    // Not what it says of the schema: the connection broke under it.
-    throw isHoldfastError(error) || classifyPostgres(error) !== 'lost'
-      ? server.tell(error)
-      : unreachable(server, error);
-  } finally {
-    await first.end().catch(() => {});
-  }
+  const silentMessages = await readyTables(server, first, options).finally(() => first.end().catch(() => {}));
   const adopted = { ...options, silentMessages };
   if (listenUrl === undefined) return new PostgresDatabase(driver, server, adopted);
   const listening = new Server(driver, {

@@ -19,6 +19,12 @@ const queryCanceled = '57014';
  */
 const foreignKeyViolation = '23503';
 
+/**
+ * The server does not know, or does not let this role use, what a statement names: a missing right (42501), table (42P01),
+ * column (42703), function (42883), schema (3F000), or one of another kind or type than the statement expects.
+ */
+const unusableClasses = new Set(['42', '3F']);
+
 export function classifyPostgres(error: unknown): Failure {
   // The driver could not even write the statement: a text longer than a text can be, a value of no known kind.
   if (isErrorNamed(error, 'RangeError', 'TypeError')) return 'refused';
@@ -28,7 +34,10 @@ export function classifyPostgres(error: unknown): Failure {
   if (state === lockNotAvailable) return 'held-up';
   if (state === queryCanceled) return 'slow';
   if (state === foreignKeyViolation) return 'retry';
-  return refusedClasses.has(state.slice(0, 2)) ? 'refused' : 'retry';
+  if (isUnprepared(error)) return 'retry';
+  const kind = state.slice(0, 2);
+  if (unusableClasses.has(kind)) return 'unusable';
+  return refusedClasses.has(kind) ? 'refused' : 'retry';
 }
 
 const unpreparedStates = new Set(['26000', '42P05']);
@@ -37,6 +46,9 @@ const unpreparedStates = new Set(['26000', '42P05']);
 export function isUnprepared(error: unknown): boolean {
   return unpreparedStates.has(sqlState(error) ?? '');
 }
+
+/** The role may not do this. */
+export const insufficientPrivilege = '42501';
 
 export const readOnlyTransaction = '25006';
 

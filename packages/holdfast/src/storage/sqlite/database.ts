@@ -11,10 +11,11 @@ import {
   type Row,
   type Statement,
 } from '../database.js';
+import { unusable } from '../database-failed.js';
 import { target } from '../migrations/standing.js';
 import type { StatementProbe } from '../probe.js';
 import { hearChanges } from './changes.js';
-import { isSqlite } from './codes.js';
+import { isSqlite, sqliteCode } from './codes.js';
 import {
   type LoadedDriver,
   type SqliteConnection,
@@ -25,6 +26,7 @@ import {
 import { openAlone } from './copies.js';
 import { sqliteDialect } from './dialect.js';
 import { loadDriver } from './drivers.js';
+import { checkLayout } from './layout.js';
 import { migrateSqlite } from './migrate.js';
 
 export interface SqliteOptions {
@@ -52,11 +54,12 @@ export async function openSqlite(options: SqliteOptions): Promise<Database> {
   const db = openFile(await loadDriver(options.driver), options);
   try {
     migrateSqlite(db, options);
+    checkLayout(db);
     db.exec(`pragma busy_timeout = ${blockingWaitMs}`);
     return new SqliteDatabase(db, options.logger, options.probe);
   } catch (error) {
     db.close();
-    throw error;
+    throw sqliteCode(error) === 'SQLITE_ERROR' ? unusable('migrate', error) : error;
   }
 }
 
@@ -129,6 +132,8 @@ class SqliteDatabase implements Database {
     if (isSqlite(error, 'SQLITE_CONSTRAINT', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH')) return 'refused';
     // At a commit it may be the very last thing that failed: whoever next opens the file might find the commit in its log.
     if (isSqlite(error, 'SQLITE_IOERR')) return 'lost';
+    // No such table or column. SQLite has the one code for all that is wrong with a statement itself.
+    if (sqliteCode(error) === 'SQLITE_ERROR') return 'unusable';
     // Everything else (busy, disk full) leaves the transaction rolled back: there is no network to be unsure of.
     return isErrorNamed(error, 'TypeError', 'RangeError') ? 'refused' : 'retry';
   }

@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { migrate } from '../app/migrate.js';
+import { isHoldfastError } from '../model/errors.js';
+import type { Logger } from '../model/logger.js';
+import { checkSchema } from '../storage/open.js';
+import { schemaSql } from '../storage/schema-sql.js';
+
+/** Where a command writes, and what it reads besides its arguments. */
+export interface Terminal {
+  /** The result, for a file or another program. */
+  out(text: string): void;
+  /** What a person is told: progress, warnings, errors. */
+  err(text: string): void;
+}
+
+/** Runs one command. Returns the exit code: 0 done, 1 failed, 2 not understood. */
+export async function runCommand(args: readonly string[], terminal: Terminal): Promise<number> {
+  const program = createProgram(terminal);
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+    return 0;
+  } catch (error) {
+    if (isCommanderError(error)) return error.exitCode === 0 ? 0 : 2;
+    const code = isHoldfastError(error) ? `${error.code}: ` : '';
+    terminal.err(`error: ${code}${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
+  }
+}
+
+function createProgram(terminal: Terminal): Command {
+  const program = new Command('holdfast')
+    .description('Prepares databases for Holdfast, durable workflows on SQLite or Postgres.')
+    .version(version(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .showSuggestionAfterError()
+    .showHelpAfterError('Run `holdfast --help` for the commands and their options.')
+    .exitOverride()
+    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err });
+  const subcommand = (name: string) => program.command(name).helpOption('-h, --help', 'print this help');
+  addSchema(subcommand('schema'), terminal);
+  addMigrate(subcommand('migrate'), terminal);
+  return program;
+}
+
+const schemaOption = () =>
+  new Option('--schema <name>', 'schema of the tables on Postgres').default('dbos').argParser(parseSchema);
+const noTriggers = () => new Option('--no-triggers', 'create no trigger that announces messages, on Postgres');
+
+interface SchemaOptions {
+  readonly schema: string;
+  readonly triggers: boolean;
+  readonly grants?: string;
+  readonly sqlite?: true;
+}
+
+function addSchema(command: Command, terminal: Terminal): void {
+  command
+    .summary('print the SQL that creates the tables')
+    .description(
+      'Prints the SQL that `migrate` would run on an empty database, so that an administrator can run it. ' +
+        'Processes then launch with `migrate: false`.',
+    )
+    .addOption(schemaOption())
+    .option('--grants <role>', 'print the rights that this role needs to run workflows, too')
+    .addOption(new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts(['grants']))
+    .addOption(noTriggers())
+    .addHelpText('after', '\nExample:\n  holdfast schema --grants app | psql "$ADMIN_URL" --set ON_ERROR_STOP=1\n')
+    .action(({ sqlite, ...options }: SchemaOptions) => {
+      terminal.out(schemaSql({ ...options, database: sqlite ? 'sqlite' : 'postgres' }));
+    });
+}
+
+interface MigrateCommandOptions {
+  readonly database?: string;
+  readonly schema: string;
+  readonly triggers: boolean;
+}
+
+function addMigrate(command: Command, terminal: Terminal): void {
+  command
+    .summary('create the tables, or bring them up to date')
+    .description('Creates the tables of a database, or brings them up to date, and runs nothing.')
+    .option('--database <url>', 'postgres://... or sqlite:path (default: HOLDFAST_DATABASE_URL)')
+    .addOption(schemaOption())
+    .addOption(noTriggers())
+    .addHelpText('after', `\nA URL on the command line shows in the list of processes: prefer HOLDFAST_DATABASE_URL.\n`)
+    .action(async ({ database, ...options }: MigrateCommandOptions) => {
+      await migrate({ ...options, database, logger: toTerminal(terminal) });
+      terminal.err('The database is up to date.\n');
+    });
+}
+
+function toTerminal({ err }: Terminal): Logger {
+  const line = (level: string) => (message: string) => err(`${level}${message}\n`);
+  return { debug: () => {}, info: line(''), warn: line('warning: '), error: line('error: ') };
+}
+
+function parseSchema(name: string): string {
+  try {
+    checkSchema('--schema', name);
+    return name;
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : '');
+  }
+}
+
+function isCommanderError(error: unknown): error is Error & { readonly exitCode: number } {
+  return error instanceof Error && 'exitCode' in error && typeof error.exitCode === 'number';
+}
+
+/** From the package itself, which is two folders up in the build and in the sources. */
+function version(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return String(version);
+}

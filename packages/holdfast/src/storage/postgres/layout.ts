@@ -1,0 +1,40 @@
+import type pg from 'pg';
+import { type ColumnKind, expectedColumns, refuseLayout } from '../migrations/layout.js';
+
+/** Types that serve as well. DBOS for TypeScript has some texts as `varchar`, and what fits into an integer fits into more. */
+const types: Readonly<Record<ColumnKind, readonly string[]>> = {
+  text: ['text', 'varchar'],
+  bigint: ['int8'],
+  integer: ['int4', 'int8'],
+  double: ['float8'],
+  boolean: ['bool'],
+  json: ['jsonb'],
+};
+
+const relations =
+  "case c.relkind when 'r' then 'table' when 'p' then 'table' when 'v' then 'view' when 'm' then 'materialized view' " +
+  "when 'f' then 'foreign table' when 'S' then 'sequence' else 'relation of another kind' end";
+
+/** The expected columns that are not there, or are of another type, or not in a table. */
+const unfit = `
+  select e.tab as "table", e.col as "column", e.kind as expected, r.relation, format_type(a.atttypid, a.atttypmod) as type
+  from unnest($2::text[], $3::text[], $4::text[], $5::text[]) as e (tab, col, kind, types)
+  left join (
+    select c.oid, c.relname, ${relations} as relation from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = $1
+  ) r on r.relname = e.tab
+  left join pg_attribute a on a.attrelid = r.oid and a.attname = e.col and a.attnum > 0 and not a.attisdropped
+  left join pg_type t on t.oid = a.atttypid
+  where r.relation is distinct from 'table' or t.typname is null or not t.typname::text = any (string_to_array(e.types, ' '))`;
+
+export async function checkLayout(client: pg.ClientBase, schema: string, where: string): Promise<void> {
+  const expected = expectedColumns('postgres');
+  const { rows } = await client.query(unfit, [
+    schema,
+    expected.map(({ table }) => table),
+    expected.map(({ column }) => column),
+    expected.map(({ kind }) => kind),
+    expected.map(({ kind }) => types[kind].join(' ')),
+  ]);
+  refuseLayout(rows, where);
+}

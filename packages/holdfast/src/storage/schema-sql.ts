@@ -1,0 +1,53 @@
+import { messagesTrigger } from './migrations/functions.js';
+import { holdfastMigrations } from './migrations/holdfast.js';
+import { oldestCodeAt, plainStatements } from './migrations/migration.js';
+import { sharedMigrations } from './migrations/shared.js';
+import { target } from './migrations/standing.js';
+import { postgresDdl } from './postgres/ddl.js';
+import { grantStatements, neededRights } from './postgres/rights.js';
+import { sqliteDdl } from './sqlite/ddl.js';
+
+export interface SchemaSqlOptions {
+  readonly database: 'postgres' | 'sqlite';
+  /** On Postgres. */
+  readonly schema: string;
+  /** False, on Postgres: without the trigger that announces messages. */
+  readonly triggers: boolean;
+  /** On Postgres: grants this role what a process needs. */
+  readonly grants?: string;
+}
+
+/**
+ * What `migrate` would run on an empty database, as one transaction for psql or sqlite3: for databases that nobody but an
+ * administrator may change. Processes find their counters set afterwards, and launch with `migrate: false`.
+ */
+export function schemaSql(options: SchemaSqlOptions): string {
+  const { database, schema, triggers, grants } = options;
+  const ddl = database === 'postgres' ? postgresDdl(schema) : sqliteDdl;
+  const counter = (name: string): string =>
+    `create table ${ddl.table(name)} (version ${ddl.bigint} not null primary key)`;
+  const isPostgres = database === 'postgres';
+  const statements = [
+    ...(isPostgres ? [`create schema if not exists ${ddl.table('').slice(0, -1)}`] : []),
+    counter('dbos_migrations'),
+    ...sharedMigrations.flatMap((each) => plainStatements(ddl, each)),
+    counter('holdfast_migrations'),
+    ...holdfastMigrations.flatMap((each) => plainStatements(ddl, each)),
+    ...(isPostgres && !triggers
+      ? [`drop trigger if exists ${messagesTrigger.trigger} on ${ddl.table(messagesTrigger.table)}`]
+      : []),
+    `insert into ${ddl.table('dbos_migrations')} (version) values (${target.shared})`,
+    `insert into ${ddl.table('holdfast_migrations')} (version, oldest_code) ` +
+      `values (${target.own}, ${oldestCodeAt(holdfastMigrations, target.own)})`,
+  ];
+  const heading =
+    `-- The tables of Holdfast for an empty ${isPostgres ? 'schema' : 'file'}: dbos_migrations ${target.shared}, ` +
+    `holdfast_migrations ${target.own}.\n`;
+  const granted = grants === undefined ? '' : `\n${grantsSql(schema, grants)}`;
+  return `${heading}begin;\n${statements.map((each) => `${each};\n`).join('')}commit;\n${granted}`;
+}
+
+function grantsSql(schema: string, role: string): string {
+  const heading = '-- The rights of a role that runs workflows, and may neither create nor change tables.\n';
+  return heading + grantStatements(schema, role, neededRights(schema)).join(';\n').concat(';\n');
+}

@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { command } from './command.js';
+
+describe('the command holdfast', () => {
+  it('prints its help and its version to standard output, and succeeds', async () => {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    expect(await command('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
+    for (const args of [['--help'], ['schema', '--help'], ['migrate', '-h']]) {
+      const { code, out, err } = await command(...args);
+      expect([code, err]).toEqual([0, '']);
+      expect(out).toMatch(/^Usage: holdfast/);
+    }
+  });
+
+  it.each([
+    [['shcema'], /unknown command 'shcema'\n\(Did you mean schema\?\)/],
+    [['schema', '--grant', 'app'], /unknown option '--grant'\n\(Did you mean --grants\?\)/],
+    [['schema', '--sqlite', '--grants', 'app'], /'--sqlite' cannot be used with option '--grants <role>'/],
+    [['schema', '--schema', 'pg_mine'], /must be a name that does not begin with "pg_"/],
+    [['migrate', 'postgres://localhost/x'], /too many arguments/],
+    [['migrate', '--database'], /argument missing/],
+    [[], /Usage: holdfast/],
+  ] as const)('does not understand %j, says why on standard error, and prints nothing', async (args, why) => {
+    const { code, out, err } = await command(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(why);
+  });
+
+  it('fails with the code of the error, and without the password', async () => {
+    const url = 'postgres://app:hunter2@127.0.0.1:1/x';
+    const { code, err } = await command('migrate', '--database', url);
+    expect(code).toBe(1);
+    expect(err).toMatch(
+      /^error: DATABASE_UNREACHABLE: Postgres at postgres:\/\/app@127\.0\.0\.1:1\/x could not be opened/,
+    );
+    expect(err).not.toContain('hunter2');
+  });
+});

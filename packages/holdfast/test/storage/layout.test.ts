@@ -1,0 +1,85 @@
+import { expect, it } from 'vitest';
+import { connect, launch } from '../../src/index.js';
+import { expectedColumns } from '../../src/storage/migrations/layout.js';
+import { describeBackends, silent } from '../support/backends.js';
+import { failure, recordingLogger, tamper } from '../support/faults.js';
+
+/** Columns of the shared layout that no statement of ours names. */
+const ofOthers = [
+  'workflow_status.request',
+  'workflow_status.application_id',
+  'workflow_input.retention_timestamp',
+  'workflow_output.retention_timestamp',
+];
+
+describeBackends('the columns that a database must have', (backend) => {
+  const all = {
+    postgres:
+      "select c.relname || '.' || a.attname as name from pg_class c join pg_attribute a on a.attrelid = c.oid " +
+      "where c.relnamespace = 'dbos'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped",
+    sqlite:
+      "select m.name || '.' || c.name as name from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table'",
+  };
+
+  it('are those that migrations make, but for those of others', async () => {
+    const rows = await tamper(await backend.newDatabase(), all[backend.name]);
+    const made = rows
+      .map(({ name }) => String(name))
+      .filter((name) => !/^(\w+_migrations|event_dispatch_kv|sqlite_\w+)\./.test(name) && !ofOthers.includes(name));
+    const expected = expectedColumns(backend.name).map(({ table, column }) => `${table}.${column}`);
+    expect(made.sort()).toEqual(expected.sort());
+  });
+});
+
+const parked = 'alter table streams rename to parked';
+const problems: Readonly<Record<string, { sqlite: string; postgres: string; says: string | RegExp }>> = {
+  'a column that is missing': {
+    sqlite: 'alter table workflow_status rename column inputs to taken',
+    postgres: 'alter table workflow_status drop column inputs',
+    says: 'the column workflow_status.inputs is missing',
+  },
+  'a column of another type': {
+    sqlite: 'alter table executors rename column pid to was; alter table executors add column pid text',
+    postgres: 'alter table executors alter column pid type text',
+    says: /^the column executors.pid has the type text instead of bigint$/i,
+  },
+  'a table that is missing': { sqlite: parked, postgres: parked, says: 'the table streams is missing' },
+  'a view in the place of a table': {
+    sqlite: `${parked}; create view streams as select * from parked`,
+    postgres: `${parked}; create view streams as select * from parked`,
+    says: 'streams is a view, not a table',
+  },
+};
+
+describeBackends('a database that somebody has changed', (backend) => {
+  it.each(Object.entries(problems))('is refused by launch and by connect: %s', async (_, problem) => {
+    const database = await backend.newDatabase();
+    for (const each of problem[backend.name].split('; ')) await tamper(database, each);
+    const { says } = problem;
+    const expected = {
+      code: 'SCHEMA_MISMATCH',
+      details: { problems: [typeof says === 'string' ? says : expect.stringMatching(says)] },
+    };
+    for (const migrate of [true, false]) {
+      expect(await failure(launch({ name: 'test', database, migrate, logger: silent }))).toMatchObject(expected);
+    }
+    expect(await failure(connect({ database, logger: silent }))).toMatchObject(expected);
+  });
+
+  it('is refused if its counter is no table of ours', async () => {
+    const database = await backend.newDatabase();
+    await tamper(database, 'alter table holdfast_migrations rename column version to number');
+    expect(await failure(launch({ name: 'test', database, logger: silent }))).toMatchObject({
+      code: 'SCHEMA_MISMATCH',
+    });
+  });
+
+  it.each([123, 124])('is warned about, once, only if it is beyond what is tested: %i', async (version) => {
+    const database = await backend.newDatabase();
+    await tamper(database, `update dbos_migrations set version = ${version}`);
+    const logger = recordingLogger();
+    await (await launch({ name: 'test', database, logger })).shutdown();
+    const warnings = logger.matching(/newer DBOS.*dbos_migrations is at 124, and tested is everything up to 123/);
+    expect(warnings).toHaveLength(version === 124 ? 1 : 0);
+  });
+});

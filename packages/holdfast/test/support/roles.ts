@@ -1,0 +1,24 @@
+import { onTestFinished } from 'vitest';
+import { grantStatements, neededRights } from '../../src/storage/postgres/rights.js';
+import { tamper } from './faults.js';
+
+/** A role that may do nothing yet with the tables of a database, until the end of the test. */
+export async function restrictedRole(database: string) {
+  const role = `r${Math.random().toString(36).slice(2, 12)}`;
+  await tamper(database, `create role ${role} login password 'restricted'`);
+  // Its sessions may still be there.
+  onTestFinished(async () => {
+    await tamper(database, `drop owned by ${role}; drop role ${role}`);
+  });
+  const url = new URL(database);
+  Object.assign(url, { username: role, password: 'restricted' });
+  const grants = grantStatements('dbos', role, neededRights('dbos')).join('; ');
+  return {
+    database,
+    role,
+    url: url.href,
+    /** Gives it exactly the documented rights. */
+    grant: () => tamper(database, grants),
+    revoke: (what: string) => tamper(database, `revoke ${what} from ${role}`),
+  };
+}
