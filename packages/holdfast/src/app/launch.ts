@@ -8,10 +8,12 @@ import type { StepProbe } from '../engine/step-probe.js';
 import { otherVersion } from '../engine/warnings.js';
 import { retention } from '../management/retention.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
+import { describeError } from '../model/errors.js';
 import { Dispatcher } from '../queues/dispatcher.js';
 import { checkQueueOwners, registerQueues } from '../queues/operations.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
+import { GoneBack } from '../recovery/gone-back.js';
 import { Liveness, type LivenessOptions } from '../recovery/liveness.js';
 import { partWithLost } from '../recovery/lost.js';
 import { Recovery } from '../recovery/manager.js';
@@ -123,6 +125,9 @@ async function assemble(
   if (checked.retention) loops.push(retention(engine, checked.retention));
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, watched: new Map() };
+  const goneBack = new GoneBack(engine, () => reread(parts, checked));
+  engine.onBehind = (workflow) => goneBack.noteBehind(workflow);
+  liveness.onGoneBack = (why) => goneBack.all(why);
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   try {
@@ -158,6 +163,23 @@ async function start(
   await recovery.start();
   await dispatcher.start();
   await scheduler.start();
+}
+
+/** After the database has gone back in time: what was put there at the launch may be gone, and what was read is not so. */
+async function reread(parts: AppParts, { queues, listen, schedules }: CheckedOptions): Promise<void> {
+  const { engine, dispatcher, recovery, scheduler } = parts;
+  const register = async (): Promise<void> => {
+    await registerVersion(engine, listen?.length !== 0);
+    await registerQueues(engine, queues);
+    await applySchedules(engine, schedules, engine.version);
+    await engine.directory.refresh();
+  };
+  await engine.untilAnswered('Registering queues and schedules again', register).catch((error) => {
+    engine.logger.error(`Queues and schedules could not be registered again: ${describeError(error)}`);
+  });
+  scheduler.forget();
+  dispatcher.forget();
+  recovery.wake();
 }
 
 /** On a virtual clock time is what the clock says, and nothing else. */

@@ -2,12 +2,14 @@ import { describeError, HoldfastError } from '../model/errors.js';
 import type { AttemptChange } from '../storage/storage.js';
 import type { Superseded } from './checkpoints.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
+import type { Frontier } from './frontier.js';
 
 /** An execution, as far as its attempts go. */
 interface Attempting {
   readonly engine: Engine;
   readonly facts: ClaimedWorkflow;
   readonly running: boolean;
+  readonly frontier: Frontier;
   refuse(): Promise<never>;
 }
 
@@ -89,9 +91,10 @@ export class Attempts {
   }
 
   private change(stepNumber: number, change: Pick<AttemptChange, 'token' | 'attempt' | 'nextAt'>) {
-    const { engine, facts } = this.execution;
+    const { engine, facts, frontier } = this.execution;
     const { workflowId, owner } = facts;
-    return engine.checkpoints.changeAttempt({ workflowId, owner, stepNumber, at: engine.clock.now(), ...change });
+    const at = engine.clock.now();
+    return engine.checkpoints.changeAttempt({ workflowId, owner, stepNumber, at, ...change, ...frontier.after });
   }
 }
 

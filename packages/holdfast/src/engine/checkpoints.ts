@@ -1,7 +1,7 @@
 import type { Logger } from '../model/logger.js';
 import { internalQueue } from '../model/queues.js';
 import type { WorkflowStatus } from '../model/status.js';
-import type { EffectfulStep } from '../storage/steps.js';
+import type { After, EffectfulStep } from '../storage/steps.js';
 import {
   type AttemptChange,
   type AttemptStanding,
@@ -19,6 +19,7 @@ import {
 } from '../storage/storage.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
+import type { Frontier, Submitted } from './frontier.js';
 import type { Standing } from './standing.js';
 
 /** How a write of an execution turned out: committed, or whose the workflow is instead. */
@@ -41,6 +42,12 @@ interface ReturningWorkflow extends OwnedWorkflow {
   readonly at: number;
 }
 
+/** A row, and the execution that is to know of its commit: absent, if no other row has to come after it. */
+export type Landing<T> = T & Pick<Submitted, 'since'> & { readonly frontier?: Frontier };
+
+/** Starts are repeated that found an ID taken which was free again when it was looked for. */
+const mostStarts = 5;
+
 /** The database takes about 50 ms for as many. */
 const manyEffects = 2_000;
 
@@ -54,14 +61,16 @@ const manyEffects = 2_000;
  */
 export class Checkpoints {
   private readonly startsUnderWay = new Set<string>();
+  /** How many statements that write results have been confirmed. */
+  landings = 0;
   private readonly starts: Batcher<NewWorkflow, Started>;
   private readonly children: Batcher<NewChild, Started>;
-  private readonly steps: Batcher<NewStep, Written>;
-  private readonly effects: Batcher<EffectfulStep, WrittenWithEffects>;
-  private readonly completions: Batcher<CompletedStep, Written>;
+  private readonly steps: Batcher<Landing<NewStep>, Written>;
+  private readonly effects: Batcher<Landing<EffectfulStep>, WrittenWithEffects>;
+  private readonly completions: Batcher<Landing<CompletedStep>, Written>;
   private readonly attempts: Batcher<AttemptChange, AttemptStanding | Superseded>;
   private readonly finishes: Batcher<FinishedWorkflow, Written>;
-  private readonly rests: Batcher<OwnedWorkflow, Written>;
+  private readonly rests: Batcher<OwnedWorkflow & After, Written>;
   private readonly returns: Batcher<ReturningWorkflow, undefined>;
 
   constructor(
@@ -152,12 +161,14 @@ export class Checkpoints {
   async startChild(row: NewChild): Promise<Started> {
     this.startsUnderWay.add(row.owner);
     try {
-      for (;;) {
+      for (let tries = 1; ; tries++) {
         const { returns } = this.standing;
         const started = await this.children.submit(row);
         if (started === 'created' && this.standing.returns !== returns) continue;
         if (started === 'created' || 'workflowId' in started) return started;
         if (started.owner !== row.parentOwner || started.status !== 'PENDING') return started;
+        // What its parent has done before is not on record any more.
+        if (tries === mostStarts) return started;
       }
     } finally {
       this.startsUnderWay.delete(row.owner);
@@ -169,15 +180,15 @@ export class Checkpoints {
     return this.startsUnderWay.has(owner);
   }
 
-  recordStep(row: NewStep): Promise<Written> {
+  recordStep(row: Landing<NewStep>): Promise<Written> {
     return this.steps.submit(row);
   }
 
-  recordEffects(row: EffectfulStep): Promise<WrittenWithEffects> {
+  recordEffects(row: Landing<EffectfulStep>): Promise<WrittenWithEffects> {
     return this.effects.submit(row);
   }
 
-  completeStep(row: CompletedStep): Promise<Written> {
+  completeStep(row: Landing<CompletedStep>): Promise<Written> {
     return this.completions.submit(row);
   }
 
@@ -190,7 +201,7 @@ export class Checkpoints {
   }
 
   /** Marks a workflow as let go of while it waits: from then on it holds no slot of its queue. */
-  setAtRest(row: OwnedWorkflow): Promise<Written> {
+  setAtRest(row: OwnedWorkflow & After): Promise<Written> {
     return this.rests.submit(row);
   }
 
@@ -200,6 +211,11 @@ export class Checkpoints {
    */
   putBack(row: ReturningWorkflow): Promise<unknown> {
     return this.returns.submit(row);
+  }
+
+  /** The number of a statement that writes results and was confirmed just now. */
+  landing(): number {
+    return ++this.landings;
   }
 
   /** Resolves when every write so far has settled. */
@@ -238,29 +254,45 @@ export class Checkpoints {
   }
 
   private async writeSteps(
-    rows: readonly (NewStep | CompletedStep)[],
+    rows: readonly Landing<NewStep | CompletedStep>[],
     write: () => Promise<Set<string>>,
   ): Promise<Written[]> {
     const written = await write();
-    if (written.size === rows.length) return rows.map(() => 'written');
+    if (written.size === rows.length) {
+      this.confirm(rows);
+      return rows.map(() => 'written');
+    }
+    this.confirm(rows.filter((row) => written.has(stepKey(row))));
     const stand = await this.stepStanding(rows.filter((row) => !written.has(stepKey(row))));
     return rows.map((row) => {
       if (written.has(stepKey(row))) return 'written';
       const now = stand(row);
-      return now.ours ? 'written' : now;
+      if (!now.ours) return now;
+      this.confirm([row]);
+      return 'written';
     });
   }
 
+  /** One statement has committed these rows. */
+  private confirm(rows: readonly Landing<NewStep | CompletedStep>[]): void {
+    const at = this.landing();
+    for (const row of rows) row.frontier?.confirm(row, at);
+  }
+
   private async writeEffects(
-    rows: readonly EffectfulStep[],
+    rows: readonly Landing<EffectfulStep>[],
     write: () => Promise<Map<string, boolean>>,
   ): Promise<WrittenWithEffects[]> {
     const landed = await write();
+    const isLong = ({ effects }: EffectfulStep): boolean => effects.length > manyEffects;
+    this.confirm(rows.filter((row) => landed.has(stepKey(row)) && !isLong(row)));
     const stand = await this.stepStanding(rows.filter((row) => !landed.has(stepKey(row))));
     return rows.map((row) => {
       const now = stand(row);
       const withEffects = landed.get(stepKey(row)) ?? (now.ours ? !now.failed || row.error !== null : undefined);
       if (withEffects === undefined) return now;
+      // Long ones have each a statement of their own.
+      if (!landed.has(stepKey(row)) || isLong(row)) this.confirm([row]);
       return withEffects ? 'written' : 'without-effects';
     });
   }
@@ -303,7 +335,7 @@ type NewBatcher = <T, R>(kind: BatchKind<T, R>) => Batcher<T, R>;
 /** What is written when a workflow gives its slot in a queue back, and when it asks for one again. */
 function slotWrites(storage: Storage, batcher: NewBatcher) {
   const by = (impatient?: boolean) => (impatient ? storage.impatient : storage).workflows;
-  const rests = batcher<OwnedWorkflow, Written>({
+  const rests = batcher<OwnedWorkflow & After, Written>({
     name: 'workflows at rest',
     key: (row) => row.workflowId,
     write: async (rows, hasty) => {

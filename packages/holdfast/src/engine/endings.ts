@@ -75,10 +75,18 @@ export function stalledError(
   });
 }
 
-/** What to do about code that no longer matches a record from this step on, with the two side by side. */
-export function mismatchAdvice(stepNumber: number, diff: string | undefined): string {
+/**
+ * What to do about code that no longer matches a record from this step on, with the two side by side. `missing`: a place in the
+ * order that the record lacks although it has later ones.
+ */
+export function mismatchAdvice(stepNumber: number, diff: string | undefined, missing?: number): string {
+  const holes =
+    missing === undefined
+      ? ''
+      : `The record has later results than number ${missing} of its order, and not that one: the database may have lost it (a restored ` +
+        'backup, a failover that lost commits). No code fits the record then: fork it from before the gap. Otherwise: ';
   return (
-    'Deploy the code that started it, or guard the change with patch(), then resume it. Or run the new code from there, ' +
+    `${holes}Deploy the code that started it, or guard the change with patch(), then resume it. Or run the new code from there, ` +
     `which does again what was done from that step on: app.workflows.fork(id, { fromStep: ${stepNumber} }).\n${diff ?? ''}`
   );
 }

@@ -141,6 +141,7 @@ export async function enqueuedRow(
     scheduleName: null,
     parentWorkflowId: parent?.workflowId ?? null,
     parentOwner: parent?.facts.owner ?? null,
+    ...parent?.frontier.after,
     detached: isDetached(options),
   };
 }

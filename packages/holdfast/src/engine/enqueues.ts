@@ -21,6 +21,8 @@ export type Enqueued =
 
 /** How often a batch is tried again that was refused although nobody holds its deduplication IDs (any more). */
 const mostRefusals = 10;
+/** And so many enqueueings of a child that nothing seems to stand in the way of. */
+const mostTries = 5;
 
 /** Enqueueing, by group commit. One statement at a time: what is called first in a process is first in the queue. */
 export class Enqueues {
@@ -64,10 +66,13 @@ export class Enqueues {
   }
 
   async enqueue(row: EnqueuedWorkflow): Promise<Enqueued> {
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const enqueued = await this.batcher.submit(row);
       // Undefined: the deduplication ID was held, and is free again.
       if (enqueued) return enqueued;
+      // Or what its parent has done before is not on record any more.
+      const { parentOwner: owner } = row;
+      if (owner !== null && tries === mostTries) return { is: 'superseded', by: { owner, status: 'PENDING' } };
     }
   }
 

@@ -8,6 +8,7 @@ import { outside } from './carrier.js';
 import { Deliveries } from './deliveries.js';
 import { cancelledError, mismatchAdvice, stalledError } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
+import { Frontier } from './frontier.js';
 import { History } from './history.js';
 import type { Topic } from './news.js';
 
@@ -31,6 +32,8 @@ const replayPatienceMs = 10_000;
 export class Execution {
   readonly deliveries: Deliveries;
   readonly history: History | undefined;
+  /** What its next row comes after. */
+  frontier: Frontier;
   state: ExecutionState = 'running';
   /** Epoch milliseconds that `now()` shows: the completion of the last result delivered, at first the start. */
   currentTime: number;
@@ -71,6 +74,7 @@ export class Execution {
   ) {
     this.deliveries = new Deliveries(engine.turns, facts.recorded ?? [], () => this.watchReplay());
     this.history = facts.recorded && new History(facts.recorded);
+    this.frontier = Frontier.of(facts.recorded);
     this.hadPredecessors = facts.recorded !== undefined || facts.attempt > 1;
     this.currentTime = facts.beganAt ?? facts.createdAt;
   }
@@ -250,7 +254,7 @@ export class Execution {
     const { facts, history, engine } = this;
     const recorded = history?.peek(stepNumber)?.name;
     const diff = history?.diff();
-    const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(stepNumber, diff)}`;
+    const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(stepNumber, diff, history?.missing)}`;
     const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, diff });
     void engine.stall(facts.workflowId, facts.owner, error);
   }

@@ -14,7 +14,7 @@ import { timeoutReason } from './endings.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
 import { Enqueues } from './enqueues.js';
 import { Execution } from './execution.js';
-import { flushed, handOver } from './hand-over.js';
+import { flushed, handOver, waitsBeyond } from './hand-over.js';
 import { mostWaitingInMemory } from './idle-release.js';
 import { Load } from './load.js';
 import { News } from './news.js';
@@ -71,6 +71,8 @@ export class Executions implements Engine {
   private readonly running = new Map<string, Execution>();
   private readonly resting = new Resting(this);
   versionsAlive: Engine['versionsAlive'] = async () => new Set();
+  /** Called when a row was refused because what its execution has done before is not on record any more. */
+  onBehind: ((workflow: OwnedWorkflow) => void) | undefined;
   /** Called when more executions are in memory than are to wait there. */
   onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();
@@ -116,7 +118,7 @@ export class Executions implements Engine {
   }
 
   /** Those at rest. */
-  resters(): readonly OwnedWorkflow[] {
+  resters(): readonly Rest[] {
     return this.resting.all();
   }
 
@@ -165,6 +167,7 @@ export class Executions implements Engine {
     if (rest && isBack) {
       execution.tellAtEnd = rest.tellAtEnd;
       execution.hadPredecessors = rest.hadPredecessors;
+      execution.frontier = rest.frontier;
       execution.isRestless = rest.wasStirred;
       this.load.replace(rest, execution);
     } else this.load.enter(execution);
@@ -203,16 +206,16 @@ export class Executions implements Engine {
 
   superseded(workflowId: string, owner: string, by: Superseded): void {
     const rest = this.resting.of(workflowId);
-    if (rest?.owner === owner) {
-      this.dropRest(rest);
-      this.outcomes.watchElsewhere(workflowId);
-    }
     const execution = this.running.get(workflowId);
-    if (execution?.facts.owner !== owner) return;
-    if (by.status === 'CANCELLED' && by.owner === owner) execution.cancel(null);
-    else execution.park();
-    this.drop(execution);
+    if (rest?.owner === owner) this.dropRest(rest);
+    else if (execution?.facts.owner === owner) {
+      if (by.status === 'CANCELLED' && by.owner === owner) execution.cancel(null);
+      else execution.park();
+      this.drop(execution);
+    } else return;
     this.outcomes.watchElsewhere(workflowId);
+    // Still its own, and yet not to be written.
+    if (by.owner === owner && by.status === 'PENDING') this.onBehind?.({ workflowId, owner });
   }
 
   async stall(workflowId: string, owner: string, error: HoldfastError): Promise<void> {
@@ -392,9 +395,4 @@ export class Executions implements Engine {
   private nextEnd(): Promise<void> {
     return new Promise((resolve) => this.endWaiters.add(resolve));
   }
-}
-
-function waitsBeyond(execution: Execution, until: number): boolean {
-  const idleUntil = execution.idleUntil();
-  return idleUntil !== undefined && idleUntil > until;
 }

@@ -23,6 +23,12 @@ export async function flushed(checkpoints: Checkpoints, unfinished: readonly Exe
   await checkpoints.idle();
 }
 
+/** Whether it has nothing to do but wait until after that instant. */
+export function waitsBeyond(execution: Execution, until: number): boolean {
+  const idleUntil = execution.idleUntil();
+  return idleUntil !== undefined && idleUntil > until;
+}
+
 /** Gives unfinished workflows back, so that other processes take them over without finding this one dead first. */
 export async function handOver(engine: Leaving, owned: readonly OwnedWorkflow[], longestMs: number): Promise<void> {
   for (let from = 0; from < owned.length; from += pageSize) {

@@ -31,6 +31,14 @@ export class History {
     return this.highest >= stepNumber;
   }
 
+  /** The first place in the order of completion that is empty although there are later ones. */
+  get missing(): number | undefined {
+    const places = new Set(this.steps.flatMap(({ completionSeq }) => completionSeq ?? []));
+    let place = 0;
+    while (places.delete(place)) place++;
+    return places.size === 0 ? undefined : place;
+  }
+
   /** Recorded steps beside requested ones, the first difference marked. */
   diff(): string {
     const lines = ['  step  on record                       asked for now'];

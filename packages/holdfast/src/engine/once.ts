@@ -1,7 +1,7 @@
 import { isHoldfastError } from '../model/errors.js';
 import type { NewStep, StepRecord } from '../storage/storage.js';
 import type { Call } from './calls.js';
-import type { WrittenWithEffects } from './checkpoints.js';
+import type { Landing, WrittenWithEffects } from './checkpoints.js';
 import { sleepName } from './deliveries.js';
 import { mismatchAdvice, type Result, stalledError } from './endings.js';
 import type { Execution } from './execution.js';
@@ -69,7 +69,7 @@ function stall(execution: Execution, stepNumber: number, name: string): void {
   const { facts, history, engine } = execution;
   const diff = history?.diff();
   const recorded = history?.peek(stepNumber)?.name;
-  const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(stepNumber, diff)}`;
+  const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(stepNumber, diff, history?.missing)}`;
   const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, requested: name, diff });
   void engine.stall(facts.workflowId, facts.owner, error);
 }
@@ -120,6 +120,8 @@ async function perform(execution: Execution, operation: Operation, caller: Call)
   if (objection !== undefined) outcome = await failedInstead(execution, outcome, objection);
   const seq = outcome.seq ?? execution.deliveries.takeSeq();
   if (outcome.writtenAt !== undefined) {
+    const landed = { stepNumber: operation.stepNumber, completionSeq: seq, since: outcome.since ?? 0 };
+    execution.frontier.confirm(landed, execution.engine.checkpoints.landing());
     return execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, outcome.writtenAt));
   }
   const completedAt = execution.engine.clock.now();
@@ -155,8 +157,15 @@ function write(
   const { checkpoints } = execution.engine;
   const { workflowId, owner } = execution.facts;
   const { stepNumber } = operation;
-  if (outcome.begun) return checkpoints.completeStep({ workflowId, owner, stepNumber, completedAt, completionSeq });
-  const row: NewStep = {
+  const { frontier } = execution;
+  const since = checkpoints.landings;
+  if (outcome.begun) {
+    const end = { workflowId, owner, stepNumber, completedAt, completionSeq, ...frontier.after };
+    return checkpoints.completeStep({ ...end, frontier, since });
+  }
+  const child = outcome.startsChild ? outcome.childWorkflowId : null;
+  const { afterStep, afterSeq, afterAlso } = child === null ? frontier.after : frontier.afterChild(child);
+  const row: Landing<NewStep> = {
     workflowId,
     owner,
     stepNumber,
@@ -169,6 +178,11 @@ function write(
     completedAt,
     completionSeq,
     requestedAfter: execution.requestedAfter(stepNumber),
+    afterStep,
+    afterSeq,
+    afterAlso,
+    frontier,
+    since,
   };
   const { effects, errorIfAbsent } = outcome;
   if (!effects?.length) return checkpoints.recordStep(row);

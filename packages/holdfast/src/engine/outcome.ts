@@ -26,6 +26,10 @@ export interface Outcome {
   readonly seq?: number;
   /** Its record is committed already, with that place and this time of completion. */
   readonly writtenAt?: number;
+  /** How many statements had been confirmed when that record was submitted (frontier.ts). */
+  readonly since?: number;
+  /** It records the start of `childWorkflowId`, in the same database. */
+  readonly startsChild?: true;
 }
 
 /**

@@ -7,6 +7,7 @@ import { bringBack } from './claimed.js';
 import { timeoutReason } from './endings.js';
 import type { Engine } from './engine.js';
 import type { Execution, RestableWait } from './execution.js';
+import type { Frontier } from './frontier.js';
 import { mostBusy } from './load.js';
 import type { Topic } from './news.js';
 
@@ -30,6 +31,8 @@ export class Rest implements OwnedWorkflow {
   readonly isSuspect: boolean;
   readonly hadPredecessors: boolean;
   readonly tellAtEnd: Set<Topic> | undefined;
+  /** What its next row comes after. */
+  readonly frontier: Frontier;
   readonly deadlineAt: number | null;
   /** Its slot in its queue: kept, or being given back, given back, or being asked for again. */
   slot: 'held' | 'leaving' | 'free' | 'returning' = 'held';
@@ -51,6 +54,7 @@ export class Rest implements OwnedWorkflow {
     this.isSuspect = execution.isSuspect;
     this.hadPredecessors = execution.hadPredecessors;
     this.tellAtEnd = execution.tellAtEnd;
+    this.frontier = execution.frontier;
   }
 
   idleUntil(): number {
@@ -187,9 +191,9 @@ export class Resting {
 
   private async giveSlotBack(rest: Rest): Promise<void> {
     const { checkpoints, load, logger } = this.engine;
-    const { workflowId, owner } = rest;
+    const { workflowId, owner, frontier } = rest;
     rest.slot = 'leaving';
-    const written = await checkpoints.setAtRest({ workflowId, owner }).catch((error) => {
+    const written = await checkpoints.setAtRest({ workflowId, owner, ...frontier.after }).catch((error) => {
       logger.warn(`Workflow "${workflowId}" keeps its place in its queue while it waits: ${describeError(error)}`);
       return undefined;
     });

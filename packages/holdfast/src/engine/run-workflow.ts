@@ -108,7 +108,7 @@ async function checkOutput(execution: Execution, result: Result): Promise<Result
 function stallUnasked(execution: Execution): Promise<void> {
   const { facts, history, stepCount, engine } = execution;
   const diff = history?.diff();
-  const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(stepCount, diff)}`;
+  const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(stepCount, diff, history?.missing)}`;
   const error = stalledError('NON_DETERMINISM', facts, why, { stepCount, diff });
   return engine.stall(facts.workflowId, facts.owner, error);
 }
@@ -122,7 +122,9 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   let outcome: StoredOutcome = 'status' in encoded ? encoded : await encoded;
   const finish = (): Promise<Written> => {
     const underWay = outcome.status === 'ERROR' ? execution.underWay : null;
-    return engine.checkpoints.finish({ workflowId, owner, ...outcome, underWay, completedAt: engine.clock.now() });
+    const { after } = execution.frontier;
+    const completedAt = engine.clock.now();
+    return engine.checkpoints.finish({ workflowId, owner, ...outcome, underWay, completedAt, ...after });
   };
   let written: Written;
   try {

@@ -75,6 +75,7 @@ async function beginSleep(
     completedAt: wakeAt,
     completionSeq: null,
     requestedAfter: execution.requestedAfter(stepNumber),
+    ...execution.frontier.after,
   });
   if (written !== 'written') {
     execution.engine.superseded(workflowId, owner, written);

@@ -22,6 +22,8 @@ export class Standing {
    * into memory after it, may be another's by now.
    */
   returns = 0;
+  /** How often the database was found to lack what was committed. What is on record as this process's may be a surprise. */
+  doubts = 0;
 
   /** Hears when the first kind is refused, with the reason, and with null when none is refused any more. */
   constructor(private readonly onRefused: (error: Error | null) => void = () => {}) {}

@@ -51,6 +51,7 @@ export function recordStart(
   stepNumber: number,
   name: string,
   start: () => Promise<string>,
+  engine: Engine = execution.engine,
 ): Promise<string> {
   return onceAt(execution, stepNumber, name, async () => {
     const startedAt = execution.engine.clock.now();
@@ -58,7 +59,8 @@ export function recordStart(
       // The schema of its input is user code that a replay does not run.
       const id = await enter(stepScope(execution, stepNumber, 1), start);
       const common = { startedAt, begun: false, output: null, error: null, serialization: null };
-      return { ...common, childWorkflowId: id, result: { ok: true, value: id } };
+      const isHere = engine === execution.engine && { startsChild: true as const };
+      return { ...common, childWorkflowId: id, ...isHere, result: { ok: true, value: id } };
     } catch (error) {
       if (!execution.running) throw error;
       return failed(execution, startedAt, error);
@@ -82,6 +84,7 @@ async function insertChild(
     ...row,
     parentWorkflowId: facts.workflowId,
     parentOwner: facts.owner,
+    ...execution.frontier.after,
     detached: isDetached(options),
   });
   if (isSuperseded(started)) {

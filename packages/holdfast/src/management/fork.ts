@@ -56,7 +56,7 @@ export function forkWorkflow<T>(engine: Engine, workflowId: string, options: For
 function forkInside<T>(execution: Execution, engine: Engine, workflowId: string, options: ForkOptions) {
   const stepNumber = execution.takeStepNumber();
   const id = options.id ?? execution.childId(stepNumber);
-  const made = recordStart(execution, stepNumber, forkName, () => fork(engine, workflowId, { ...options, id }));
+  const made = recordStart(execution, stepNumber, forkName, () => fork(engine, workflowId, { ...options, id }), engine);
   const handle = made.then((forkId) => createHandle<T>(engine, forkId));
   return execution.calls.follow(forkName, stepNumber, handle);
 }

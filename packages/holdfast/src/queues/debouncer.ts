@@ -145,7 +145,7 @@ function debounceInside(execution: Execution, call: Call): Promise<WorkflowHandl
   const { engine } = execution;
   const stepNumber = execution.takeStepNumber();
   const id = execution.childId(stepNumber);
-  const started = recordStart(execution, stepNumber, stepName, () => debounceCall(engine, call, execution, id));
+  const started = recordStart(execution, stepNumber, stepName, () => debounceCall(engine, call, execution, id), engine);
   const handle = started.then((workflowId) => createHandle(engine, workflowId));
   return execution.calls.follow(stepName, stepNumber, handle);
 }

@@ -69,6 +69,13 @@ export class Dispatcher {
     await Promise.all([...this.workers.values()].map((worker) => worker.settled()));
   }
 
+  /** Nothing that is known here is certain any more. */
+  forget(): void {
+    this.nothingDueAt = Number.NEGATIVE_INFINITY;
+    for (const worker of this.workers.values()) worker.wakeThoroughly();
+    this.overview.wake();
+  }
+
   /** Something may have changed anywhere. */
   wake(): void {
     this.overview.wake();

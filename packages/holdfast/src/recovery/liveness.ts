@@ -46,6 +46,9 @@ const processesEveryMs = 500;
  */
 const sessionsReturnMs = 10_000;
 
+/** Others may take so long to find that a lock is gone, and to bury whose it was. */
+const longestBurialMs = 60_000;
+
 /** How long a shutdown waits for the answer that it has left. */
 const longestLeaveMs = 5_000;
 
@@ -61,6 +64,8 @@ export class Liveness {
   onDeath: (() => void) | undefined;
   /** Called when it is heard again after it was not for too long, before steps begin again; if it fails, they do not. */
   onReturn: (() => Promise<void>) | undefined;
+  /** Called when the database lacks what it is known to have had. Until it has succeeded no heartbeat counts. */
+  onGoneBack: ((why: string) => Promise<void>) | undefined;
   /** The lock that tells others of this process, for the session that listens. */
   readonly presence: Presence;
   private readonly ttlMs: number;
@@ -77,6 +82,10 @@ export class Liveness {
   private unanswered = 0;
   /** When the last heartbeat was sent that was answered. */
   private heardAt = Number.NEGATIVE_INFINITY;
+  /** The highest number of a heartbeat that was answered. */
+  private beats = 0;
+  /** When the lock was last lost, by which others may have taken this process for dead. */
+  private lockLostAt = Number.NEGATIVE_INFINITY;
   /** How often others have taken work from this process. */
   private takeovers = 0;
   private parting: Promise<void> | undefined;
@@ -222,7 +231,7 @@ export class Liveness {
   private async join(): Promise<void> {
     const sentAt = this.monotonic();
     const { lockKey } = this;
-    await this.engine.storage.executors.join(this.newExecutor());
+    this.beats = await this.engine.storage.executors.join(this.newExecutor());
     await this.confirm(sentAt, lockKey);
   }
 
@@ -273,21 +282,40 @@ export class Liveness {
 
   private async beatOnce(): Promise<void> {
     const sentAt = this.monotonic();
-    const { lockKey } = this;
-    const { storage, owners, logger } = this.engine;
-    const standing = await storage.executors.beat(owners.incarnation, { lockKey });
+    const { lockKey, beats: known } = this;
+    const { storage, owners } = this.engine;
+    const standing = await storage.executors.beat(owners.incarnation, { lockKey, known });
+    // Another one that was under way has seen to it.
+    if (this.beats < known) return;
+    if (standing && standing.beats < known) {
+      await this.onGoneBack?.(`heartbeat ${standing.beats} of this process is its last, and ${known} was confirmed`);
+      [this.beats, this.takeovers] = [standing.beats, standing.takeovers];
+      return this.heartbeat.wake();
+    }
     if (standing) {
+      this.beats = Math.max(this.beats, standing.beats);
       if (standing.takeovers > this.takeovers) await this.partWithLost();
       this.takeovers = Math.max(this.takeovers, standing.takeovers);
       return this.confirm(sentAt, lockKey);
     }
-    logger.warn(
-      'Others took this process for dead and may have taken over its work, because it was silent for too long. ' +
-        'It goes on with whatever is still its own.',
-    );
+    await this.wasForgotten();
     this.takeovers = 0;
     await this.join();
     this.engine.news.tellOthers('executors');
+  }
+
+  /**
+   * This process is no longer in the table. Either way nothing is its own any more that was when it joined: it is buried
+   * when it owns nothing, and owns nothing before it joins.
+   */
+  private async wasForgotten(): Promise<void> {
+    const silentMs = this.monotonic() - this.heardAt;
+    const isBuried = silentMs >= this.ttlMs * fencedAfter || this.monotonic() - this.lockLostAt < longestBurialMs;
+    if (!isBuried) return this.onGoneBack?.('this process, which was heard all the time, is not known to it any more');
+    this.engine.logger.warn(
+      'Others took this process for dead and may have taken over its work, because it was silent for too long. ' +
+        'It goes on with whatever is still its own.',
+    );
   }
 
   private async confirm(sentAt: number, lockKey: string | null): Promise<void> {
@@ -322,6 +350,7 @@ export class Liveness {
     if (lockKey === this.lockKey) return;
     this.lockKey = lockKey;
     this.sessionSince = isHeld ? this.monotonic() : undefined;
+    if (!isHeld) this.lockLostAt = this.monotonic();
     this.heartbeat.wake();
   }
 

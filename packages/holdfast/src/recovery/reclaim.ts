@@ -14,14 +14,18 @@ const looksNeeded = 4;
 /** How long it goes on trying to give back what it found. */
 const patienceMs = 10_000;
 
-type Holder = Engine & { readonly inMemory: ReadonlyMap<string, Execution>; resters(): readonly OwnedWorkflow[] };
+export type Holder = Engine & {
+  readonly inMemory: ReadonlyMap<string, Execution>;
+  resters(): readonly OwnedWorkflow[];
+};
 
 /**
  * Gives back what is on record as running in this process, and is not. That happens when a database comes back without
  * its last commits (a failover to a standby that lacked them): the workflow had ended here, or been taken over by another
  * process, and is PENDING again under a process that lives and has let go of it. Nobody else would ever take it.
  *
- * It looks only after a connection was lost, because without that no commit is. Whatever it is wrong about is fenced like
+ * It looks only after a connection was lost, or a row was refused for want of its predecessors (gone-back.ts): without either
+ * no commit is lost. Whatever it is wrong about is fenced like
  * any other takeover.
  */
 export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
@@ -29,7 +33,7 @@ export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
   let looksLeft = 0;
   let suspects = new Map<string, number>();
   const runOnce = async (): Promise<void> => {
-    const breaks = engine.storage.breaks();
+    const breaks = engine.storage.breaks() + engine.standing.doubts;
     if (breaks !== lookedAfter) [lookedAfter, looksLeft] = [breaks, looksNeeded];
     if (looksLeft === 0) return;
     const found = await unheld(engine);
@@ -45,7 +49,7 @@ export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
 }
 
 /** What is PENDING under a token of this process that nothing in it holds. */
-async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
+export async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
   const { storage, writer, owners, version } = engine;
   const { executorId } = writer;
   const found = await storage.takeovers.pendingUnder({ executorId, version, incarnation: owners.incarnation });

@@ -74,6 +74,12 @@ export class Scheduler {
     outside(() => this.loop.wake());
   }
 
+  /** What was fired may not be on record any more: each schedule is followed from where its record says. */
+  forget(): void {
+    this.ticking.clear();
+    this.wake();
+  }
+
   /** For good. Resolves when nothing is being fired any more. */
   async stop(): Promise<void> {
     this.stopped = true;

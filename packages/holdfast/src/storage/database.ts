@@ -16,6 +16,11 @@ export interface Database extends Statements {
   classify(error: unknown): Failure;
   /** Epoch milliseconds on the clock of the database. */
   now(): Promise<number>;
+  /**
+   * Looks whether what is open is still the database that others use. If not, this and every statement fails until it is again.
+   * Absent: the server knows.
+   */
+  checkPlace?(): void;
   /** A number that changes when another process commits, or null where the database cannot tell cheaply. */
   changeCounter(): number | null;
   /** Whether nothing announces the messages of DBOS and of clients with SQL: they have to be polled for. */

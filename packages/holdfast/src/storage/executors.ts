@@ -29,15 +29,19 @@ export interface ExecutorRecord extends NewExecutor {
 
 /** The table `executors`. */
 export interface Executors {
-  join(executor: NewExecutor): Promise<void>;
+  /** Returns the number of its heartbeats, of which this counts as one. */
+  join(executor: NewExecutor): Promise<number>;
   /**
-   * How often others have taken work from it so far; undefined: it is no longer in the table, because they took it for dead
-   * and all it had.
+   * How often others have taken work from it so far, and the number of this heartbeat. Undefined: it is no longer in the
+   * table, because they took it for dead and all it had, or because the database has gone back to a time before it joined.
+   *
+   * `known` is a number that was answered before. One that is on record is not lower, unless the database has gone back in
+   * time: then it stays as it is and is returned, however often it is asked for.
    */
   beat(
     incarnation: string,
-    change?: Partial<Pick<NewExecutor, 'lockKey' | 'ttlMs'>>,
-  ): Promise<{ readonly takeovers: number } | undefined>;
+    change?: Partial<Pick<NewExecutor, 'lockKey' | 'ttlMs'>> & { readonly known?: number },
+  ): Promise<{ readonly takeovers: number; readonly beats: number } | undefined>;
   /** The same without a heartbeat. */
   takeovers(incarnation: string): Promise<number | undefined>;
   /** Tells these, by their next heartbeat, that work was taken from them: null stands for all under the ID. */

@@ -103,6 +103,7 @@ function withTypedErrors(database: Database): Database {
     ...(database.impatient && { impatient: typed(database.impatient) }),
     classify: (error) => database.classify(isDatabaseError(error) ? error.cause : error),
     now: () => run({ name: 'now' }, () => database.now()),
+    checkPlace: () => database.checkPlace?.(),
     changeCounter: () => database.changeCounter(),
     breaks: () => database.breaks(),
     announce: (topics, by) => run({ name: 'announce' }, () => database.announce(topics, by)),

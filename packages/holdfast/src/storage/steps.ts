@@ -22,7 +22,23 @@ export interface StepRecord {
   readonly requestedAfter: number | null;
 }
 
-export interface NewStep extends StepRecord {
+/**
+ * The last results of its workflow that were known to be committed when a row was submitted. The row is written only if
+ * they are on record: a database that was restored from a backup, or a standby that lacks the last commits, may have lost
+ * them, and a record with holes cannot be replayed.
+ */
+export interface After {
+  /** Step number and `completionSeq` of one of them. Null: nothing was committed under this owner yet. */
+  readonly afterStep: number | null;
+  readonly afterSeq: number | null;
+  /**
+   * Null, or what else must be there, as JSON: more results (`{ step, seq }`), because nobody knows in which order concurrent
+   * statements committed, and the child whose start this row records (`{ child }`).
+   */
+  readonly afterAlso: string | null;
+}
+
+export interface NewStep extends StepRecord, After {
   readonly owner: string;
 }
 
@@ -32,7 +48,7 @@ export interface EffectfulStep extends NewStep {
   readonly errorIfAbsent: string | null;
 }
 
-export interface CompletedStep {
+export interface CompletedStep extends After {
   readonly workflowId: string;
   readonly owner: string;
   readonly stepNumber: number;
@@ -55,7 +71,7 @@ export interface StepStanding {
  * An attempt of a step: with `attempt` and `nextAt`, that one is over, and the next may begin then; without them, the next one
  * begins, whichever that is.
  */
-export interface AttemptChange {
+export interface AttemptChange extends After {
   readonly workflowId: string;
   readonly owner: string;
   readonly stepNumber: number;

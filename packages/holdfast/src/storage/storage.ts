@@ -11,12 +11,13 @@ import type { Events, Messages, Streams } from './messaging.js';
 import type { Queues } from './queues.js';
 import type { Retries } from './retries.js';
 import type { Schedules } from './schedules.js';
-import type { Steps } from './steps.js';
+import type { After, Steps } from './steps.js';
 import type { Takeovers } from './takeovers.js';
 
 export type { CancelledWorkflow } from './cancelled.js';
 export type { Claim, DequeueParams, Portion, Runnable, Writer } from './claim.js';
 export {
+  type After,
   type AttemptChange,
   type AttemptStanding,
   type CompletedStep,
@@ -148,7 +149,7 @@ export interface NewWorkflow extends WorkflowKey {
 }
 
 /** A workflow started by another: written only while the parent is still its owner's. */
-export interface NewChild extends NewWorkflow {
+export interface NewChild extends NewWorkflow, After {
   readonly parentWorkflowId: string;
   readonly parentOwner: string;
   /** Not reached by the parent's cancel (`timeout: null`). */
@@ -156,7 +157,7 @@ export interface NewChild extends NewWorkflow {
 }
 
 /** A workflow that waits on a queue until an executor takes it. */
-export interface EnqueuedWorkflow extends Omit<NewWorkflow, 'owner' | 'version'> {
+export interface EnqueuedWorkflow extends Omit<NewWorkflow, 'owner' | 'version'>, Partial<After> {
   /** Null: whichever version is the latest when its turn comes. */
   readonly version: string | null;
   readonly appName: string | null;
@@ -173,7 +174,7 @@ export interface EnqueuedWorkflow extends Omit<NewWorkflow, 'owner' | 'version'>
 }
 
 /** A call of a debouncer: starts a wait, or prolongs the one that is under way for `dedupId`. */
-export interface DebouncedWorkflow extends Omit<EnqueuedWorkflow, 'parentOwner'> {
+export interface DebouncedWorkflow extends Omit<EnqueuedWorkflow, 'parentOwner' | keyof After> {
   readonly delayUntil: number;
   readonly dedupId: string;
   /** How long the wait may last in all, from its first call; null: as long as calls go on. */
@@ -190,7 +191,7 @@ export interface DedupHolder extends WorkflowKey {
   readonly workflowId: string;
 }
 
-export interface FinishedWorkflow {
+export interface FinishedWorkflow extends After {
   readonly workflowId: string;
   readonly owner: string;
   readonly status: 'SUCCESS' | 'ERROR';
@@ -354,7 +355,7 @@ export interface Workflows {
    * Marks these as let go of while they wait: from now on they hold no slot of their queue, until they are taken from it
    * again. Returns the IDs of those that were still this owner's.
    */
-  setAtRest(owned: readonly OwnedWorkflow[]): Promise<Set<string>>;
+  setAtRest(owned: readonly (OwnedWorkflow & After)[]): Promise<Set<string>>;
   /** Sets one aside as STALLED, its attempt given back. Returns whether it was still this owner's. */
   stall(params: {
     readonly workflowId: string;

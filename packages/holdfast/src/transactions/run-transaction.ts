@@ -4,7 +4,7 @@ import { type Result, stalledError } from '../engine/endings.js';
 import type { Execution } from '../engine/execution.js';
 import { type Outcome, succeeded } from '../engine/outcome.js';
 import { stepResult, untilConfirmed } from '../engine/run-step.js';
-import { HoldfastError, isHoldfastError } from '../model/errors.js';
+import { isHoldfastError } from '../model/errors.js';
 import {
   type Datasource,
   openness,
@@ -14,6 +14,7 @@ import {
 } from '../storage/datasource.js';
 import { type Completion, type Completions, forbidden, isForbidden } from '../storage/sql/completions.js';
 import { stepKey } from '../storage/storage.js';
+import { Beaten, endedByItself, Over, Refused, Unstorable } from './ends.js';
 import {
   isAborted,
   isConflict,
@@ -59,6 +60,8 @@ export class TransactionRun<Tx> {
   private home: Home | undefined;
   /** Where records are looked for and written. Undefined: nobody else writes any, and this execution does without. */
   private completions: Completions | undefined;
+  /** How many statements had been confirmed when that was first submitted. */
+  private since = 0;
   /** Its place among the results, from the first time it went on record: it stays its own if that was rolled back. */
   private seq: number | undefined;
 
@@ -86,7 +89,7 @@ export class TransactionRun<Tx> {
         if (this.isOurs && isForbidden(error)) this.refuse(error);
         const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
         if (settled) return settled;
-        if (error instanceof Beaten) await this.checkOwned();
+        if (error instanceof Beaten) await this.checkOwned(error instanceof Refused);
         if (!isUnanswered(error)) this.givePlaceBack();
         if (!this.isDatabaseFault(error) || !execution.running) throw error;
         if (!(error instanceof Beaten) && !isConflict(error)) judgeAgain(execution, call.datasource);
@@ -223,16 +226,18 @@ export class TransactionRun<Tx> {
     const { engine, facts, deliveries } = this.execution;
     const { stepNumber, name, datasource } = this.call;
     // Taken at the last moment: from here on results that come after it wait for it.
+    if (this.seq === undefined) this.since = engine.checkpoints.landings;
     this.seq ??= deliveries.takeSeq();
     const completedAt = engine.clock.now();
     const { output, error, serialization, childWorkflowId, startedAt } = outcome;
     const { workflowId, owner } = facts;
     const written = { output, error, serialization, childWorkflowId, startedAt, completedAt, completionSeq: this.seq };
     const requestedAfter = this.execution.requestedAfter(stepNumber);
-    const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written };
+    const { after } = this.execution.frontier;
+    const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written, ...after };
     const { steps } = engine.storage.within(borrowed(datasource, tx));
-    if (!(await steps.recordMany(engine.writer.appName, [row])).has(stepKey(row))) throw new Beaten();
-    return { ...outcome, seq: this.seq, writtenAt: completedAt };
+    if (!(await steps.recordMany(engine.writer.appName, [row])).has(stepKey(row))) throw new Refused();
+    return { ...outcome, seq: this.seq, writtenAt: completedAt, since: this.since };
   }
 
   /** It may have had predecessors, with or without steps that they left. */
@@ -344,15 +349,16 @@ export class TransactionRun<Tx> {
       ...outcome,
       ...(step.completionSeq !== null && { seq: step.completionSeq }),
       writtenAt: step.completedAt ?? 0,
+      since: this.since,
     };
   }
 
   /** Who was beaten by a record that is not of its workflow may be of one that was deleted, and would never get through. */
-  private async checkOwned(): Promise<void> {
+  private async checkOwned(isRefused = false): Promise<void> {
     const { engine, facts, workflowId } = this.execution;
     const read = () => engine.storage.workflows.get([workflowId]);
     const [row] = (await engine.untilAnswered('Reading whether a workflow is still owned', read)) ?? [];
-    if (row?.owner !== facts.owner || row.status !== 'PENDING') this.lost(row ?? null);
+    if (isRefused || row?.owner !== facts.owner || row.status !== 'PENDING') this.lost(row ?? null);
   }
 
   /** The workflow is no longer this execution's. */
@@ -364,32 +370,3 @@ export class TransactionRun<Tx> {
 }
 
 type Superseding = Parameters<Execution['engine']['superseded']>[2]['status'];
-
-function endedByItself(name: string): HoldfastError {
-  return new HoldfastError(
-    'UNSUPPORTED_CALL',
-    `Transaction "${name}" was committed or rolled back by its own function. Leave that to Holdfast: return to commit, throw to ` +
-      'roll back. If it was a commit, what it has written stays, without a record that it has.',
-  );
-}
-
-/** Another execution has recorded an outcome of this step. */
-class Beaten extends Error {
-  constructor() {
-    super('Another execution of the workflow came first.');
-  }
-}
-
-/** The execution is over: the transaction is rolled back, and nobody waits for what it would have come to. */
-class Over extends Error {
-  constructor() {
-    super('The execution is over.');
-  }
-}
-
-/** Rolls a transaction back whose result cannot be stored. */
-class Unstorable extends Error {
-  constructor(readonly outcome: Outcome) {
-    super('The result cannot be stored.');
-  }
-}

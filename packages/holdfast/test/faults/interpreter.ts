@@ -38,6 +38,11 @@ export class World {
     this.committed.add(`${workflowId}/${stepName}`);
   }
 
+  /** The database has gone back to before some of them. */
+  forgetCommitted(): void {
+    this.committed.clear();
+  }
+
   private begin(): Trace {
     const { workflowId } = context();
     const trace: Trace = [];

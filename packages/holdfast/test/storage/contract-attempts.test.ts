@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import type { AttemptChange } from '../../src/storage/storage.js';
-import { describeStorage, finished, start } from './contract-support.js';
+import { describeStorage, finished, first, start } from './contract-support.js';
 
 function change(token: string, more: Partial<AttemptChange> = {}): AttemptChange {
   const common = { workflowId: 'a', owner: 'owner of a', stepNumber: 0 };
-  return { ...common, token, attempt: null, nextAt: null, at: 5000, ...more };
+  return { ...common, token, attempt: null, nextAt: null, at: 5000, ...first, ...more };
 }
 
 describeStorage('steps.changeAttempts', (store) => {

@@ -1,13 +1,14 @@
 import { expect, it } from 'vitest';
 import { SeededRandom } from '../../src/model/ids.js';
-import type { OwnedWorkflow, Storage } from '../../src/storage/storage.js';
+import type { After, OwnedWorkflow, Storage } from '../../src/storage/storage.js';
 import { report } from '../faults/child-process.js';
-import { describeStorage, finished, type Store, takeOver } from './contract-support.js';
+import { describeStorage, finished, first, type Store, takeOver } from './contract-support.js';
 import { enqueued, inOrder, queueNamed, register, settings, take, withQueue } from './queue-support.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 const owner = 'inc.1';
-const owned = (...ids: string[]): OwnedWorkflow[] => ids.map((workflowId) => ({ workflowId, owner }));
+const owned = (...ids: string[]): (OwnedWorkflow & After)[] =>
+  ids.map((workflowId) => ({ workflowId, owner, ...first }));
 
 /** Slots that are given back while their workflow waits: what counts then, and until when. */
 describeStorage('a workflow that was let go of', (store) => {
@@ -28,7 +29,10 @@ describeStorage('a workflow that was let go of', (store) => {
     await store.storage.workflows.finishMany([finished('ended', { owner })]);
     await store.storage.workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 1 });
     await store.storage.workflows.enqueueMany([enqueued('waits')]);
-    const given = [...owned('a', 'ended', 'cancelled', 'waits', 'nobody'), { workflowId: 'b', owner: 'other' }];
+    const given = [
+      ...owned('a', 'ended', 'cancelled', 'waits', 'nobody'),
+      { workflowId: 'b', owner: 'other', ...first },
+    ];
     expect(await store.storage.workflows.setAtRest(given)).toEqual(new Set(['a']));
     expect(await store.storage.workflows.setAtRest(owned('a'))).toEqual(new Set(['a']));
     expect(await running()).toBe(1);
@@ -152,12 +156,12 @@ class Race {
   ) {}
 
   async claimer(storage: Storage, name: string): Promise<void> {
-    const held: OwnedWorkflow[] = [];
-    const resting: OwnedWorkflow[] = [];
+    const held: (OwnedWorkflow & After)[] = [];
+    const resting: (OwnedWorkflow & After)[] = [];
     const { workflows } = storage;
     for (let turn = 0; this.ended < this.total && turn < 5_000; turn++) {
       const mine = `${name}.${turn}`;
-      held.push(...(await this.claim(storage, mine)).map((workflowId) => ({ workflowId, owner: mine })));
+      held.push(...(await this.claim(storage, mine)).map((workflowId) => ({ workflowId, owner: mine, ...first })));
       await this.read();
       const some = held.splice(0, Math.ceil(this.random.number() * held.length));
       const ending = some.filter(() => this.random.number() < 0.5);

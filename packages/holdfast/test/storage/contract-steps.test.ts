@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { type NewStep, stepKey } from '../../src/storage/storage.js';
-import { describeStorage, finished, newClaim, newStep, start, takeOver } from './contract-support.js';
+import { describeStorage, finished, first, newClaim, newStep, start, takeOver } from './contract-support.js';
 
 describeStorage('steps', (store) => {
   const record = (...rows: readonly NewStep[]) => store.storage.steps.recordMany('app', rows);
@@ -19,7 +19,9 @@ describeStorage('steps', (store) => {
     ];
     expect(await record(...rows)).toEqual(keys(...rows));
     const history = await store.storage.steps.history(['a']);
-    expect(new Set(history)).toEqual(new Set(rows.map(({ owner: _, ...recorded }) => recorded)));
+    expect(new Set(history.map((step) => ({ ...step, ...first })))).toEqual(
+      new Set(rows.map(({ owner: _, ...recorded }) => recorded)),
+    );
   });
 
   it('reads the histories of several workflows, and none for none', async () => {
@@ -52,7 +54,7 @@ describeStorage('steps', (store) => {
     await record(begun('a', 0));
     await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 2000 });
     expect(await record(newStep('a', 1))).toEqual(new Set());
-    const end = { workflowId: 'a', owner: 'owner of a', stepNumber: 0, completedAt: 9500, completionSeq: 0 };
+    const end = { workflowId: 'a', owner: 'owner of a', stepNumber: 0, completedAt: 9500, completionSeq: 0, ...first };
     expect(await store.storage.steps.completeMany([end])).toEqual(new Set());
     expect(await store.storage.steps.history(['a'])).toMatchObject([{ stepNumber: 0, completionSeq: null }]);
   });
@@ -71,7 +73,7 @@ describeStorage('steps', (store) => {
   it('gives an end only to what has begun and not ended', async () => {
     await start(store, 'a', 'b');
     await record(begun('a', 0), newStep('a', 1), begun('b', 0));
-    const end = { owner: 'owner of a', workflowId: 'a', completedAt: 9500, completionSeq: 7 };
+    const end = { owner: 'owner of a', workflowId: 'a', completedAt: 9500, completionSeq: 7, ...first };
     const ends = [
       { ...end, stepNumber: 0 },
       { ...end, stepNumber: 1 },

@@ -7,6 +7,7 @@ import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import type { NewRetry } from '../../src/storage/retries.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type {
+  After,
   Claim,
   ClaimedRecord,
   DequeueParams,
@@ -134,10 +135,14 @@ export function newChild(workflowId: string, parentWorkflowId: string, more: Par
     ...newWorkflow(workflowId),
     parentWorkflowId,
     parentOwner: `owner of ${parentWorkflowId}`,
+    ...first,
     detached: false,
     ...more,
   };
 }
+
+/** Of a row without predecessors. */
+export const first: After = { afterStep: null, afterSeq: null, afterAlso: null };
 
 export function newStep(workflowId: string, stepNumber: number, more: Partial<NewStep> = {}): NewStep {
   return {
@@ -153,6 +158,7 @@ export function newStep(workflowId: string, stepNumber: number, more: Partial<Ne
     completedAt: 1200,
     completionSeq: stepNumber,
     requestedAfter: null,
+    ...first,
     ...more,
   };
 }
@@ -165,6 +171,7 @@ export function finished(workflowId: string, more: Partial<FinishedWorkflow> = {
     output: '"result"',
     error: null,
     underWay: null,
+    ...first,
     completedAt: 2000,
     ...more,
   };

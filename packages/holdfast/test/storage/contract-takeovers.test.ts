@@ -7,6 +7,7 @@ import {
   describeStorage,
   fate,
   finished,
+  first,
   idsOf,
   newChild,
   newClaim,
@@ -293,7 +294,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     await start(store, 'root');
     const child = (id: string, parent: string, detached = false) =>
       workflows.insertChildren(writer, [
-        { ...newWorkflow(id), parentWorkflowId: parent, parentOwner: newWorkflow(parent).owner, detached },
+        { ...newWorkflow(id), parentWorkflowId: parent, parentOwner: newWorkflow(parent).owner, detached, ...first },
       ]);
     await child('child', 'root');
     await child('detached', 'root', true);

@@ -4,6 +4,7 @@ import {
   dequeue,
   describeStorage,
   finished,
+  first,
   idsOf,
   newClaim,
   newStep,
@@ -141,7 +142,7 @@ describeStorage('values at the edges', (store) => {
     const begun = ids.map((id) => newStep(id, 0, { name: 'DBOS.sleep', completionSeq: null }));
     expect((await steps.recordMany('app', begun)).size).toBe(1000);
     const ends = begun.map(({ workflowId, owner }) => ({ workflowId, owner, stepNumber: 0 }));
-    const completed = ends.map((end, i) => ({ ...end, completedAt: i, completionSeq: 0 }));
+    const completed = ends.map((end, i) => ({ ...end, completedAt: i, completionSeq: 0, ...first }));
     expect((await steps.completeMany(completed)).size).toBe(1000);
     expect((await steps.standing(ends)).filter((each) => each.completionSeq === 0)).toHaveLength(1000);
     expect((await workflows.finishMany(ids.map((id) => finished(id, { output: id })))).size).toBe(1000);

@@ -9,7 +9,7 @@ import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type { Storage } from '../../src/storage/storage.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
-import { newClaim } from './contract-support.js';
+import { first, newClaim } from './contract-support.js';
 import { flatten, type PlanNode, rowsRead } from './plan-nodes.js';
 import { debounced, enqueued, settings } from './queue-support.js';
 import { openWire } from './wire.js';
@@ -124,7 +124,7 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     100,
     (on) => on.queues.partitions({ ...lookForSuspects, queueName: 'parted' }),
   ],
-  'workflows.setAtRest': [5, (on) => on.workflows.setAtRest([{ workflowId: 'z1', owner: 'o1' }])],
+  'workflows.setAtRest': [5, (on) => on.workflows.setAtRest([{ workflowId: 'z1', owner: 'o1', ...first }])],
   'workflows.release': [
     5,
     (on) => on.workflows.release({ owned: [{ workflowId: 'z1', owner: 'o1' }], queueName: 'x', now: 1 }),

@@ -1,6 +1,7 @@
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { type AttemptChange, type AttemptStanding, stepKey } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
+import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 
 /**
  * The table `step_attempts`: how far the attempts of a step have come that has no outcome yet. A row of a step that has one means
@@ -39,6 +40,7 @@ const columns: Columns<AttemptChange> = {
   attempt: 'int',
   nextAt: 'bigint',
   at: 'bigint',
+  ...afterColumns,
 };
 
 /**
@@ -57,7 +59,8 @@ function changeStatement(d: Dialect): BatchStatement<AttemptChange> {
     text: [
       `insert into ${d.table('step_attempts')} as a (workflow_uuid, function_id, attempt, next_at, token, interrupted)`,
       `select r."workflowId", r."stepNumber", coalesce(r.attempt, 1), r."nextAt", r.token, '' from ${d.rows('r', columns, 2)}`,
-      `${d.fence('r."workflowId"', 'r.owner')} where true on conflict (workflow_uuid, function_id) do update set`,
+      `${d.fence('r."workflowId"', 'r.owner')} where ${predecessorsOnRecord(d)}`,
+      'on conflict (workflow_uuid, function_id) do update set',
       `attempt = ${choose('excluded.attempt', 'a.attempt', 'a.attempt + 1')},`,
       `next_at = ${choose('excluded.next_at', 'a.next_at', 'null')},`,
       `token = ${choose('excluded.token', 'a.token', 'excluded.token')},`,

@@ -3,12 +3,15 @@ import type { Effect } from '../messaging.js';
 import type { EffectfulStep } from '../steps.js';
 import { type NewStep, stepKey } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
+import { predecessorsOnRecord } from './predecessors.js';
 import { newStepColumns } from './rows.js';
 
 /** `recipients`: of all messages of the step, where `effects` has only the first portion of them. */
 type Row = NewStep & {
   readonly effects: string;
   readonly recipients: string | null;
+  /** The message that the step received: a step receives one. */
+  readonly consumes: string | null;
   readonly errorIfAbsent: string | null;
 };
 
@@ -79,7 +82,13 @@ interface Statements {
 }
 
 function toRow(step: EffectfulStep, effects: readonly Effect[]): Row {
-  return { ...step, effects: JSON.stringify(effects.map(toJson)), recipients: null };
+  const consumed = effects.find((effect) => effect.kind === 'consume');
+  return {
+    ...step,
+    effects: JSON.stringify(effects.map(toJson)),
+    recipients: null,
+    consumes: consumed?.messageId ?? null,
+  };
 }
 
 type Kind = Effect['kind'];
@@ -109,10 +118,22 @@ const effectColumns = {
   at: 'bigint',
 } as const;
 
-const rowColumns: Columns<Row> = { ...newStepColumns, effects: 'text', recipients: 'text', errorIfAbsent: 'text' };
+const rowColumns: Columns<Row> = {
+  ...newStepColumns,
+  effects: 'text',
+  recipients: 'text',
+  consumes: 'text',
+  errorIfAbsent: 'text',
+};
 
 /** An error is the absence of a recipient, but for a receive: what cannot be read is consumed all the same. */
 const landed = (step: string): string => `(${step}.error is null or ${step}.function_name = 'DBOS.recv')`;
+
+/** A message that a database has lost is sent again by whoever lost the record of that. It must not be received twice. */
+function consumedOnRecord(d: Dialect): string {
+  const message = `select 1 from ${d.table('notifications')} n where n.message_uuid = r.consumes`;
+  return `(r.consumes is null or (${message}) = 1)`;
+}
 
 function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
   const workflows = d.table('workflow_status');
@@ -128,7 +149,8 @@ function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
       ? `case when r."errorIfAbsent" is not null and ${absent} then r."errorIfAbsent" else r.error end,`
       : 'r.error,',
     'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", r."requestedAfter", $1',
-    `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where true`,
+    `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where ${predecessorsOnRecord(d)}`,
+    needed.includes('consume') ? `and ${consumedOnRecord(d)}` : '',
     'on conflict (workflow_uuid, function_id) do nothing',
     `returning workflow_uuid, function_id, ${landed('operation_outputs')} as landed`,
   ].join(' ');

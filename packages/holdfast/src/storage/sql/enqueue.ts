@@ -2,6 +2,7 @@ import { internalQueue } from '../../model/queues.js';
 import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
 import type { DebouncedWorkflow, DedupKey, EnqueuedWorkflow } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
+import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 import { partitionKey } from './queues.js';
 import { toKey } from './rows.js';
 
@@ -102,11 +103,12 @@ const columns: Columns<Positioned> = {
   scheduleName: 'text',
   parentWorkflowId: 'text',
   parentOwner: 'text',
+  ...afterColumns,
   detached: 'bool',
   position: 'int',
 };
 
-const { parentOwner: _, position: __, ...debouncedBase } = columns;
+const { parentOwner, position, afterStep, afterSeq, afterAlso, ...debouncedBase } = columns;
 const debouncedColumns: Columns<DebouncedWorkflow> = { ...debouncedBase, debounceTimeoutMs: 'bigint' };
 
 const targets = [
@@ -138,11 +140,14 @@ function enqueueStatements(d: Dialect) {
     text:
       `${before} given as materialized (select * from ${d.rows('g', columns, 1)}), ${heldQueues(d)} ` +
       `insert into ${workflows} (${targets}) select ${valuesOf(d)}, ${seq} ` +
-      `from given r ${fence} where ${queueExists} on conflict do nothing returning workflow_uuid`,
+      `from given r ${fence} and ${queueExists} on conflict do nothing returning workflow_uuid`,
   });
   return {
-    many: batch('workflows.enqueue', ''),
-    children: batch('workflows.enqueueChild', d.fence('r."parentWorkflowId"', 'r."parentOwner"')),
+    many: batch('workflows.enqueue', 'where true'),
+    children: batch(
+      'workflows.enqueueChild',
+      `${d.fence('r."parentWorkflowId"', 'r."parentOwner"')} where ${predecessorsOnRecord(d, 'r."parentWorkflowId"')}`,
+    ),
     all: enqueueAll(d, before),
     debounce: debounce(d, before),
   };

@@ -9,17 +9,19 @@ export class SqlExecutors implements Executors {
     this.sql = executorStatements(database.dialect);
   }
 
-  async join(executor: NewExecutor): Promise<void> {
+  async join(executor: NewExecutor): Promise<number> {
     const { incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey } = executor;
     const values = [incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey];
-    await this.database.query(this.sql.join, values);
+    const [row] = await this.database.query(this.sql.join, values);
+    return Number(row?.beats);
   }
 
   async beat(incarnation: string, change: Parameters<Executors['beat']>[1] = {}) {
-    const { lockKey, ttlMs } = change;
-    const values = [incarnation, lockKey !== undefined, lockKey ?? null, ttlMs ?? null];
+    const { lockKey, ttlMs, known } = change;
+    this.database.checkPlace?.();
+    const values = [incarnation, lockKey !== undefined, lockKey ?? null, ttlMs ?? null, known ?? null];
     const [row] = await this.database.query(this.sql.beat, values);
-    return row && { takeovers: Number(row.takeovers) };
+    return row && { takeovers: Number(row.takeovers), beats: Number(row.beats) };
   }
 
   async takeovers(incarnation: string): Promise<number | undefined> {
@@ -82,14 +84,15 @@ function executorStatements(d: Dialect) {
       text:
         `insert into ${executors} as e (${columns}, started_at, heartbeat_at, beats) ` +
         `values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${d.now}, ${d.now}, 1) on conflict (incarnation) do update set ` +
-        `lock_key = excluded.lock_key, ttl_ms = excluded.ttl_ms, heartbeat_at = ${d.now}, beats = e.beats + 1`,
+        `lock_key = excluded.lock_key, ttl_ms = excluded.ttl_ms, heartbeat_at = ${d.now}, beats = e.beats + 1 returning beats`,
     },
     beat: {
       name: 'executors.beat',
       text:
-        `update ${executors} set heartbeat_at = ${d.now}, beats = beats + 1, ` +
+        `update ${executors} set heartbeat_at = ${d.now}, ` +
+        'beats = case when beats < cast($5 as bigint) then beats else beats + 1 end, ' +
         'lock_key = case when cast($2 as boolean) then cast($3 as text) else lock_key end, ' +
-        'ttl_ms = coalesce(cast($4 as bigint), ttl_ms) where incarnation = $1 returning takeovers',
+        'ttl_ms = coalesce(cast($4 as bigint), ttl_ms) where incarnation = $1 returning takeovers, beats',
     },
     takeovers: {
       name: 'executors.takeovers',

@@ -3,6 +3,7 @@ import type { WorkflowKey } from '../../model/workflow-key.js';
 import type { Columns, Dialect, Row } from '../database.js';
 import type { CancelledWorkflow, ClaimedRecord, Ending, NewStep, StepRecord, WorkflowRecord } from '../storage.js';
 import { storedInputs, storedOutcome } from './payloads.js';
+import { afterColumns } from './predecessors.js';
 
 /** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
 const plainColumns = [
@@ -205,6 +206,7 @@ export const newStepColumns: Columns<NewStep> = {
   completedAt: 'bigint',
   completionSeq: 'int',
   requestedAfter: 'int',
+  ...afterColumns,
 };
 
 export function toStep(row: Row): StepRecord {

@@ -14,6 +14,7 @@ import {
 import { StepAttempts } from './attempts.js';
 import { EffectfulSteps } from './effects.js';
 import { inLockOrder } from './lock-order.js';
+import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 import { newStepColumns, stepColumns, toStep } from './rows.js';
 
 type StepId = { readonly workflowId: string; readonly stepNumber: number };
@@ -83,6 +84,7 @@ const completedStepColumns: Columns<CompletedStep> = {
   stepNumber: 'int',
   completedAt: 'bigint',
   completionSeq: 'int',
+  ...afterColumns,
 };
 
 const stepIdColumns: Columns<StepId> = { workflowId: 'text', stepNumber: 'int' };
@@ -98,7 +100,7 @@ function stepStatements(d: Dialect) {
         'child_workflow_id, started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name)',
         'select r."workflowId", r."stepNumber", r.name, r.output, r.error, r.serialization, r."childWorkflowId",',
         `r."startedAt", r."completedAt", r."completionSeq", r."requestedAfter", $1 from ${d.rows('r', newStepColumns, 2)}`,
-        `${d.fence('r."workflowId"', 'r.owner')} where true`,
+        `${d.fence('r."workflowId"', 'r.owner')} where ${predecessorsOnRecord(d)}`,
         'on conflict (workflow_uuid, function_id) do nothing returning workflow_uuid, function_id',
       ].join(' '),
     },
@@ -107,7 +109,8 @@ function stepStatements(d: Dialect) {
       columns: completedStepColumns,
       text: [
         `update ${steps} as o set completion_seq = f."completionSeq", completed_at_epoch_ms = f."completedAt" from (`,
-        `select r.* from ${d.rows('r', completedStepColumns, 1)} ${d.fence('r."workflowId"', 'r.owner')}) as f`,
+        `select r.* from ${d.rows('r', completedStepColumns, 1)} ${d.fence('r."workflowId"', 'r.owner')}`,
+        `where ${predecessorsOnRecord(d)}) as f`,
         'where o.workflow_uuid = f."workflowId" and o.function_id = f."stepNumber" and o.completion_seq is null',
         'returning workflow_uuid, function_id',
       ].join(' '),

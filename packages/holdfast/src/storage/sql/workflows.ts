@@ -2,6 +2,7 @@ import { activeStatuses, resumableStatuses } from '../../model/status.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { afterChange } from '../database-failed.js';
 import type {
+  After,
   CancelledWorkflow,
   ClaimedRecord,
   DebouncedWorkflow,
@@ -23,8 +24,10 @@ import { Dequeue } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
 import { inLockOrder } from './lock-order.js';
 import { storedOutcome } from './payloads.js';
+import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 import { partitionKey } from './queues.js';
 import { claimedColumns, toCancelled, toClaimed, toEnding, toWorkflow, workflowColumns } from './rows.js';
+import { listQuery } from './workflow-list.js';
 
 /** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Work of the dead is in takeovers.ts. */
 export class SqlWorkflows implements Workflows {
@@ -155,7 +158,7 @@ export class SqlWorkflows implements Workflows {
     return ids(await this.database.batch(statement, [params.queueName, params.now], inOrder));
   }
 
-  async setAtRest(owned: readonly OwnedWorkflow[]): Promise<Set<string>> {
+  async setAtRest(owned: readonly (OwnedWorkflow & After)[]): Promise<Set<string>> {
     const inOrder = inLockOrder(this.database.dialect, owned, (each) => each.workflowId);
     return ids(await this.database.batch(this.sql.setAtRest, [], inOrder));
   }
@@ -199,6 +202,7 @@ const newChildColumns: Columns<NewChild> = {
   parentWorkflowId: 'text',
   parentOwner: 'text',
   detached: 'bool',
+  ...afterColumns,
 };
 
 const finishedColumns: Columns<FinishedWorkflow> = {
@@ -209,9 +213,12 @@ const finishedColumns: Columns<FinishedWorkflow> = {
   error: 'text',
   underWay: 'text',
   completedAt: 'bigint',
+  ...afterColumns,
 };
 
 const ownedColumns: Columns<OwnedWorkflow> = { workflowId: 'text', owner: 'text' };
+
+const restingColumns: Columns<OwnedWorkflow & After> = { ...ownedColumns, ...afterColumns };
 
 function list(statuses: readonly string[]): string {
   return statuses.map((status) => `'${status}'`).join(', ');
@@ -227,18 +234,25 @@ function workflowStatements(d: Dialect) {
     `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
   ];
   return {
-    insert: insertStatement(d, 'workflows.insert', newWorkflowColumns, { parent: 'null', detached: 'false', join: '' }),
+    insert: insertStatement(d, 'workflows.insert', newWorkflowColumns, {
+      parent: 'null',
+      detached: 'false',
+      join: 'where true',
+    }),
     insertChild: insertStatement(d, 'workflows.insertChild', newChildColumns, {
       parent: 'r."parentWorkflowId"',
       detached: 'r.detached',
-      join: d.fence('r."parentWorkflowId"', 'r."parentOwner"'),
+      join: [
+        d.fence('r."parentWorkflowId"', 'r."parentOwner"'),
+        `where ${predecessorsOnRecord(d, 'r."parentWorkflowId"')}`,
+      ].join(' '),
     }),
     finish: batch('workflows.finish', finishedColumns, [
       `update ${workflows} as w set status = r.status, output = r.output, error = r.error, under_way = r."underWay",`,
       'completed_at = r."completedAt", updated_at = r."completedAt", deduplication_id = null',
       `from ${d.rows('r', finishedColumns, 1)}`,
       `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
-      'returning workflow_uuid',
+      `and ${predecessorsOnRecord(d)} returning workflow_uuid`,
     ]),
     ...readStatements(d),
     release: batch('workflows.release', ownedColumns, [...released, 'returning workflow_uuid']),
@@ -247,10 +261,10 @@ function workflowStatements(d: Dialect) {
       `and w.workflow_uuid in (select l.workflow_uuid from ${workflows} l`,
       `where l.workflow_uuid = r."workflowId" ${d.forUpdateSkipLocked}) returning workflow_uuid`,
     ]),
-    setAtRest: batch('workflows.setAtRest', ownedColumns, [
-      `update ${workflows} as w set resting_owner = r.owner from ${d.rows('r', ownedColumns, 1)}`,
+    setAtRest: batch('workflows.setAtRest', restingColumns, [
+      `update ${workflows} as w set resting_owner = r.owner from ${d.rows('r', restingColumns, 1)}`,
       `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
-      'returning workflow_uuid',
+      `and ${predecessorsOnRecord(d)} returning workflow_uuid`,
     ]),
     stall: {
       name: 'workflows.stall',
@@ -322,7 +336,7 @@ function insertStatement<T extends NewWorkflow>(
     `select r."workflowId", 'PENDING', r.name, r."className", r."configName", r.inputs, r.serialization, $1, r.owner,`,
     'r.version, $2, 1, r."createdAt", r."createdAt", r."createdAt", r."timeoutMs", r."deadlineAt", r."user", r.roles,',
     'r."assumedRole", r.attributes,',
-    `${child.parent}, ${child.detached}, null, r.owner from ${d.rows('r', columns, 3)} ${child.join} where true`,
+    `${child.parent}, ${child.detached}, null, r.owner from ${d.rows('r', columns, 3)} ${child.join}`,
     'on conflict (workflow_uuid) do nothing returning owner_xid',
   ]);
 }
@@ -372,25 +386,4 @@ function treeStatements(d: Dialect) {
 
 function batch<T extends object>(name: string, columns: Columns<T>, text: readonly string[]): BatchStatement<T> {
   return { name, columns, text: text.join(' ') };
-}
-
-function listQuery(d: Dialect, filter: WorkflowFilter): { text: string; params: unknown[] } {
-  const params: unknown[] = [];
-  const param = (value: unknown): string => `$${params.push(value)}`;
-  const conditions = ['true'];
-  if (filter.ids) conditions.push(d.anyOf('workflow_uuid', param(d.list(filter.ids))));
-  if (filter.status) conditions.push(d.anyOf('status', param(d.list(filter.status))));
-  if (filter.name !== undefined) conditions.push(`name = ${param(filter.name)}`);
-  if (filter.executorId !== undefined) conditions.push(`executor_id = ${param(filter.executorId)}`);
-  if (filter.version !== undefined) conditions.push(`application_version = ${param(filter.version)}`);
-  if (filter.parentWorkflowId !== undefined) conditions.push(`parent_workflow_id = ${param(filter.parentWorkflowId)}`);
-  if (filter.queue !== undefined) conditions.push(`queue_name = ${param(filter.queue)}`);
-  if (filter.schedule !== undefined) conditions.push(`schedule_name = ${param(filter.schedule)}`);
-  if (filter.forkedFrom !== undefined) conditions.push(`forked_from = ${param(filter.forkedFrom)}`);
-  const direction = filter.newestFirst ? 'desc' : 'asc';
-  const text =
-    `select ${workflowColumns(d)} from ${d.table('workflow_status')} where ${conditions.join(' and ')} ` +
-    `order by created_at ${direction}, workflow_uuid ${direction} ` +
-    `limit ${param(filter.limit ?? 1000)} offset ${param(filter.offset ?? 0)}`;
-  return { text, params };
 }

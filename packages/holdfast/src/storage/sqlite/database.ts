@@ -28,6 +28,7 @@ import { sqliteDialect } from './dialect.js';
 import { loadDriver } from './drivers.js';
 import { checkLayout } from './layout.js';
 import { migrateSqlite } from './migrate.js';
+import { OpenFile } from './replaced.js';
 
 export interface SqliteOptions {
   /** A file path or `:memory:`. */
@@ -102,12 +103,16 @@ class SqliteDatabase implements Database {
   readonly writeLanes = 1;
   private readonly prepared = new Map<string, SqliteStatement>();
   private notedAt = Number.NEGATIVE_INFINITY;
+  private readonly file: OpenFile;
+  private replaced: HoldfastError | undefined;
 
   constructor(
     private readonly db: SqliteConnection,
     private readonly logger: Logger,
     private readonly probe: StatementProbe | undefined,
-  ) {}
+  ) {
+    this.file = new OpenFile(db.path);
+  }
 
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]> {
     return this.execute(statement, () => this.run(statement, params));
@@ -142,6 +147,14 @@ class SqliteDatabase implements Database {
     return Promise.resolve(Date.now());
   }
 
+  checkPlace(): void {
+    const wasReplaced = this.replaced !== undefined;
+    this.replaced = this.file.isReplaced ? replacedError(this.db.path) : undefined;
+    if (!this.replaced) return;
+    if (!wasReplaced) this.logger.error(this.replaced.message);
+    throw this.replaced;
+  }
+
   changeCounter(): number {
     return this.run({ name: 'changes', text: 'pragma data_version' }, [])[0]?.data_version as number;
   }
@@ -162,6 +175,7 @@ class SqliteDatabase implements Database {
   }
 
   private async execute(statement: Statement, work: () => Row[]): Promise<Row[]> {
+    if (this.replaced) throw this.replaced;
     const reached = this.probe?.(statement.name);
     try {
       const rows = await untilNotBusy(work, (waitedMs) => this.noteWait(waitedMs));
@@ -209,6 +223,15 @@ class SqliteDatabase implements Database {
     }
     return prepared;
   }
+}
+
+function replacedError(path: string): HoldfastError {
+  return new HoldfastError(
+    'DATABASE_UNREACHABLE',
+    `The SQLite file "${path}" was moved away, deleted or replaced while it was open. This process writes nothing more to the ` +
+      'one that it has open. Restart it: it will go on from what the file at that path has on record.',
+    { details: { path } },
+  );
 }
 
 /** Another process is writing: wait for it without blocking this one's event loop. */

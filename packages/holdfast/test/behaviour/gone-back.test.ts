@@ -1,0 +1,130 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { launchWith } from '../../src/app/launch.js';
+import { run, sleep, workflow } from '../../src/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
+import { backUp } from '../support/time-machine.js';
+
+/** Heartbeats so often that they find out, or so seldom that only a refused row does. */
+const often = { ttlMs: 1_200 };
+const seldom = { ttlMs: 3_600_000 };
+
+describeBackends('a database that went back in time under a live process', (backend) => {
+  describe.each([
+    ['found out by a heartbeat', often],
+    ['found out by a refused row', seldom],
+  ])('%s', (_, liveness) => {
+    it('repeats the steps that the record lacks, and no other, and the workflow ends with a record without holes', async () => {
+      const rig = await launchRig(backend, liveness);
+      const handle = await rig.start('a');
+      await rig.reached('a', 2);
+      const backup = await backUp(rig.database);
+      rig.letOn('a', 2);
+      await rig.reached('a', 5);
+      if (liveness === often) await rig.beaten();
+      await backup.restore();
+      if (liveness === often) await rig.logged(/gone back in time: heartbeat/);
+      rig.letOn('a', 5);
+      expect(await handle.result()).toBe('done');
+      expect(rig.effects('a')).toEqual([0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7]);
+      expect(await rig.record('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+      expect(rig.logger.matching(/gone back in time|lost steps that were on record/).length).toBeGreaterThan(0);
+    });
+  });
+
+  it('tells whoever waits for a workflow that is not on record any more, and names it in the log', async () => {
+    const rig = await launchRig(backend, often);
+    const backup = await backUp(rig.database);
+    const handle = await rig.start('lost');
+    await rig.reached('lost', 2);
+    const waiting = failure(handle.result());
+    await rig.beaten();
+    await backup.restore();
+    expect(await waiting).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    await rig.logged(/not on record any more.*"lost"/);
+    rig.letOn('lost', 2);
+    const again = await rig.start('lost');
+    rig.letOn('lost', 5);
+    expect(await again.result()).toBe('done');
+  });
+
+  it('goes on with what had ended in this process and is unfinished again', async () => {
+    const rig = await launchRig(backend, often);
+    const handle = await rig.start('a');
+    rig.letOn('a', 2);
+    await rig.reached('a', 5);
+    const backup = await backUp(rig.database);
+    rig.letOn('a', 5);
+    expect(await handle.result()).toBe('done');
+    await rig.beaten();
+    await backup.restore();
+    await rig.logged(/had ended in this process.*"a"/);
+    expect(await handle.result()).toBe('done');
+    expect(rig.effects('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7]);
+    expect(await rig.record('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  });
+});
+
+describeBackends('a record with a hole', (backend) => {
+  it('is STALLED with advice that fits, should there be one after all', async () => {
+    const wf = workflow('wf', async () => {
+      for (let n = 0; n < 3; n++) await run(`step ${n}`, () => n);
+      await sleep('1h');
+    });
+    const database = await backend.newDatabase();
+    const t = await backend.testApp({ workflows: [wf], database });
+    await wf.with({ id: 'holed' }).start();
+    await t.clock.advance('1m');
+    await tamper(database, "delete from operation_outputs where workflow_uuid = 'holed' and function_id = 1");
+    const again = await t.restart();
+    await again.clock.advance('1m');
+    const error = await failure(again.app.workflows.handle('holed').result());
+    expect(error.code).toBe('NON_DETERMINISM');
+    expect(error.message).toMatch(/later results than number 1 .*fork it from before the gap.*fromStep: 2/);
+  });
+});
+
+async function launchRig(backend: Backend, liveness: { ttlMs: number }) {
+  const database = await backend.newDatabase();
+  const logger = recordingLogger();
+  const done: string[] = [];
+  const gates = new Map<string, ReturnType<typeof gate>>();
+  const gateOf = (key: string) => {
+    const found = gates.get(key) ?? gate();
+    gates.set(key, found);
+    return found;
+  };
+  const wf = workflow('wf', async (name: string) => {
+    for (let n = 0; n < 8; n++) {
+      await run(`step ${n}`, async () => {
+        done.push(`${name} ${n}`);
+        // Under way when the test looks: its effect has happened, and its record has not.
+        if (n === 2 || n === 5) await gateOf(`${name} ${n}`).promise;
+      });
+    }
+    return 'done';
+  });
+  const app = await launchWith({ name: 'test', version: 'v1', logger, workflows: [wf], database }, { liveness });
+  onTestFinished(() => app.shutdown());
+  return {
+    database,
+    logger,
+    start: (id: string) => wf.with({ app, id }).start(id),
+    reached: (name: string, n: number) => expect.poll(() => done, { interval: 5 }).toContain(`${name} ${n}`),
+    letOn: (name: string, n: number) => gateOf(`${name} ${n}`).open(undefined),
+    effects: (name: string) =>
+      done.filter((each) => each.startsWith(`${name} `)).map((each) => Number(each.split(' ')[1])),
+    /** The process has been heard since. */
+    beaten: async () => {
+      const beats = async () => Number((await tamper(database, 'select beats from executors'))[0]?.beats);
+      const before = await beats();
+      await expect.poll(beats, { interval: 20 }).toBeGreaterThan(before + 1);
+    },
+    logged: (pattern: RegExp) =>
+      expect.poll(() => logger.matching(pattern).length, { timeout: 10_000 }).toBeGreaterThan(0),
+    record: async (id: string) => {
+      const of = `from operation_outputs where workflow_uuid = '${id}' order by completion_seq`;
+      return (await tamper(database, `select completion_seq as seq ${of}`)).map(({ seq }) => Number(seq));
+    },
+  };
+}
