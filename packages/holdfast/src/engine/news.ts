@@ -1,6 +1,6 @@
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import type { Listening, Presence } from '../storage/database.js';
+import type { Channels, Listening, Presence } from '../storage/database.js';
 import type { Storage } from '../storage/storage.js';
 import { outside } from './carrier.js';
 
@@ -34,6 +34,7 @@ const apartMs = 10;
  */
 export class News {
   private readonly listeners = new Set<(topic: Topic | null) => void>();
+  private readonly followers = new Set<(channels: readonly string[]) => void>();
   private readonly outgoing = new Set<Topic>();
   private sending: Promise<void> | undefined;
   private hearing: Listening | undefined;
@@ -52,6 +53,16 @@ export class News {
     this.listeners.add(listener);
   }
 
+  /** For channels that have been opened because somebody here follows them. */
+  onOpened(follower: (channels: readonly string[]) => void): void {
+    this.followers.add(follower);
+  }
+
+  /** By which news of messages, events and streams comes to those who follow. Undefined: all of it comes, or none. */
+  get channels(): Channels | undefined {
+    return this.hearing?.channels;
+  }
+
   /** Starts to hear other processes, and to be present to them. Resolves when it does, or cannot at the moment. */
   async start(presence?: Presence): Promise<void> {
     this.hearing = this.storage.hear({
@@ -61,6 +72,12 @@ export class News {
       },
       state: (hears) => {
         this.hearsOthers = hears;
+      },
+      opened: (channels) => {
+        if (this.stopped) return;
+        outside(() => {
+          for (const follower of this.followers) follower(channels);
+        });
       },
       presence,
     });

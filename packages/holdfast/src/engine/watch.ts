@@ -1,8 +1,10 @@
 import type { Clock, Timer } from '../model/clock.js';
 import { closedError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import type { Channels } from '../storage/database.js';
 import { isUnusable } from '../storage/database-failed.js';
 import { Backoff } from './backoff.js';
+import { Following } from './following.js';
 
 /** How often everything that is waited for is looked at, for want of news. */
 const pollMs = { hearing: 5_000, deaf: 500 };
@@ -20,6 +22,17 @@ export interface WatchKind<Question, Answer> {
   identity(question: Question): string;
   /** The answers by the identity of their question; every question has one. */
   look(questions: readonly Question[]): Promise<Map<string, Answer>>;
+  /** What is announced when there is an answer to this question. */
+  topic(question: Question): string;
+  /** Whether DBOS is to announce it, as far as an answer tells. */
+  isOfDbos?(answer: Answer): boolean;
+}
+
+/** What a watch knows of the news that arrives. */
+export interface Hearer {
+  /** Whether all that comes up is announced, and heard by those who follow its channel. */
+  hears(): boolean;
+  channels(): Channels | undefined;
 }
 
 /** Someone who waits. */
@@ -44,6 +57,7 @@ export interface Watcher<Question, Answer> {
 export class Watch<Question, Answer> {
   private readonly watchers = new Map<string, Set<Watcher<Question, Answer>>>();
   private readonly known = new Set<Watcher<Question, Answer>>();
+  private readonly following: Following<Watcher<Question, Answer>>;
   private readonly due = new Set<Watcher<Question, Answer>>();
   private looking = false;
   private scheduled = false;
@@ -60,8 +74,9 @@ export class Watch<Question, Answer> {
     private readonly kind: WatchKind<Question, Answer>,
     private readonly clock: Clock,
     logger: Logger,
-    private readonly hears: () => boolean,
+    private readonly hearer: Hearer,
   ) {
+    this.following = new Following(() => hearer.channels());
     this.backoff = new Backoff(`Looking for ${kind.name}`, logger);
   }
 
@@ -82,6 +97,11 @@ export class Watch<Question, Answer> {
     this.look(watcher);
     this.armPoll();
     return { forget: () => this.remove(keys, watcher) };
+  }
+
+  /** Channels that some here wait for are open now: what was announced on them before was for others only. */
+  opened(channels: readonly string[]): void {
+    for (const channel of channels) for (const watcher of this.following.opened(channel)) this.look(watcher);
   }
 
   /** Something may have come up under this key. */
@@ -107,12 +127,16 @@ export class Watch<Question, Answer> {
     this.watchers.clear();
     this.known.clear();
     this.due.clear();
-    for (const watcher of all) watcher.failed(closedError());
+    for (const watcher of all) {
+      this.following.forget(watcher);
+      watcher.failed(closedError());
+    }
   }
 
   private remove(keys: readonly string[], watcher: Watcher<Question, Answer>): void {
     this.due.delete(watcher);
     this.known.delete(watcher);
+    this.following.forget(watcher);
     for (const key of keys) {
       const watchers = this.watchers.get(key);
       watchers?.delete(watcher);
@@ -147,14 +171,18 @@ export class Watch<Question, Answer> {
   }
 
   private async lookAt(watchers: readonly Watcher<Question, Answer>[]): Promise<void> {
-    const asked = watchers.map((watcher) => ({ watcher, question: watcher.question() }));
+    const asked = watchers.map((watcher) => this.asked(watcher));
     const questions = new Map(asked.map(({ question }) => [this.kind.identity(question), question]));
     try {
       const answers = await this.kind.look([...questions.values()]);
       this.backoff.reset();
-      for (const { watcher, question } of asked) {
+      for (const { watcher, question, isCovered } of asked) {
         const answer = answers.get(this.kind.identity(question));
-        if (answer !== undefined && !this.closed) watcher.answered(answer);
+        if (answer === undefined || this.closed) continue;
+        watcher.answered(answer);
+        if (!this.known.has(watcher)) continue;
+        const isOfDbos = this.kind.isOfDbos?.(answer) ?? false;
+        if (!this.following.follow(watcher, this.kind.topic(question), isOfDbos, isCovered)) this.due.add(watcher);
       }
     } catch (error) {
       // All failures are the database's: what is asked is only IDs.
@@ -166,9 +194,15 @@ export class Watch<Question, Answer> {
     }
   }
 
+  private asked(watcher: Watcher<Question, Answer>) {
+    const question = watcher.question();
+    this.following.join(watcher, this.kind.topic(question));
+    return { watcher, question, isCovered: this.following.covers(watcher) };
+  }
+
   private armPoll(): void {
     if (this.known.size === 0) return;
-    this.lookAtAllBy(Math.max(this.allDueAt, this.clock.now() + (this.hears() ? pollMs.hearing : pollMs.deaf)));
+    this.lookAtAllBy(Math.max(this.allDueAt, this.clock.now() + (this.hearer.hears() ? pollMs.hearing : pollMs.deaf)));
   }
 
   /** Never later than it was already due. */

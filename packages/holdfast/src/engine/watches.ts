@@ -3,7 +3,7 @@ import type { Logger } from '../model/logger.js';
 import type { EventStanding, StreamStanding, WaitingMessage } from '../storage/messaging.js';
 import type { Storage } from '../storage/storage.js';
 import type { News, Topic } from './news.js';
-import { Watch } from './watch.js';
+import { type Hearer, Watch } from './watch.js';
 
 export interface InboxQuestion {
   readonly workflowId: string;
@@ -30,7 +30,7 @@ export class Watches {
   readonly streams: Watch<StreamQuestion, StreamStanding>;
 
   constructor(storage: Storage, clock: Clock, logger: Logger, news: News) {
-    const hears = (): boolean => news.hearsOthers;
+    const hearer: Hearer = { hears: () => news.hearsOthers, channels: () => news.channels };
     // Not by `watchKey`, which two can share: "a::b" with "c", and "a" with "b::c".
     const inbox = (each: Pick<InboxQuestion, 'workflowId' | 'topic'>): string => pair(each.workflowId, each.topic);
     const event = (each: EventQuestion): string => pair(each.workflowId, each.key);
@@ -39,6 +39,7 @@ export class Watches {
       {
         name: 'messages',
         identity: inbox,
+        topic: ({ workflowId, topic }) => `message:${watchKey(workflowId, topic)}`,
         look: async (inboxes) => {
           const found = new Map<string, WaitingMessage[]>(inboxes.map((each) => [inbox(each), []]));
           for (const message of await storage.messages.waiting(inboxes)) found.get(inbox(message))?.push(message);
@@ -47,30 +48,37 @@ export class Watches {
       },
       clock,
       logger,
-      () => news.hearsOfMessages,
+      { ...hearer, hears: () => news.hearsOfMessages },
     );
     this.events = new Watch(
       {
         name: 'events',
         identity: event,
+        topic: ({ workflowId, key }) => `event:${watchKey(workflowId, key)}`,
+        isOfDbos: ({ isOfDbos }) => isOfDbos,
         look: async (events) => new Map((await storage.events.read(events)).map((each) => [event(each), each])),
       },
       clock,
       logger,
-      hears,
+      hearer,
     );
     this.streams = new Watch(
       {
         name: 'streams',
         identity: place,
+        topic: ({ workflowId, key }) => `stream:${watchKey(workflowId, key)}`,
+        isOfDbos: ({ isOfDbos }) => isOfDbos,
         look: async (places) =>
           new Map((await storage.streams.read(places, streamPage)).map((each) => [place(each), each])),
       },
       clock,
       logger,
-      hears,
+      hearer,
     );
     news.listen((topic) => this.heard(topic));
+    news.onOpened((channels) => {
+      for (const watch of this.all()) watch.opened(channels);
+    });
   }
 
   close(): void {

@@ -43,6 +43,8 @@ export interface Hearing {
   heard(topics: readonly string[] | null): void;
   /** Whether it would hear of one at the moment. */
   state(hears: boolean): void;
+  /** Channels that were asked for are open from now on. What was announced on them before this moment may be missed. */
+  opened?(channels: readonly string[]): void;
   /** Held by what hears, where that is a session with a server: others see by it that this process lives. */
   readonly presence?: Presence | undefined;
 }
@@ -54,7 +56,22 @@ export interface Presence {
   held(isHeld: boolean): void;
 }
 
+/**
+ * Channels among which what concerns few is spread: messages, events and streams. It is heard by those who follow them.
+ */
+export interface Channels {
+  /** By which channel news of a topic comes, from Holdfast or (`byDbos`) from DBOS. */
+  channelOf(topic: string, byDbos: boolean): string;
+  /** Whether all that is announced on it from now on is heard. */
+  isOpen(channel: string): boolean;
+  /** Has it opened, if need be, and keeps it open. As often as it is followed it has to be unfollowed. */
+  follow(channel: string): void;
+  unfollow(channel: string): void;
+}
+
 export interface Listening {
+  /** Absent: everything is heard anyway. */
+  readonly channels?: Channels;
   /** It hears, or it is certain that it does not yet: from now on `heard` says what was missed. */
   readonly ready: Promise<void>;
   stop(): Promise<void>;

@@ -62,6 +62,8 @@ export interface EventStanding {
   readonly event: StoredValue | null;
   /** Undefined: there is no such workflow so far. */
   readonly status: WorkflowStatus | undefined;
+  /** Whether the last claim of the workflow was not by Holdfast: then DBOS announces what it publishes. */
+  readonly isOfDbos: boolean;
 }
 
 export interface Events {
@@ -91,6 +93,8 @@ export interface StreamStanding {
   readonly from: number;
   readonly status: WorkflowStatus | undefined;
   readonly entries: readonly StreamEntry[];
+  /** As for events. */
+  readonly isOfDbos: boolean;
   /** There are none, because what comes last before the offset is the end of the stream. */
   readonly isBehindEnd: boolean;
 }

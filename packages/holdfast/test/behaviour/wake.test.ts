@@ -112,11 +112,13 @@ describeBackends('news of another process', (backend) => {
     void Promise.allSettled(waiting);
     await t.clock.advance(0);
     const looks = () => t.statements.filter((name) => name === 'events.read').length;
-    expect(looks()).toBe(many / 500);
     await t.clock.advance('4s');
-    expect(looks()).toBe(many / 500);
+    // On Postgres they are looked for again as soon as news of each is heard.
+    const begun = looks();
+    expect(begun).toBeGreaterThanOrEqual(many / 500);
+    expect(begun).toBeLessThanOrEqual(backend.name === 'sqlite' ? many / 500 : (3 * many) / 500);
     for (let second = 0; second < 20; second++) await t.clock.advance('1s');
-    const polls = (looks() - many / 500) / (many / 500);
+    const polls = (looks() - begun) / (many / 500);
     expect(polls).toBeGreaterThanOrEqual(1);
     expect(polls).toBeLessThanOrEqual(5);
     const sets = workflow('sets', () => progress.set(1));

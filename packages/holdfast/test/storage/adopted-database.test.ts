@@ -7,7 +7,9 @@ import { recordingLogger, tamper } from '../support/faults.js';
 import { connectTo, countStatements } from './migrations-support.js';
 
 const trigger = 'dbos_notifications_trigger';
+const ownTrigger = 'holdfast_messages_trigger';
 const dropTrigger = `drop trigger ${trigger} on notifications`;
+const dropOwnTrigger = `drop trigger ${ownTrigger} on notifications`;
 /** As DBOS makes it. */
 const asOfDbos = `${dropTrigger}; create trigger ${trigger} after insert on notifications for each row
   execute function notifications_function()`;
@@ -18,13 +20,13 @@ describeBackends(
   (backend) => {
     const mail = topic<string>('mail');
     const wait = workflow('wait', async () => mail.receive({ timeout: '1d' }));
+    const all = [trigger, 'enqueue_workflow', ownTrigger, 'send_message'];
     const present = (database: string) =>
       tamper(
         database,
-        `select tgname as name from pg_trigger where not tgisinternal union select proname from pg_proc
-         where pronamespace = 'dbos'::regnamespace and proname <> 'notifications_function' order by 1`,
+        `select name from (select tgname::text as name from pg_trigger union select proname from pg_proc
+         where pronamespace = 'dbos'::regnamespace) found where name in ('${all.join("', '")}') order by 1`,
       ).then((rows) => rows.map(({ name }) => name));
-    const all = [trigger, 'enqueue_workflow', 'send_message'];
     /** A workflow that waits for a message on a clock that stands still, and one look at its inbox that found nothing. */
     async function waiting(database: string, options: object = {}) {
       const logger = recordingLogger();
@@ -38,6 +40,7 @@ describeBackends(
     it('gets its trigger and its functions at launch, and then hears of messages at once', async () => {
       const database = await backend.newDatabase();
       await tamper(database, dropTrigger);
+      await tamper(database, dropOwnTrigger);
       await tamper(database, dropFunctions);
       const { handle, logger } = await waiting(database);
       expect(await present(database)).toEqual(all);
@@ -56,8 +59,9 @@ describeBackends(
     it('is polled as if nobody listened where nothing may be created, and says so', async () => {
       const database = await backend.newDatabase();
       await tamper(database, dropTrigger);
+      await tamper(database, dropOwnTrigger);
       const { t, handle, logger } = await waiting(database, { migrate: false });
-      expect(logger.matching(/is missing in schema "dbos".*`migrate: false` creates nothing/)).toHaveLength(1);
+      expect(logger.matching(/is missing in schema "dbos".*`migrate: false` creates nothing/)).toHaveLength(2);
       await send(database);
       await t.clock.advance('500ms');
       expect(await handle.result()).toBe('hello');
@@ -71,22 +75,25 @@ describeBackends(
     it('is worked on by a role that may create nothing, with a warning', async () => {
       const database = await backend.newDatabase();
       await tamper(database, dropTrigger);
+      await tamper(database, dropOwnTrigger);
       await tamper(database, dropFunctions);
       const client = await asGuest(database);
       const logger = recordingLogger();
       const options = { schema: 'dbos', migrate: true, logger };
-      expect(await migratePostgres(client, options)).toMatchObject({ trigger: 'missing' });
+      expect(await migratePostgres(client, options)).toMatchObject({ trigger: 'missing', ownTrigger: 'missing' });
       expect(logger.lines).toEqual([
         expect.stringMatching(/dbos_notifications_trigger.*is missing.*(permission denied|must be owner)/),
+        expect.stringMatching(/holdfast_messages_trigger.*is missing.*(permission denied|must be owner)/),
         expect.stringMatching(/enqueue_workflow, send_message/),
       ]);
     });
 
     it('keeps a trigger that an operator has disabled as it is', async () => {
       const database = await backend.newDatabase();
-      await tamper(database, `alter table notifications disable trigger ${trigger}`);
+      for (const each of [trigger, ownTrigger])
+        await tamper(database, `alter table notifications disable trigger ${each}`);
       const { t, handle, logger } = await waiting(database);
-      expect(logger.matching(/is disabled in schema "dbos".*enable trigger/)).toHaveLength(1);
+      expect(logger.matching(/is disabled in schema "dbos".*enable trigger/)).toHaveLength(2);
       await send(database);
       await t.clock.advance('500ms');
       expect(await handle.result()).toBe('hello');
@@ -130,7 +137,7 @@ describeBackends(
     it('works without a trigger if told to: processes tell each other, and the rest is polled', async () => {
       const database = await backend.emptyDatabase();
       const { t, handle, logger } = await waiting(database, { triggers: false });
-      expect(await present(database)).toEqual(all.slice(1));
+      expect(await present(database)).toEqual(all.filter((name) => !name.endsWith('_trigger')));
       const other = await backend.testApp({ database, workflows: [], name: 'other', triggers: false });
       await mail.send('w', 'from afar', { app: other.app });
       expect(await handle.result()).toBe('from afar');

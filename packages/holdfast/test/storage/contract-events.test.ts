@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { OwnerTokens } from '../../src/model/ids.js';
 import { describeStorage, finished, newClaim, start, takeOver } from './contract-support.js';
 import { effectful, said, set } from './talk-support.js';
 
@@ -18,10 +19,31 @@ describeStorage('events', (store) => {
     const nothing = { key: 'k', event: null };
     expect(found.get('a')).toMatchObject({ event: { value: 'text "with" \\ all', serialization: 'js' } });
     expect(found.get('a')?.status).toBe('PENDING');
-    expect(found.get('b')).toEqual({ workflowId: 'b', ...nothing, status: 'PENDING' });
-    expect(found.get('ended')).toEqual({ workflowId: 'ended', ...nothing, status: 'SUCCESS' });
-    expect(found.get('nowhere')).toEqual({ workflowId: 'nowhere', ...nothing, status: undefined });
+    expect(found.get('b')).toMatchObject({ workflowId: 'b', ...nothing, status: 'PENDING' });
+    expect(found.get('ended')).toMatchObject({ workflowId: 'ended', ...nothing, status: 'SUCCESS' });
+    expect(found.get('nowhere')).toEqual({ workflowId: 'nowhere', ...nothing, status: undefined, isOfDbos: false });
     expect(await events.read([])).toEqual([]);
+  });
+
+  it('tells by the owner whether DBOS has claimed the workflow, for events and streams', async () => {
+    const owners: Record<string, string | null> = {
+      ours: new OwnerTokens().next(),
+      dbos: '0f2c1d3e-4b5a-4c6d-8e7f-001122334455',
+      queued: null,
+    };
+    await start(store, ...Object.keys(owners));
+    for (const [id, owner] of Object.entries(owners)) {
+      const value = owner === null ? 'null' : `'${owner}'`;
+      await store.sql(
+        `update ${store.table('workflow_status')} set owner_xid = ${value} where workflow_uuid = '${id}'`,
+      );
+    }
+    const { events, streams } = store.storage;
+    const asked = [...Object.keys(owners), 'nowhere'].map((workflowId) => ({ workflowId, key: 'k', from: 0 }));
+    const byDbos = (found: readonly { readonly workflowId: string; readonly isOfDbos: boolean }[]) =>
+      found.filter(({ isOfDbos }) => isOfDbos).map(({ workflowId }) => workflowId);
+    expect(byDbos(await events.read(asked)).sort()).toEqual(['dbos', 'queued']);
+    expect(byDbos(await streams.read(asked, 10)).sort()).toEqual(['dbos', 'queued']);
   });
 
   it('replaces the value, and keeps each step’s last one', async () => {

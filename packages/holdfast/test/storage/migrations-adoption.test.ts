@@ -71,6 +71,7 @@ const ownAdditions = [
     'holdfast_close_queue(queue text) returns void',
     'holdfast_hold_queues(queues text[]) returns SETOF text',
     'holdfast_hold_turn(queue text, known bigint) returns boolean',
+    'holdfast_messages_function() returns trigger',
     'holdfast_queue_deleted() returns trigger',
     'holdfast_queue_edited() returns trigger',
   ].map((each) => `function ${each} {"search_path=pg_catalog, pg_temp"} f`),
@@ -90,6 +91,7 @@ const ownAdditions = [
   'index CREATE UNIQUE INDEX holdfast_migrations_pkey ON dbos.holdfast_migrations USING btree (version)',
   'index CREATE UNIQUE INDEX step_attempts_pkey ON dbos.step_attempts USING btree (workflow_uuid, function_id)',
   'trigger CREATE TRIGGER dbos_notifications_trigger AFTER INSERT ON dbos.notifications FOR EACH ROW WHEN ((new.announced_by_sender IS NOT TRUE)) EXECUTE FUNCTION dbos.notifications_function()',
+  'trigger CREATE TRIGGER holdfast_messages_trigger AFTER INSERT ON dbos.notifications FOR EACH ROW WHEN ((new.announced_by_sender IS NOT TRUE)) EXECUTE FUNCTION dbos.holdfast_messages_function()',
   'trigger CREATE TRIGGER holdfast_queue_deleted BEFORE DELETE ON dbos.queues FOR EACH ROW EXECUTE FUNCTION dbos.holdfast_queue_deleted()',
   'trigger CREATE TRIGGER holdfast_queue_edited AFTER UPDATE ON dbos.queues FOR EACH ROW WHEN (((NOT (old.turn IS DISTINCT FROM new.turn)) OR (old.updated_at IS DISTINCT FROM new.updated_at))) EXECUTE FUNCTION dbos.holdfast_queue_edited()',
 ];

@@ -94,14 +94,16 @@ describeBackends('statement budget of talking', (backend) => {
     expect(await meter.measure(all)).toEqual(['messages.sendAll', 'messages.known']);
   });
 
-  it('a thousand who wait are asked for in two statements', async () => {
+  it('a thousand who wait are asked for in two statements, and once more each when they are heard', async () => {
     const meter = await launchMetered(backend, async () => {});
     const made = await meter.measure(async () => {
       const waiting = Array.from({ length: 1_000 }, (_, i) => progress.get(`nobody ${i}`, { timeout: '1h' }));
       await meter.t.clock.advance(0);
       void Promise.allSettled(waiting);
     });
-    expect(made).toEqual(['events.read', 'events.read']);
+    expect(new Set(made)).toEqual(new Set(['events.read']));
+    expect(made.length).toBeGreaterThanOrEqual(2);
+    expect(made.length).toBeLessThanOrEqual(backend.name === 'sqlite' ? 2 : 6);
   });
 });
 
@@ -134,7 +136,7 @@ async function launchMetered(backend: Backend, program: () => Promise<unknown>) 
       await t.clock.advance(0);
       const probed = t.statements.slice(before).filter((name) => name !== 'signals.announce');
       if (wire) {
-        const sent = wire.statements.filter((text) => !/^(set |signals\.announce)/.test(text));
+        const sent = wire.statements.filter((text) => !/^(set |(un)?listen |signals\.announce)/.test(text));
         expect([...sent].sort()).toEqual([...probed].sort());
       }
       return probed;

@@ -122,7 +122,7 @@ export function listeningSessions(database: string): Promise<Record<string, unkn
   return tamper(
     database,
     `select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-     and (query ilike 'listen %' or query ~ 'from pg_locks.*pg_backend_pid')`,
+     and (query ~* '^(un)?listen ' or query ~ 'from pg_locks.*pg_backend_pid')`,
   );
 }
 

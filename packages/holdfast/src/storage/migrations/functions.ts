@@ -1,3 +1,4 @@
+import { channelInSql, generalChannel } from '../channel-names.js';
 import type { Ddl } from './migration.js';
 
 /**
@@ -241,8 +242,34 @@ export function passOverAnnounced(d: Ddl, t: NotifyTrigger): string {
   );
 }
 
+/** Announces what the other trigger announces, for Holdfast: by the channel that those follow who wait for the message. */
+export const ownMessagesTrigger = {
+  table: 'notifications',
+  trigger: 'holdfast_messages_trigger',
+  function: 'holdfast_messages_function',
+} as const;
+
+export function createOwnTrigger(d: Ddl): string[] {
+  const t = ownMessagesTrigger;
+  const body = `
+declare
+  topic text := concat('message:', new.destination_uuid, '::', new.topic);
+  payload text := json_build_object('topics', json_build_array(topic))::text;
+begin
+  if octet_length(payload) < 8000 then
+    perform pg_notify(${channelInSql(generalChannel(d.schema), 'topic')}, payload);
+  end if;
+  return new;
+end;`;
+  return [
+    define(d, t.function, [], 'trigger', body, true),
+    `create or replace trigger ${t.trigger} after insert on ${d.table(t.table)} for each row ` +
+      `when (new.${announcedBySender} is not true) execute function ${d.table(t.function)}()`,
+  ];
+}
+
 /** A query with a row unless the trigger is there, and enabled as usual: to replace it would enable it. */
-export function hasNoTrigger(d: Ddl, t: NotifyTrigger): string {
+export function hasNoTrigger(d: Ddl, t: Pick<NotifyTrigger, 'table' | 'trigger'>): string {
   const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
   return (
     'select 1 where not exists (select 1 from pg_trigger ' +

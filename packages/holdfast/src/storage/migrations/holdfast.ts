@@ -2,6 +2,7 @@ import { enqueueBlock } from '../database.js';
 import {
   announcedBySender,
   createEnqueueWorkflow,
+  createOwnTrigger,
   hasNoTrigger,
   hasOtherEnqueueWorkflow,
   messagesTrigger,
@@ -188,6 +189,16 @@ export const holdfastMigrations: readonly Migration[] = [
     only: 'postgres',
     change: createQueueLocks,
     // Older code locks the row, for which edits and deletions wait as before; its own edits wait by way of the triggers.
+    oldestCode: 14,
+  },
+  {
+    version: 24,
+    name: 'messages of DBOS and from SQL are announced to those who wait for them',
+    only: 'postgres',
+    // Where that trigger is not wanted, this one is not either.
+    unless: (d) => hasNoTrigger(d, messagesTrigger),
+    change: createOwnTrigger,
+    // Older code is not concerned: it hears of messages by the other trigger.
     oldestCode: 14,
   },
 ];

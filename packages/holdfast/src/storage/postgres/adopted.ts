@@ -4,9 +4,12 @@ import type { Logger } from '../../model/logger.js';
 import {
   announcedBySender,
   createEnqueueWorkflow,
+  createOwnTrigger,
   createSendMessage,
   createTrigger,
   messagesTrigger,
+  type NotifyTrigger,
+  ownMessagesTrigger,
   passOverAnnounced,
 } from '../migrations/functions.js';
 import type { Ddl } from '../migrations/migration.js';
@@ -23,6 +26,8 @@ export interface Adopted {
    * which is not ours to undo.
    */
   readonly trigger: 'present' | 'unconditional' | 'missing' | 'disabled';
+  /** The same of the trigger that announces them to processes of Holdfast. */
+  readonly ownTrigger: 'present' | 'missing' | 'disabled';
   /** The functions that are missing. */
   readonly functions: readonly FunctionName[];
 }
@@ -40,51 +45,73 @@ const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
 export function adoptedColumns(d: Ddl): string {
   const names = functionNames.map(text).join(', ');
   return (
-    '(select json_build_object(' +
-    `'enabled', t.tgenabled::text, 'passes', position(${text(announcedBySender)} in pg_get_triggerdef(t.oid)) > 0) ` +
-    `from pg_trigger t where t.tgrelid = to_regclass(${text(d.table(messagesTrigger.table))}) ` +
-    `and t.tgname = ${text(messagesTrigger.trigger)}) as trigger, ` +
+    `${triggerColumn(d, messagesTrigger)} as trigger, ${triggerColumn(d, ownMessagesTrigger)} as own_trigger, ` +
     `array(select p.proname::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace ` +
     `where n.nspname = ${text(d.schema)} and p.proname in (${names})) as functions`
   );
 }
 
+function triggerColumn(d: Ddl, t: Pick<NotifyTrigger, 'table' | 'trigger'>): string {
+  return (
+    '(select json_build_object(' +
+    `'enabled', t.tgenabled::text, 'passes', position(${text(announcedBySender)} in pg_get_triggerdef(t.oid)) > 0) ` +
+    `from pg_trigger t where t.tgrelid = to_regclass(${text(d.table(t.table))}) and t.tgname = ${text(t.trigger)})`
+  );
+}
+
+type TriggerRow = { readonly enabled: string; readonly passes: boolean } | null;
+
 interface AdoptedRow {
-  readonly trigger: { readonly enabled: string; readonly passes: boolean } | null;
+  readonly trigger: TriggerRow;
+  readonly own_trigger: TriggerRow;
   readonly functions: readonly string[];
 }
 
-export function toAdopted({ trigger, functions }: AdoptedRow): Adopted {
+export function toAdopted({ trigger, own_trigger: own, functions }: AdoptedRow): Adopted {
+  const ownState = stateOf(own);
   return {
-    trigger: trigger === null ? 'missing' : stateOf(trigger),
+    trigger: stateOf(trigger),
+    ownTrigger: ownState === 'unconditional' ? 'present' : ownState,
     functions: functionNames.filter((name) => !functions.includes(name)),
   };
 }
 
-function stateOf({ enabled, passes }: NonNullable<AdoptedRow['trigger']>): Adopted['trigger'] {
+function stateOf(row: TriggerRow): Adopted['trigger'] {
+  if (row === null) return 'missing';
+  const { enabled, passes } = row;
   if (enabled !== 'O' && enabled !== 'A') return 'disabled';
   // Enabled for replicas too, by an operator: to replace it would undo that.
   return passes || enabled === 'A' ? 'present' : 'unconditional';
 }
 
-/** Whether messages of DBOS and from SQL come without news. */
-export function isSilent({ trigger }: Adopted): boolean {
-  return trigger === 'missing' || trigger === 'disabled';
+/** Whether messages of DBOS and from SQL come to Holdfast without news. */
+export function isSilent({ ownTrigger }: Adopted): boolean {
+  return ownTrigger !== 'present';
 }
 
-export function isComplete({ trigger, functions }: Adopted, triggers: boolean): boolean {
-  return (trigger === 'present' || !triggers) && functions.length === 0;
+export function isComplete({ trigger, ownTrigger, functions }: Adopted, triggers: boolean): boolean {
+  return (!triggers || (trigger === 'present' && ownTrigger === 'present')) && functions.length === 0;
+}
+
+/** What a launch may create of what is missing. What an operator has disabled, and what goes with it, stays as it is. */
+function missingOf(d: Ddl, { trigger, ownTrigger, functions }: Adopted, triggers: boolean): string[] {
+  const missing = functions.flatMap((name) => creators[name](d));
+  if (!triggers || trigger === 'disabled') return missing;
+  return [
+    ...(trigger === 'missing' ? createTrigger(d, messagesTrigger) : []),
+    ...(trigger === 'present' ? [] : [passOverAnnounced(d, messagesTrigger)]),
+    ...(ownTrigger === 'missing' ? createOwnTrigger(d) : []),
+    ...missing,
+  ];
+}
+
+export function canBeCompleted(d: Ddl, found: Adopted, triggers: boolean): boolean {
+  return missingOf(d, found, triggers).length > 0;
 }
 
 /** Creates what is missing. Under the migration lock, and looked at again there. */
 export async function createMissing(client: pg.ClientBase, d: Ddl, found: Adopted, triggers: boolean): Promise<void> {
-  const statements = [
-    ...(triggers && found.trigger === 'missing' ? createTrigger(d, messagesTrigger) : []),
-    ...(triggers && ['missing', 'unconditional'].includes(found.trigger)
-      ? [passOverAnnounced(d, messagesTrigger)]
-      : []),
-    ...found.functions.map((name) => creators[name](d)),
-  ];
+  const statements = missingOf(d, found, triggers);
   if (statements.length > 0)
     await client.query(['begin', `set local lock_timeout = '2s'`, ...statements, 'commit'].join(';\n'));
 }
@@ -103,15 +130,20 @@ export function warnOfMissing(d: Ddl, found: Adopted, why: unknown, logger: Logg
         'and Postgres lets only one such transaction commit at a time. It was not replaced by one that leaves the messages of ' +
         `Holdfast's processes to them: ${because}. Call migrate() once with a role that owns the tables.`,
     );
-  } else if (found.trigger !== 'present') {
+  }
+  const states = [
+    [messagesTrigger.trigger, found.trigger, 'receivers of DBOS find by polling'],
+    [ownMessagesTrigger.trigger, found.ownTrigger, 'Holdfast finds by polling, within a second'],
+  ] as const;
+  for (const [name, state, consequence] of states) {
+    if (state !== 'missing' && state !== 'disabled') continue;
     const advice =
-      found.trigger === 'disabled'
-        ? `Enable it: alter table ${d.table(messagesTrigger.table)} enable trigger ${messagesTrigger.trigger}`
+      state === 'disabled'
+        ? `Enable it: alter table ${d.table(messagesTrigger.table)} enable trigger ${name}`
         : `It was not created: ${because}. Call migrate() once with a role that owns the tables`;
     logger.warn(
-      `The trigger ${messagesTrigger.trigger}, which announces messages, is ${found.trigger} in schema "${d.schema}". Messages ` +
-        `from DBOS and from SQL are found by polling, within a second. ${advice}; or, if that is on purpose, launch with ` +
-        '`triggers: false`.',
+      `The trigger ${name}, which announces messages from DBOS and from SQL, is ${state} in schema "${d.schema}". Such messages ` +
+        `${consequence}. ${advice}; or, if that is on purpose, launch with \`triggers: false\`.`,
     );
   }
   if (found.functions.length > 0) {
@@ -123,6 +155,8 @@ export function warnOfMissing(d: Ddl, found: Adopted, why: unknown, logger: Logg
 }
 
 /** A schema that was just made, for an app that wants no trigger. */
-export async function dropMessagesTrigger(client: pg.ClientBase, d: Ddl): Promise<void> {
-  await client.query(`drop trigger if exists ${messagesTrigger.trigger} on ${d.table(messagesTrigger.table)}`);
+export async function dropMessagesTriggers(client: pg.ClientBase, d: Ddl): Promise<void> {
+  for (const { trigger, table } of [messagesTrigger, ownMessagesTrigger]) {
+    await client.query(`drop trigger if exists ${trigger} on ${d.table(table)}`);
+  }
 }

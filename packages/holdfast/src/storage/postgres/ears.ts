@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import type { Hearing } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
+import type { OpenChannels } from './open-channels.js';
 import { holdPresence } from './presence.js';
 
 /** How long the server may take to answer what begins a session. */
@@ -13,7 +14,10 @@ const testEveryMs = 30_000;
 const deafPauseMs = 60_000;
 
 export interface EarsOptions {
+  /** Listened to in each session. */
   readonly channels: readonly string[];
+  /** Listened to while somebody follows them. */
+  readonly others?: Pick<OpenChannels, 'begin' | 'end'>;
   connect(): Promise<pg.Client>;
   receive(channel: string, payload: string | undefined): void;
   /** Sends a notification to oneself, by another connection; `heard` is to be called when it arrives. */
@@ -85,6 +89,9 @@ export class Ears {
       onDeaf(false);
       // The first time only now: behind a pooler it would stay for ever in a session that others use.
       if (!this.holdsLocks && !(await answered(this.hold(client), ended))) return 'failed';
+      const { others } = this.options;
+      const begun = others?.begin((text) => client.query(text)) ?? Promise.resolve();
+      if (!(await answered(begun, ended))) return 'failed';
       hearing.state(true);
       if (this.missedSome) hearing.heard(null);
       this.resolveReady();
@@ -93,6 +100,7 @@ export class Ears {
       return 'heard';
     } finally {
       clearInterval(timer);
+      this.options.others?.end();
       hearing.presence?.held(false);
       hearing.state(false);
       // Not waited for: the server may be gone, and nothing depends on its answer.

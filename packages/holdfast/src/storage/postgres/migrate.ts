@@ -15,8 +15,9 @@ import {
 import {
   type Adopted,
   adoptedColumns,
+  canBeCompleted,
   createMissing,
-  dropMessagesTrigger,
+  dropMessagesTriggers,
   isComplete,
   mayNotCreate,
   toAdopted,
@@ -76,7 +77,7 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
     const found = await readChecked(run, where);
     if (isDone(found)) return;
     await applyAll(run, found, lock);
-    if (found.shared === 0 && !triggers) await dropMessagesTrigger(client, run.ddl);
+    if (found.shared === 0 && !triggers) await dropMessagesTriggers(client, run.ddl);
   });
   await readStanding(run);
   return complete(run, { triggers, mayCreate: true });
@@ -90,16 +91,14 @@ async function complete(
   const { client, ddl, logger } = run;
   const look = async (): Promise<Adopted> => {
     await readStanding(run);
-    return run.adopted ?? { trigger: 'missing', functions: [] };
+    return run.adopted ?? { trigger: 'missing', ownTrigger: 'missing', functions: [] };
   };
   let found = run.adopted ?? (await look());
   if (isComplete(found, triggers)) return found;
   let failure: unknown;
-  if (
-    mayCreate &&
-    !isComplete({ ...found, trigger: found.trigger === 'disabled' ? 'present' : found.trigger }, triggers)
-  ) {
-    await withMigrationLock({ ...run, done: async () => isComplete(await look(), triggers) }, async () => {
+  if (mayCreate && canBeCompleted(ddl, found, triggers)) {
+    const isDone = async (): Promise<boolean> => !canBeCompleted(ddl, await look(), triggers);
+    await withMigrationLock({ ...run, done: isDone }, async () => {
       await createMissing(client, ddl, await look(), triggers).catch(async (error) => {
         await client.query('rollback').catch(() => {});
         if (!mayNotCreate(error)) throw error;
@@ -109,7 +108,7 @@ async function complete(
     found = await look();
   }
   if (!isComplete(found, triggers)) {
-    warnOfMissing(ddl, triggers ? found : { ...found, trigger: 'present' }, failure, logger);
+    warnOfMissing(ddl, triggers ? found : { ...found, trigger: 'present', ownTrigger: 'present' }, failure, logger);
   }
   return found;
 }

@@ -1,14 +1,17 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
+import { channelOf, generalChannel } from '../channel-names.js';
 import type { Hearing, Listening, Query, Statement } from '../database.js';
 import { Ears } from './ears.js';
+import { OpenChannels } from './open-channels.js';
 
 /**
  * Signals between the processes of one database, by NOTIFY and LISTEN. They only say where to look: what one of them is
  * about is in the tables, and a poll finds it if the signal is lost.
  *
- * Messages, events and streams are announced as DBOS does it, on its channels and with its payloads, so that processes of
- * either kind wake each other. For messages a trigger of the shared layout does that.
+ * What may concern every process goes by one channel. Messages, events and streams are announced twice: by one of many channels
+ * (channel-names.ts), to those who follow it, and as DBOS does it, on its channels and with its payloads, so that processes of
+ * either kind wake each other. For messages of DBOS and from SQL, triggers do both.
  */
 export class PostgresSignals {
   private readonly channel: string;
@@ -26,14 +29,24 @@ export class PostgresSignals {
       onDeaf(isDeaf: boolean): void;
     },
   ) {
-    const long = Buffer.byteLength(schema) > 40;
-    this.channel = `holdfast_${long ? createHash('sha256').update(schema).digest('hex').slice(0, 32) : schema}`;
+    this.channel = generalChannel(schema);
   }
 
   async announce(topics: readonly string[], query?: Query): Promise<void> {
+    const signals: Signal[] = [];
     const own = topics.filter((topic) => !sharedOf(topic));
-    const signals = topics.flatMap((topic) => sharedOf(topic) ?? []);
-    if (own.length > 0) signals.unshift({ channel: this.channel, payload: this.payload({ topics: own }) });
+    if (own.length > 0) signals.push({ channel: this.channel, payload: this.payload({ topics: own }) });
+    const spread = new Map<string, string[]>();
+    for (const topic of topics) {
+      const shared = sharedOf(topic);
+      if (!shared) continue;
+      signals.push(shared);
+      const channel = channelOf(this.channel, topic);
+      spread.set(channel, [...(spread.get(channel) ?? []), topic]);
+    }
+    for (const [channel, list] of spread) {
+      for (const payload of this.payloads(list)) signals.push({ channel, payload });
+    }
     // Postgres takes up to 8000 bytes; what has a longer name is found by polling.
     await this.notify(
       signals.filter(({ payload }) => Buffer.byteLength(payload) < 8000),
@@ -43,10 +56,18 @@ export class PostgresSignals {
 
   hear(hearing: Hearing): Listening {
     let heardTest = (): void => {};
+    const channels = new OpenChannels(
+      (topic, byDbos) => (byDbos && sharedOf(topic)?.channel) || channelOf(this.channel, topic),
+      (opened) => hearing.opened?.(opened),
+    );
     const ears = new Ears({
-      channels: [this.channel, ...Object.values(sharedChannels)],
+      channels: [this.channel],
+      others: channels,
       connect: this.options.connect,
-      receive: (channel, payload) => this.receive(channel, payload, hearing, () => heardTest()),
+      receive: (channel, payload) => {
+        if (channel === this.channel) this.receiveOwn(payload, hearing, () => heardTest());
+        else if (channels.heard(channel)) this.receiveSpread(channel, payload, hearing);
+      },
       test: (heard) => {
         heardTest = heard;
         return this.notify([{ channel: this.channel, payload: this.payload({ test: true }) }]);
@@ -54,7 +75,7 @@ export class PostgresSignals {
       onDeaf: this.options.onDeaf,
       hearing,
     });
-    return { ready: ears.ready, stop: () => ears.stop() };
+    return { ready: ears.ready, channels, stop: () => ears.stop() };
   }
 
   private notify(signals: readonly Signal[], query: Query = this.options.query): Promise<unknown> {
@@ -67,10 +88,26 @@ export class PostgresSignals {
     return Buffer.byteLength(payload) < 7900 ? payload : JSON.stringify({ from: this.sender });
   }
 
-  private receive(channel: string, payload: string | undefined, hearing: Hearing, heardTest: () => void): void {
+  /** As few as they fit into: what is waited for is one of very many, and not to be looked for among all. */
+  private payloads(topics: readonly string[]): string[] {
+    const pages: string[][] = [[]];
+    let room = pageBytes;
+    for (const topic of topics) {
+      const bytes = Buffer.byteLength(JSON.stringify(topic)) + 1;
+      if (bytes > room && room < pageBytes) {
+        pages.push([]);
+        room = pageBytes;
+      }
+      pages.at(-1)?.push(topic);
+      room -= bytes;
+    }
+    return pages.map((page) => JSON.stringify({ from: this.sender, topics: page }));
+  }
+
+  private receiveSpread(channel: string, payload: string | undefined, hearing: Hearing): void {
     const kind = Object.entries(sharedChannels).find(([, shared]) => shared === channel)?.[0];
     if (kind !== undefined) hearing.heard([`${kind}:${payload ?? ''}`]);
-    else this.receiveOwn(payload, hearing, heardTest);
+    else this.receiveOwn(payload, hearing, () => {});
   }
 
   private receiveOwn(payload: string | undefined, hearing: Hearing, heardTest: () => void): void {
@@ -99,6 +136,9 @@ const announce: Statement = {
   name: 'signals.announce',
   text: 'select pg_notify(s.channel, s.payload) from unnest($1::text[], $2::text[]) as s(channel, payload)',
 };
+
+/** What the topics of one payload may take. */
+const pageBytes = 7_500;
 
 /** The channels of DBOS, by the kind of topic. Their payload is what follows the kind in ours. */
 const sharedChannels: Readonly<Record<string, string>> = {

@@ -1,6 +1,7 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
 import type { EventStanding, Events, StoredValue } from '../messaging.js';
+import { isOfDbos } from './of-dbos.js';
 
 type EventId = { readonly workflowId: string; readonly key: string };
 type NewEvent = Parameters<Events['set']>[0];
@@ -20,6 +21,7 @@ export class SqlEvents implements Events {
       key: row.key as string,
       event: row.value === null ? null : storedValue(row),
       status: (row.status as WorkflowStatus | null) ?? undefined,
+      isOfDbos: Boolean(row.of_dbos),
     }));
   }
 
@@ -56,7 +58,8 @@ function eventStatements(d: Dialect) {
       reads: true as const,
       columns: eventIdColumns,
       text: [
-        'select r."workflowId" as workflow_uuid, r.key, e.value, e.serialization, w.status',
+        'select r."workflowId" as workflow_uuid, r.key, e.value, e.serialization, w.status,',
+        `${isOfDbos('w')} as of_dbos`,
         `from ${d.rows('r', eventIdColumns, 1)}`,
         `left join ${events} e on e.workflow_uuid = r."workflowId" and e.key = r.key`,
         `left join ${d.table('workflow_status')} w on w.workflow_uuid = r."workflowId"`,

@@ -1,6 +1,7 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
 import { type StreamEntry, type StreamStanding, type Streams, streamEnds } from '../messaging.js';
+import { isOfDbos } from './of-dbos.js';
 
 type Place = { readonly workflowId: string; readonly key: string; readonly from: number };
 
@@ -19,7 +20,10 @@ export class SqlStreams implements Streams {
       const id = JSON.stringify([workflowId, key, from]);
       const status = (row.status as WorkflowStatus | null) ?? undefined;
       const isBehindEnd = Boolean(row.behind_end);
-      const each = found.get(id) ?? { standing: { workflowId, key, from, status, isBehindEnd }, entries: [] };
+      const each = found.get(id) ?? {
+        standing: { workflowId, key, from, status, isOfDbos: Boolean(row.of_dbos), isBehindEnd },
+        entries: [],
+      };
       found.set(id, each);
       if (row.value !== null) each.entries.push(toEntry(row));
     }
@@ -56,6 +60,7 @@ function streamStatements(d: Dialect) {
       columns: placeColumns,
       text: [
         'select r."workflowId" as workflow_uuid, r.key, r."from", w.status, s."offset", s.value, s.serialization,',
+        `${isOfDbos('w')} as of_dbos,`,
         behindEnd,
         `from ${d.rows('r', placeColumns, 2)}`,
         `left join ${d.table('workflow_status')} w on w.workflow_uuid = r."workflowId"`,
