@@ -69,7 +69,7 @@ export interface LaunchOptions {
   readonly releaseAfter?: Duration;
   /** Schema of the system tables on Postgres (default `dbos`). */
   readonly schema?: string;
-  /** Connections to Postgres (default 10, at least 2), beside one that listens. */
+  /** Most connections to Postgres (default 10, at least 2), beside one that listens. Those that are not needed are closed. */
   readonly poolSize?: number;
   /** Any object with debug, info, warn and error. Default: warnings and errors on standard error. */
   readonly logger?: Logger;

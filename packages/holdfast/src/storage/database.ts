@@ -91,6 +91,11 @@ export interface Statement {
   /** To be planned as batches are: by index probes, whatever the planner thinks of a table that it knows nothing of. */
   readonly pinned?: true;
   /**
+   * Runs on whichever connection is free, and waits a moment for one before another is opened: for what runs in the
+   * background, so that an idle process needs one connection. It must be quick under any settings of the planner.
+   */
+  readonly shared?: true;
+  /**
    * Goes before it in the same transaction, with the same parameters, to wait for locks and hold them. What others had
    * committed by then is seen by the statement itself, which begins to look only afterwards.
    */

@@ -1,24 +1,20 @@
-import { AsyncResource } from 'node:async_hooks';
 import type pg from 'pg';
-import { describeError, HoldfastError } from '../../model/errors.js';
+import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
-import { applicationName, checkWritable, connect } from './connect.js';
+import { connect } from './connect.js';
 import { ensureDatabase, missingDatabase, onceByHand } from './create-database.js';
 import { postgresDialect } from './dialect.js';
 import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
+import { Pools, type Use } from './pools.js';
 import { sessionName } from './prepared-names.js';
 import { readyTables } from './ready-tables.js';
 import { credentialsOf, Server } from './server.js';
 import { PostgresSignals } from './signals.js';
-
-/** Connections that only ever run batches. Each kind of batch has at most one statement under way. */
-const writerConnections = 4;
-const defaultPoolSize = 10;
 
 /** An unanswered statement is given up after this long, and its connection with it. What it did is then read back. */
 const defaultAnswerTimeoutMs = 30_000;
@@ -45,19 +41,11 @@ const warnedForMs = 10_000;
 /** What is known to be held up waits this long: longer than most statements of ours hold a lock for. */
 const impatientLockMs = 20;
 
-/**
- * Batch statements are prepared while tables may be empty and never analysed, and keep the plan they get. On their
- * own connections the planner is held to index probes, which is right for every one of them at every size.
- */
-const writerSettings = [
-  'set enable_seqscan = off',
-  'set enable_hashjoin = off',
-  'set enable_mergejoin = off',
-  'set enable_bitmapscan = off',
-  'set plan_cache_mode = force_generic_plan',
-].join('; ');
-
-const nowStatement = { name: 'now', text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now' };
+const nowStatement = {
+  name: 'now',
+  shared: true as const,
+  text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now',
+};
 
 export interface PostgresOptions extends DatabaseSource {
   readonly schema: string;
@@ -109,28 +97,17 @@ class PostgresDatabase implements Database {
   readonly batch: Statements['batch'];
   readonly impatient: Statements;
   readonly silentMessages: boolean;
-  private readonly general: pg.Pool;
-  private readonly writers: pg.Pool;
-  /** One connection, apart from the others and only while it is needed: whatever is locked, it keeps none of them. */
-  private readonly forHeldUp: pg.Pool;
+  private readonly pools: Pools;
   private readonly probe: StatementProbe | undefined;
   private readonly signals: PostgresSignals;
   private isDeaf = false;
   /** Until when writers are warned of locks, and which of them have it in their settings. */
   private warnedUntil = 0;
   private readonly warned = new WeakSet<pg.PoolClient>();
-  /** When a server was last found to be read-only, and when each connection was opened. */
-  private movedAt = Number.NEGATIVE_INFINITY;
-  private readonly openedAt = new WeakMap<pg.ClientBase, number>();
   /** Connections whose server has said that it takes no more writes. */
   private readonly turned = new WeakSet<pg.ClientBase>();
   private broken = 0;
   private prepares = true;
-  /**
-   * What connections belong to: the opening of this database, and not whatever asks for one that is yet to be opened. A
-   * socket holds on to the context that it was made in for as long as it lasts, and with it to the workflow of that context.
-   */
-  private readonly opened = new AsyncResource('HoldfastPostgres');
 
   constructor(
     driver: typeof pg,
@@ -138,8 +115,7 @@ class PostgresDatabase implements Database {
     private readonly options: PostgresOptions & Pick<Database, 'silentMessages'>,
     listening: Server = server,
   ) {
-    const { poolSize: size = defaultPoolSize } = options;
-    const writers = Math.min(writerConnections, size - 1);
+    const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
     this.dialect = postgresDialect(options.schema);
     this.silentMessages = options.silentMessages === true;
     this.probe = options.probe;
@@ -148,26 +124,26 @@ class PostgresDatabase implements Database {
       query: (statement, params) => this.query(statement, params),
       onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
     });
-    this.general = createPool(driver, server, options, size - writers, '');
-    this.writers = createPool(driver, server, options, writers, `; ${writerSettings}; ${lockTimeout(options)}`);
-    this.forHeldUp = createPool(driver, server, options, 1, `; ${writerSettings}`);
-    for (const pool of [this.general, this.writers, this.forHeldUp]) {
-      pool.on('connect', (client) => {
-        this.openedAt.set(client, performance.now());
+    this.pools = new Pools(driver, server, {
+      ...options,
+      answerTimeoutMs,
+      statementTimeoutMs: Math.ceil(answerTimeoutMs * serverPart),
+      lockTimeout: lockTimeout(options),
+      onOpened: (client) => {
         onReadOnly(client, () => this.turned.add(client));
         // Also of one that nobody uses at the moment.
         client.on('error', () => this.broken++);
-      });
-    }
-    const { query, batch } = this.through(this.writers);
+      },
+    });
+    const { query, batch } = this.through('writing');
     [this.query, this.batch] = [query, batch];
-    this.impatient = this.through(this.forHeldUp);
+    this.impatient = this.through('held-up');
   }
 
   /** Statements whose batches go by these connections. */
-  private through(writers: pg.Pool): Statements {
+  private through(writers: 'writing' | 'held-up'): Statements {
     return {
-      query: (statement, params) => this.execute(statement.pinned ? writers : this.general, statement, params),
+      query: (statement, params) => this.execute(useOf(statement, writers), statement, params),
       batch: async (statement, shared, rows) => {
         if (rows.length === 0) return [];
         const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
@@ -176,7 +152,8 @@ class PostgresDatabase implements Database {
           const { text, lists } = statement.portions ?? { text: '', lists: () => [] };
           for (const list of lists()) await client.query({ text, values: valuesOf(list) });
         };
-        return this.execute(writers, statement, valuesOf(rows), statement.portions && runPortions);
+        const use = useOf({ ...statement, pinned: true }, writers);
+        return this.execute(use, statement, valuesOf(rows), statement.portions && runPortions);
       },
     };
   }
@@ -220,30 +197,30 @@ class PostgresDatabase implements Database {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.general, this.writers, this.forHeldUp].map((pool) => pool.end()));
+    await this.pools.close();
   }
 
   private async execute(
-    pool: pg.Pool,
+    use: Use,
     statement: Statement,
     values: readonly unknown[],
     runPortions?: (client: pg.PoolClient) => Promise<void>,
   ): Promise<Row[]> {
     // Under way from here on: a connection may have to be opened first.
     const reached = this.probe?.(statement.name);
-    const client = await this.connected(pool).catch((error) => {
+    const { client, kind, release } = await this.pools.take(use).catch((error) => {
       this.noteWhere(error);
       reached?.('failed');
       throw this.server.tell(error);
     });
     const name = statement.unprepared || !this.prepares ? undefined : sessionName(statement);
     // For the one transaction: behind a pooler the next one on this session may be anybody's.
-    const isImpatient = pool === this.forHeldUp;
+    const isImpatient = kind === 'held-up';
     const spansSeveral = statement.first !== undefined || runPortions !== undefined;
     const begin = isImpatient ? `begin; set local lock_timeout = ${impatientLockMs}` : spansSeveral && 'begin';
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
-      if (pool === this.writers) await this.warn(client);
+      if (kind === 'writing') await this.warn(client);
       if (begin) await client.query(begin);
       if (statement.first) await client.query({ text: statement.first, values: values as unknown[] });
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
@@ -252,7 +229,7 @@ class PostgresDatabase implements Database {
       // What was read may be long past. What was written, if anything was, is read back elsewhere.
       if (this.turned.has(client)) throw new Error('the server has become read-only');
       reached?.('after-reply');
-      client.release();
+      release();
       return result.rows;
     } catch (error) {
       if (classifyPostgres(error) === 'held-up') this.warnedUntil = performance.now() + warnedForMs;
@@ -260,31 +237,19 @@ class PostgresDatabase implements Database {
       const isOver = !begin || (classifyPostgres(error) === 'held-up' && (await rollsBack(client)));
       // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction, or
       // lead to a server that was the primary once: it must not serve another one.
-      client.release(!isOver || classifyPostgres(error) === 'lost' || standsWrong(error));
+      release(!isOver || classifyPostgres(error) === 'lost' || standsWrong(error));
       reached?.('failed');
       if (name === undefined || !isUnprepared(error)) throw error;
     } finally {
       unwatch?.();
     }
     this.prepareNoMore();
-    return this.execute(pool, statement, values, runPortions);
-  }
-
-  /**
-   * After a failover, connections from before it may still lead to the old primary. It refuses what is written there, and
-   * answers what is read: with a past in which steps that are on record by now are not. So none of them is used again.
-   */
-  private async connected(pool: pg.Pool): Promise<pg.PoolClient> {
-    for (;;) {
-      const client = await this.opened.runInAsyncScope(() => pool.connect());
-      if ((this.openedAt.get(client) ?? 0) > this.movedAt) return client;
-      client.release(true);
-    }
+    return this.execute(use, statement, values, runPortions);
   }
 
   private noteWhere(error: unknown, isTurned = false): void {
     const isWrong = isTurned || standsWrong(error);
-    if (isWrong) this.movedAt = performance.now();
+    if (isWrong) this.pools.moved();
     // Given up by this process, perhaps, and not closed by the other side. Or another server is to answer from now on.
     if (isWrong || classifyPostgres(error) === 'lost') this.broken++;
   }
@@ -309,6 +274,13 @@ class PostgresDatabase implements Database {
   }
 }
 
+/** The connections that a statement may use; `writers` are those for what is pinned. */
+function useOf({ pinned, shared }: Statement, writers: 'writing' | 'held-up'): Use {
+  if (!shared) return pinned ? writers : 'general';
+  if (!pinned) return 'shared';
+  return writers === 'writing' ? 'shared writing' : writers;
+}
+
 async function rollsBack(client: pg.PoolClient): Promise<boolean> {
   return client.query('rollback').then(
     () => true,
@@ -318,49 +290,6 @@ async function rollsBack(client: pg.PoolClient): Promise<boolean> {
 
 function lockTimeout({ answerTimeoutMs = defaultAnswerTimeoutMs }: PostgresOptions): string {
   return `set lock_timeout = ${Math.ceil(answerTimeoutMs * lockPart)}`;
-}
-
-function createPool(driver: typeof pg, server: Server, options: PostgresOptions, max: number, more: string): pg.Pool {
-  const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
-  // Not as a startup parameter, which poolers refuse.
-  const settings =
-    // A server with LLVM compiles what it expects to be expensive at every execution, for seconds. Statements of ours are
-    // short: compiling never pays. Where this setting does not hold (a pooler loses it, a transaction is the user's),
-    // their estimated costs are too low for it: test/storage/statement-estimates.
-    'set jit = off; ' +
-    `set statement_timeout = ${Math.ceil(answerTimeoutMs * serverPart)}; ` +
-    // If this process stands still in the middle of a transaction, others need not wait for it.
-    `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}; `;
-  const pool = server.pool({
-    application_name: applicationName(options.applicationName),
-    max,
-    connectionTimeoutMillis: Math.min(10_000, answerTimeoutMs * 10),
-    query_timeout: answerTimeoutMs,
-    keepAlive: true,
-    verify: (client, done) =>
-      void server
-        .prepare(client)
-        .then(() => checkWritable(client, settings))
-        .then(() => done(), done),
-    types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
-  });
-  // A connection that breaks, idle or under a statement, is replaced on its next use. The pool listens to idle ones
-  // only, and an error event that nobody listens to ends the process.
-  pool.on('error', () => {});
-  pool.on('connect', (client) => {
-    client.on('error', (error) => {
-      const told = describeError(server.tell(error));
-      options.logger.debug(`A connection to Postgres broke and will be replaced: ${told}`);
-    });
-  });
-  return pool;
-}
-
-const int8Oid = 20;
-
-function parserFor(driver: typeof pg, oid: number, format: unknown): (value: string) => unknown {
-  if (oid === int8Oid) return Number; // Instants and counters: far below 2^53.
-  return driver.types.getTypeParser(oid, format as 'text');
 }
 
 /** What a server (from Postgres 14 on) reports of itself, with the reply to the first statement that it is true of. */

@@ -134,6 +134,7 @@ interface Signal {
 
 const announce: Statement = {
   name: 'signals.announce',
+  shared: true as const,
   text: 'select pg_notify(s.channel, s.payload) from unnest($1::text[], $2::text[]) as s(channel, payload)',
 };
 

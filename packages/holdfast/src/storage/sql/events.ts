@@ -56,6 +56,7 @@ function eventStatements(d: Dialect) {
     read: {
       name: 'events.read',
       reads: true as const,
+      shared: true as const,
       columns: eventIdColumns,
       text: [
         'select r."workflowId" as workflow_uuid, r.key, e.value, e.serialization, w.status,',

@@ -88,6 +88,7 @@ function executorStatements(d: Dialect) {
     },
     beat: {
       name: 'executors.beat',
+      shared: true as const,
       text:
         `update ${executors} set heartbeat_at = ${d.now}, ` +
         'beats = case when beats < cast($5 as bigint) then beats else beats + 1 end, ' +
@@ -96,16 +97,19 @@ function executorStatements(d: Dialect) {
     },
     takeovers: {
       name: 'executors.takeovers',
+      shared: true as const,
       text: `select takeovers from ${executors} where incarnation = $1`,
     },
     tellOfTakeover: {
       name: 'executors.tellOfTakeover',
+      shared: true as const,
       text:
         `update ${executors} set takeovers = takeovers + 1 ` +
         `where ${everyRow('incarnation')} and (${d.anyOf('incarnation', '$1')} or ${d.anyOf('executor_id', '$2')})`,
     },
     list: {
       name: 'executors.list',
+      shared: true as const,
       text:
         `${d.presence.before} select ${columns}, started_at, heartbeat_at, beats, ${d.presence.of('lock_key')} as present ` +
         `from ${executors} where application_name = $1 order by started_at, incarnation`,

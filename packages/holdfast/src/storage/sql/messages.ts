@@ -111,6 +111,7 @@ function messageStatements(d: Dialect, announcer: Announcer) {
     waiting: {
       name: 'messages.waiting',
       reads: true as const,
+      shared: true as const,
       columns: inboxColumns,
       text: [
         'select r."workflowId" as workflow_uuid, r.topic, m.message_uuid, m.message, m.serialization',

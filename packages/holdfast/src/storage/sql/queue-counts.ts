@@ -23,6 +23,7 @@ export function countStatements(d: Dialect) {
   return {
     overview: {
       name: 'queues.overview',
+      shared: true as const,
       pinned: true as const,
       text: [
         `select ${queueColumns}, ${hasWaiting('q.name')} as waiting, ${hasRetried('q.name')} as retried,`,
@@ -79,6 +80,7 @@ function strayStatement(d: Dialect) {
   const first = (column: string): string => `(select ${column} from ${work} and queue_name = found.name limit 1)`;
   return {
     name: 'queues.stray',
+    shared: true as const,
     pinned: true as const,
     text: [
       `with recursive names(name) as (select ${next('queue_name is not null')} union all`,

@@ -148,6 +148,7 @@ function scheduleStatements(d: Dialect) {
   return {
     list: {
       name: 'schedules.list',
+      shared: true as const,
       text: `select ${columns} from ${schedules} where ${ours('$1')} order by schedule_name`,
     },
     create: {

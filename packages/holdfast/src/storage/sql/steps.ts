@@ -118,6 +118,7 @@ function stepStatements(d: Dialect) {
     standing: {
       name: 'steps.standing',
       reads: true as const,
+      shared: true as const,
       columns: stepIdColumns,
       text: [
         'select w.workflow_uuid, r."stepNumber" as step_number, w.owner_xid, w.status, o.function_id, o.error, o.completion_seq',

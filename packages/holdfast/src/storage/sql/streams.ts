@@ -57,6 +57,7 @@ function streamStatements(d: Dialect) {
     read: {
       name: 'streams.read',
       reads: true as const,
+      shared: true as const,
       columns: placeColumns,
       text: [
         'select r."workflowId" as workflow_uuid, r.key, r."from", w.status, s."offset", s.value, s.serialization,',

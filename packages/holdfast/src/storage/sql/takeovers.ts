@@ -180,6 +180,7 @@ function takeoverStatements(d: Dialect) {
     id: freeStatements(d, 'id'),
     executors: {
       name: 'takeovers.executors',
+      shared: true as const,
       text:
         `select distinct executor_id from ${workflows} where status = 'PENDING' and executor_id is not null ` +
         `and application_version = $2 and ${ofThisApp}`,
@@ -187,12 +188,14 @@ function takeoverStatements(d: Dialect) {
     // In the words of the index on PENDING work.
     pendingUnder: {
       name: 'takeovers.pendingUnder',
+      shared: true as const,
       text:
         `select workflow_uuid, owner_xid from ${workflows} where status = 'PENDING' and executor_id = $1 ` +
         `and application_version = $2 and ${ownedBy('cast($3 as text)')}`,
     },
     otherVersions: {
       name: 'takeovers.otherVersions',
+      shared: true as const,
       // Two selects, for two indexes.
       text:
         'select application_version, count(*) as count from (' +

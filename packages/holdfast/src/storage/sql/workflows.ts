@@ -285,6 +285,7 @@ function readStatements(d: Dialect) {
     // By executor first: there is an index for that, and none by owner.
     claimedUnder: {
       name: 'workflows.claimedUnder',
+      shared: true as const,
       text:
         `select ${workflowColumns(d)} from ${workflows} where status = 'PENDING' and executor_id = $2 ` +
         'and application_version = $3 and owner_xid = $1',
@@ -295,6 +296,7 @@ function readStatements(d: Dialect) {
     },
     endings: {
       name: 'workflows.endings',
+      shared: true as const,
       text:
         'select workflow_uuid, status, serialization, status_reason, ' +
         `case when status in (${list(activeStatuses)}) then null else ${storedOutcome(d, 'output')} end as output, ` +
@@ -303,18 +305,21 @@ function readStatements(d: Dialect) {
     },
     pending: {
       name: 'workflows.pending',
+      shared: true as const,
       text:
         `select ${claimedColumns(d)}, owner_xid, queue_name from ${workflows} ` +
         `where ${d.anyOf('workflow_uuid', '$1')} and status = 'PENDING'`,
     },
     expired: {
       name: 'workflows.expired',
+      shared: true as const,
       text:
         `select workflow_uuid from ${workflows} where status in ('ENQUEUED', 'PENDING', 'DELAYED') ` +
         'and workflow_deadline_epoch_ms is not null and workflow_deadline_epoch_ms <= $1 limit $2',
     },
     cancelledSince: {
       name: 'workflows.cancelledSince',
+      shared: true as const,
       text:
         `select workflow_uuid, owner_xid, status_reason, queue_name from ${workflows} ` +
         `where completed_at >= $1 and status = 'CANCELLED'`,
