@@ -2,6 +2,7 @@ import type { Logger } from '../model/logger.js';
 import type { NewMessage } from '../storage/messaging.js';
 import type { Storage } from '../storage/storage.js';
 import { Batcher } from './batcher.js';
+import { InboxRoom } from './inbox-room.js';
 
 /** Messages that are sent together: all of them or none. */
 type Together = readonly NewMessage[];
@@ -9,6 +10,7 @@ type Together = readonly NewMessage[];
 /** Messages from outside workflows, by group commit. One statement at a time: what is sent first arrives first. */
 export class Sends {
   private readonly batcher: Batcher<Together, boolean>;
+  readonly room = new InboxRoom();
 
   constructor(storage: Storage, logger: Logger) {
     this.batcher = new Batcher(

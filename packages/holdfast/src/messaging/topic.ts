@@ -16,6 +16,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/messaging.js';
+import { admitted, type Rules, rulesOf, sent } from './admission.js';
 import { inCallOrder, isAnyBefore } from './call-order.js';
 import { inboxOf } from './inbox.js';
 import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
@@ -28,6 +29,12 @@ export interface TopicOptions<Schema extends StandardSchemaV1 = StandardSchemaV1
   readonly serialization?: Serialization;
   /** Most bytes of a message as it is stored. Default: that of `launch` or `connect`. */
   readonly maxValueBytes?: number;
+  /** Most messages of the topic that wait in the inbox of one workflow (default 10,000): more are refused where they are sent. */
+  readonly maxWaiting?: number;
+  /** Most bytes of them (default 64 MiB). */
+  readonly maxWaitingBytes?: number;
+  /** Messages to workflows that have ended: `keep` (default), or `refuse` where they are sent. */
+  readonly toEnded?: 'keep' | 'refuse';
 }
 
 export interface SendOptions {
@@ -78,7 +85,10 @@ export function topic<Schema extends StandardSchemaV1>(
 export function topic<T>(name?: string, options?: TopicOptions): Topic<T>;
 export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
   const what = name === undefined ? 'The topic without a name' : `Topic "${checkOwnName('A topic name', name)}"`;
-  checkKnownOptions(what, options, ['schema', 'serialization', 'maxValueBytes']);
+  checkKnownOptions(what, options, [
+    ...['schema', 'serialization', 'maxValueBytes'],
+    ...['maxWaiting', 'maxWaitingBytes', 'toEnded'],
+  ]);
   checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
   if (name === nullTopic) {
@@ -88,7 +98,7 @@ export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
   if (schema !== undefined && (Object(schema) !== schema || !('~standard' in schema))) {
     throw invalidOption(what, 'schema', schema, 'a Standard Schema');
   }
-  const parts: TopicParts = { what, topic: name ?? nullTopic, options };
+  const parts: TopicParts = { what, topic: name ?? nullTopic, options, rules: rulesOf(what, options) };
   return {
     topicName: name,
     send: (workflowId, value, rest = {}) => {
@@ -113,6 +123,7 @@ interface TopicParts {
   readonly what: string;
   readonly topic: string;
   readonly options: TopicOptions;
+  readonly rules: Rules;
 }
 
 function checkLetters(what: string, letters: unknown): readonly Letter<unknown>[] {
@@ -146,7 +157,8 @@ async function sendIn(own: TopicParts, tx: unknown, letter: Letter<unknown>, app
   const what = `sendIn() of ${own.what}`;
   const engine = engineMeant(what, app);
   checkOpenFor(engine);
-  const messages = await toMessages(own, [letter], engine);
+  const messages = await ready(own, [letter], engine);
+  sent(engine, messages);
   const within = await storageIn(engine, what, tx, 'send a message');
   const stored = await within.messages.send(messages);
   if (!messages.every(({ messageId }) => stored.has(messageId))) throw notFoundError(to);
@@ -162,7 +174,9 @@ function otherDatabase({ what }: TopicParts): HoldfastError {
 function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], execution: Execution): Promise<void> {
   return once(execution, sendName, () =>
     effectsOutcome(execution, lineOf(own), async () => {
-      const messages = await toMessages(own, letters, execution.engine, execution);
+      const messages = await ready(own, letters, execution.engine, execution);
+      // Not counted as under way: nobody would learn that a message is lost together with its execution.
+      sent(execution.engine, messages);
       const absent = await execution.engine.codecs.native.encodeError(absentError(letters));
       return { effects: messages.map((message) => ({ kind: 'message', ...message })), errorIfAbsent: absent };
     }),
@@ -175,10 +189,14 @@ function lineOf({ topic }: TopicParts): string {
 
 /** Goes out in the order of the calls: at once, unless it, or one before it, is still being made ready. */
 async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], engine: Engine): Promise<void> {
-  const made = toMessages(own, letters, engine);
+  const made = ready(own, letters, engine);
   const isFirst = Array.isArray(made) && !isAnyBefore(engine, lineOf(own));
   const messages = isFirst ? made : await inCallOrder(engine, lineOf(own), async () => made);
-  if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
+  try {
+    if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
+  } finally {
+    sent(engine, messages);
+  }
   for (const { destination } of messages) engine.news.tell(`message:${watchKey(destination, own.topic)}`);
 }
 
@@ -190,6 +208,18 @@ function absentError(letters: readonly Letter<unknown>[]): HoldfastError {
     `One of the ${letters.length} recipients does not exist, so that nothing was sent. Check their IDs.`,
     { details: { workflowIds: letters.slice(0, 100).map(({ to }) => to) } },
   );
+}
+
+/** The messages, encoded and admitted: at once, where nothing has to be waited for. */
+function ready(
+  own: TopicParts,
+  letters: readonly Letter<unknown>[],
+  engine: Engine,
+  execution?: Execution,
+): NewMessage[] | Promise<NewMessage[]> {
+  const made = toMessages(own, letters, engine, execution);
+  if (Array.isArray(made)) return admitted(engine, own.rules, made);
+  return made.then((messages) => admitted(engine, own.rules, messages));
 }
 
 /**

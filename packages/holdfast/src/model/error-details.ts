@@ -28,6 +28,13 @@ export interface ErrorDetails {
   ERROR_WITHHELD: NoDetails;
   /** What your step gave. */
   FATAL: Readonly<Record<string, unknown>>;
+  INBOX_FULL: {
+    readonly workflowId: string;
+    readonly waiting: number;
+    readonly bytes: number;
+    readonly maxWaiting: number;
+    readonly maxWaitingBytes: number;
+  };
   INVALID_CRON: { readonly expression: unknown };
   INVALID_DURATION: { readonly value: unknown };
   INVALID_INPUT: { readonly issues: readonly string[] };
@@ -135,6 +142,7 @@ export interface ErrorDetails {
     readonly forkedFrom?: string;
   };
   WORKFLOW_DEAD: { readonly workflowId: string; readonly status: WorkflowStatus };
+  WORKFLOW_ENDED: { readonly workflowId: string; readonly status: WorkflowStatus };
   WORKFLOW_NEEDED: {
     readonly kind: 'child' | 'needed';
     readonly workflowId: string;

@@ -36,6 +36,12 @@ export interface WaitingMessage extends StoredValue {
   readonly messageId: string;
 }
 
+/** What a workflow has not received of a topic. */
+export interface InboxStanding {
+  readonly waiting: number;
+  readonly bytes: number;
+}
+
 export interface MessageRecord extends StoredValue {
   readonly topic: string | null;
   readonly sentAt: number;
@@ -51,6 +57,9 @@ export interface Messages {
   waiting(
     inboxes: readonly { readonly workflowId: string; readonly topic: string; readonly most: number }[],
   ): Promise<WaitingMessage[]>;
+  standing(inbox: { readonly workflowId: string; readonly topic: string }): Promise<InboxStanding>;
+  /** Those of the IDs under which a message is stored. */
+  stored(messageIds: readonly string[]): Promise<Set<string>>;
   /** All that was sent to a workflow, oldest first. */
   list(workflowId: string): Promise<MessageRecord[]>;
 }

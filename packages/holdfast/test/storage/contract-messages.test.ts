@@ -34,6 +34,20 @@ describeStorage('messages', (store) => {
     expect(await messages.send([])).toEqual(new Set());
   });
 
+  it('tells how many messages an inbox holds that were not received, and how many bytes they have', async () => {
+    await start(store, 'a', 'b');
+    const { messages, steps } = store.storage;
+    const standing = (topic: string) => messages.standing({ workflowId: 'a', topic });
+    await messages.send([message('m1', 'a', { value: 'ü' }), message('m2', 'a', { value: 'x'.repeat(100_000) })]);
+    await messages.send([message('m3', 'a', { topic: 'x', value: '1' }), message('m4', 'b', { value: '1' })]);
+    expect(await standing('t')).toEqual({ waiting: 2, bytes: 100_002 });
+    expect(await standing('x')).toEqual({ waiting: 1, bytes: 1 });
+    expect(await standing('y')).toEqual({ waiting: 0, bytes: 0 });
+    await steps.recordEffects('app', [effectful('a', 0, [{ kind: 'consume', messageId: 'm2' }])]);
+    expect(await standing('t')).toEqual({ waiting: 1, bytes: 2 });
+    expect(await messages.stored(['m1', 'm2', 'm9'])).toEqual(new Set(['m1', 'm2']));
+  });
+
   it('sends to workflows in any state', async () => {
     await start(store, 'ended', 'cancelled');
     await store.storage.workflows.finishMany([finished('ended')]);

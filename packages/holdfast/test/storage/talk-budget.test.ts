@@ -88,10 +88,26 @@ describeBackends('statement budget of talking', (backend) => {
     const meter = await launchMetered(backend, async () => {});
     await meter.prepare();
     expect(await meter.measure(() => numbers.send('other', 1))).toEqual(['messages.send']);
-    const many = () => Promise.all(Array.from({ length: 100 }, (_, i) => numbers.send('other', i)));
+    const many = () => Promise.all(Array.from({ length: 90 }, (_, i) => numbers.send('other', i)));
     expect(await meter.measure(many)).toEqual(['messages.send']);
     const all = () => numbers.sendAll([1, 2].map((value) => ({ to: 'other', value })));
     expect(await meter.measure(all)).toEqual(['messages.sendAll', 'messages.known']);
+  });
+
+  it('an inbox is looked into before each hundred messages to it, and not before the first', async () => {
+    const meter = await launchMetered(backend, async () => {});
+    await meter.prepare();
+    const some = async (count: number): Promise<string[]> => [
+      ...(await meter.measure(() => numbers.sendAll(Array.from({ length: count }, () => ({ to: 'other', value: 1 }))))),
+    ];
+    const sending = ['messages.sendAll', 'messages.known'];
+    expect(await some(100)).toEqual(sending);
+    expect(await some(2)).toEqual(['messages.standing', ...sending]);
+    expect(await some(98)).toEqual(sending);
+    expect(await some(1_000)).toEqual(['messages.standing', ...sending]);
+    expect(await meter.measure(() => numbers.send('measured-not', 1).catch(() => {}))).not.toContain(
+      'messages.standing',
+    );
   });
 
   it('a thousand who wait are asked for in two statements, and once more each when they are heard', async () => {

@@ -1,5 +1,5 @@
 import type { Columns, Database, Dialect } from '../database.js';
-import type { MessageRecord, Messages, NewMessage, WaitingMessage } from '../messaging.js';
+import type { InboxStanding, MessageRecord, Messages, NewMessage, WaitingMessage } from '../messaging.js';
 
 type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
 
@@ -23,16 +23,14 @@ export class SqlMessages implements Messages {
     const unconfirmed = rows.filter((row) => !sent.has(row.messageId));
     if (unconfirmed.length === 0) return sent;
     // There already, by an earlier sending of this one or of one with its key; or to nobody.
-    const asked = this.database.dialect.list(unconfirmed.map((row) => row.messageId));
-    return new Set([...sent, ...ids(await this.database.query(this.sql.known, [asked]))]);
+    return new Set([...sent, ...(await this.stored(unconfirmed.map((row) => row.messageId)))]);
   }
 
   async sendAll(rows: readonly NewMessage[]): Promise<boolean> {
     const all = JSON.stringify(rows);
     await this.database.query(this.sql.sendAll, [all]);
     // Read afterwards, so that a repetition of what was stored already is answered alike.
-    const asked = this.database.dialect.list(rows.map((row) => row.messageId));
-    const known = new Set(ids(await this.database.query(this.sql.known, [asked])));
+    const known = await this.stored(rows.map((row) => row.messageId));
     return rows.every((row) => known.has(row.messageId));
   }
 
@@ -45,6 +43,16 @@ export class SqlMessages implements Messages {
       value: row.message as string,
       serialization: row.serialization as string | null,
     }));
+  }
+
+  async standing({ workflowId, topic }: Pick<Inbox, 'workflowId' | 'topic'>): Promise<InboxStanding> {
+    const [row] = await this.database.query(this.sql.standing, [workflowId, topic]);
+    return { waiting: Number(row?.waiting ?? 0), bytes: Number(row?.bytes ?? 0) };
+  }
+
+  async stored(messageIds: readonly string[]): Promise<Set<string>> {
+    const asked = this.database.dialect.list(messageIds);
+    return new Set(ids(await this.database.query(this.sql.known, [asked])));
   }
 
   async list(workflowId: string): Promise<MessageRecord[]> {
@@ -103,6 +111,13 @@ function messageStatements(d: Dialect, announcer: Announcer) {
         'on conflict (message_uuid) do nothing',
       ].join(' '),
     },
+    ...readStatements(d),
+  };
+}
+
+function readStatements(d: Dialect) {
+  const messages = d.table('notifications');
+  return {
     known: {
       name: 'messages.known',
       pinned: true as const,
@@ -122,6 +137,14 @@ function messageStatements(d: Dialect, announcer: Announcer) {
             `select message_uuid, message, serialization from ${messages} where destination_uuid = ${column('workflowId')} ` +
             `and topic = ${column('topic')} and consumed = false order by ${d.messageOrder} limit ${column('most')}`,
         ),
+      ].join(' '),
+    },
+    standing: {
+      name: 'messages.standing',
+      text: [
+        // Of large values that are stored apart, the length is known without reading them.
+        `select count(*) as waiting, coalesce(sum(octet_length(message)), 0) as bytes from ${messages}`,
+        'where destination_uuid = $1 and topic = $2 and consumed = false',
       ].join(' '),
     },
     list: {
