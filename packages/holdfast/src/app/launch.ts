@@ -108,6 +108,7 @@ async function assemble(
     await liveness.look();
     return liveness.versions();
   };
+  engine.peersOn = (queueName) => liveness.peersOn(queueName);
   liveness.onReturn = () => partWithLost(engine);
   engine.news.listen((topic) => {
     if (topic === null || topic === 'takeover') liveness.heardOfTakeover();

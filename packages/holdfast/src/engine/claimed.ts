@@ -30,6 +30,7 @@ export class Claims {
   /** What could not be read and is tried again. */
   private readonly unread = new Map<string, OwnedWorkflow>();
   private timer: Timer | undefined;
+  private pauses = 0;
   private stopped = false;
 
   constructor(private readonly engine: Engine) {}
@@ -37,6 +38,21 @@ export class Claims {
   /** Whether of each claim it is known what it took, and all of that runs. */
   get areCertain(): boolean {
     return this.uncertain.size === 0 && this.unread.size === 0;
+  }
+
+  /** Whether a claim is about to be tried again. */
+  get arePausing(): boolean {
+    return this.pauses > 0;
+  }
+
+  /**
+   * Waits until a claim is tried again that another process was ahead of. By no clock of the database: this is between
+   * processes, and about no workflow.
+   */
+  async pause(ms: number): Promise<void> {
+    this.pauses++;
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    this.pauses--;
   }
 
   /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */

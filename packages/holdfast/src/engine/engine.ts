@@ -39,6 +39,10 @@ export interface Engine {
   readonly news: News;
   /** Whether this process takes work from the queue. A client takes none. */
   worksOn(queueName: string): boolean;
+  /** The queues that it takes work from; null: all. */
+  readonly listens: readonly string[] | null;
+  /** The incarnations of the other living executors of this app and version that work on the queue, as far as is known. */
+  peersOn(queueName: string): readonly string[];
   readonly load: Load;
   /** How many executions have something to do, and do not only wait. */
   readonly busy: number;
@@ -52,6 +56,8 @@ export interface Engine {
     /** Runs what lost claims turn out to have taken. */
     readBack(): Promise<void>;
     readonly areCertain: boolean;
+    /** Waits until a claim is tried again that another process was ahead of. */
+    pause(ms: number): Promise<void>;
     /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
     isBringing(workflow: OwnedWorkflow): boolean;
   };

@@ -7,6 +7,7 @@ import { enqueuedRow, idOf, newsOf } from './enqueue.js';
 import { explainEnqueued } from './enqueues.js';
 import type { Startable } from './new-row.js';
 import type { StartOptions } from './start-options.js';
+import { asCall } from './work-signals.js';
 
 /**
  * Storage inside a transaction of the caller's own, or a typed error before anything is done in it. No statement of ours
@@ -48,7 +49,7 @@ export async function enqueueIn(
     // Undefined: the deduplication ID was held, and is free again.
     if (!enqueued) continue;
     const id = idOf(engine, row, options, enqueued);
-    if (created.size > 0) await within.announce([newsOf(row)]);
+    if (created.size > 0) await within.announce([asCall(newsOf(row))]);
     return id;
   }
 }

@@ -38,7 +38,7 @@ export async function enqueueWorkflow(
     return parent.refuse();
   }
   // Also when it is there already: the call may be the repetition of one that could not tell.
-  if (enqueued.is === 'created' || enqueued.is === 'existing') tellOf(engine, row);
+  if (enqueued.is === 'created' || enqueued.is === 'existing') engine.news.tell(newsOf(row));
   return idOf(engine, row, options, enqueued);
 }
 
@@ -97,9 +97,9 @@ export async function enqueueTogether(
     // What was to give way to an existing workflow has; the others still go together.
     left = left.filter((_, i) => enqueued[i]?.is !== 'held');
   }
-  for (const row of new Map(rows.map((each) => [`${each.queueName} ${each.delayUntil !== null}`, each])).values()) {
-    tellOf(engine, row);
-  }
+  const counts = new Map<Topic, number>();
+  for (const topic of rows.map(newsOf)) counts.set(topic, (counts.get(topic) ?? 0) + 1);
+  for (const [topic, count] of counts) engine.news.tell(topic, count);
   return rows.map((row) => ids.get(row) ?? row.workflowId);
 }
 
@@ -225,11 +225,7 @@ export function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOption
   throw duplicateError({ ...row, dedupId: row.dedupId ?? '' }, by);
 }
 
-/** Whoever works on the queue is to look at it now. */
-function tellOf(engine: Engine, row: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): void {
-  engine.news.tell(newsOf(row));
-}
-
+/** Who works on the queue is to look at it now. */
 export function newsOf({ queueName, delayUntil }: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): Topic {
   return delayUntil === null ? `queue:${queueName}` : 'delays';
 }

@@ -71,13 +71,14 @@ export class Executions implements Engine {
   private readonly running = new Map<string, Execution>();
   private readonly resting = new Resting(this);
   versionsAlive: Engine['versionsAlive'] = async () => new Set();
+  peersOn: Engine['peersOn'] = () => [];
   /** Called when a row was refused because what its execution has done before is not on record any more. */
   onBehind: ((workflow: OwnedWorkflow) => void) | undefined;
   /** Called when more executions are in memory than are to wait there. */
   onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();
   private readonly warnings: Warnings;
-  private readonly listen: readonly string[] | undefined;
+  readonly listens: readonly string[] | null;
   /** Those that were cancelled between the commit of their start or claim and their first moment here. */
   private readonly cancelledUnstarted = new Set<string>();
   /** `draining`: no new work from outside; what runs goes on. `closed`: nothing runs any more. */
@@ -89,7 +90,7 @@ export class Executions implements Engine {
     const logger = limitOutages(options.logger, (error) => storage.classify(error) !== 'refused');
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
-    this.listen = options.listen;
+    this.listens = options.listen ?? null;
     this.load = new Load(clock);
     this.warnings = new Warnings(logger);
     this.checkpoints = new Checkpoints(storage, writer, logger, this.standing);
@@ -129,8 +130,8 @@ export class Executions implements Engine {
 
   /** No write waits and no result is on its way to user code. What steps do by themselves does not count. */
   get atRest(): boolean {
-    const { turns, checkpoints, enqueues, sends, resting } = this;
-    return turns.idle && checkpoints.isIdle && enqueues.isIdle && sends.isIdle && resting.isIdle;
+    const writers = [this.checkpoints, this.enqueues, this.sends, this.resting];
+    return this.turns.idle && !this.claims.arePausing && writers.every(({ isIdle }) => isIdle);
   }
 
   checkOpen(): void {
@@ -255,7 +256,7 @@ export class Executions implements Engine {
 
   worksOn(queueName: string): boolean {
     if (this.version === '') return false;
-    return queueName === internalQueue || this.listen === undefined || this.listen.includes(queueName);
+    return queueName === internalQueue || this.listens === null || this.listens.includes(queueName);
   }
 
   warnOnce(about: string, message: string | (() => string | undefined)): void {
@@ -309,7 +310,8 @@ export class Executions implements Engine {
     const isDone = (): boolean =>
       this.resting.nextAt > until && [...this.running.values()].every((each) => waitsBeyond(each, until));
     while (!timeUp.signal.aborted && !isDone()) {
-      await Promise.race([this.nextEnd(), delay(this.clock, 100, timeUp.signal)]);
+      const nextEnd = new Promise<void>((resolve) => this.endWaiters.add(resolve));
+      await Promise.race([nextEnd, delay(this.clock, 100, timeUp.signal)]);
       // A parent that waited for the one that ended is still on its way to learn of it.
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -390,9 +392,5 @@ export class Executions implements Engine {
     if (this.endWaiters.size === 0) return;
     for (const resolve of this.endWaiters) resolve();
     this.endWaiters.clear();
-  }
-
-  private nextEnd(): Promise<void> {
-    return new Promise((resolve) => this.endWaiters.add(resolve));
   }
 }

@@ -1,8 +1,10 @@
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import type { Channels, Listening, Presence } from '../storage/database.js';
+import { splitNote } from '../storage/signal-notes.js';
 import type { Storage } from '../storage/storage.js';
 import { outside } from './carrier.js';
+import { type DueNews, queueOf, readSignal, type WorkAnswer, type WorkCall, WorkSignals } from './work-signals.js';
 
 /**
  * What happened, for whoever can act on it at once:
@@ -28,6 +30,19 @@ export type Topic =
 /** Announcements are sent one at a time and not more often than this: what comes up meanwhile goes with the next. */
 const apartMs = 10;
 
+/** How long an answer to a call waits for another announcement that it can go with. */
+const answerMs = 15;
+
+/** Hears of work on queues what comes with a token (work-signals.ts). */
+export interface WorkListener {
+  /** Work has come up here. True: this process looks for it first, and tells the others itself if it must. */
+  looksFirst(queueName: string, count: number): boolean;
+  called(call: WorkCall): void;
+  answered(answer: WorkAnswer): void;
+  /** Another process has promoted DELAYED work. */
+  promoted(due: DueNews): void;
+}
+
 /**
  * News within an app and between the processes of a fleet. It is only ever a reason to look earlier than one would
  * have: nothing is lost with it but time.
@@ -36,6 +51,10 @@ export class News {
   private readonly listeners = new Set<(topic: Topic | null) => void>();
   private readonly followers = new Set<(channels: readonly string[]) => void>();
   private readonly outgoing = new Set<Topic>();
+  private readonly work = new WorkSignals();
+  private answering: NodeJS.Timeout | undefined;
+  /** The part of the app that works on queues, if it has one. */
+  worker: WorkListener | undefined;
   private sending: Promise<void> | undefined;
   private hearing: Listening | undefined;
   private stopped = false;
@@ -68,7 +87,7 @@ export class News {
     this.hearing = this.storage.hear({
       heard: (topics) => {
         if (topics === null) this.deliver(null);
-        else for (const topic of topics) this.deliver(topic as Topic);
+        else for (const topic of topics) this.receive(topic);
       },
       state: (hears) => {
         this.hearsOthers = hears;
@@ -84,10 +103,12 @@ export class News {
     await this.hearing.ready;
   }
 
-  /** Tells the app now and the other processes soon. */
-  tell(topic: Topic): void {
+  /** Tells the app now and the other processes soon. `count`: how many workflows have come up on a queue. */
+  tell(topic: Topic, count = 1): void {
+    const queueName = queueOf(topic);
+    if (queueName !== undefined && !this.stopped && outside(() => this.worker?.looksFirst(queueName, count))) return;
     this.deliver(topic);
-    this.tellOthers(topic);
+    this.tellOthers(topic, count);
   }
 
   /** Whether a message is announced wherever it comes from. */
@@ -95,9 +116,36 @@ export class News {
     return this.hearsOthers && !this.storage.silentMessages;
   }
 
-  tellOthers(topic: Topic): void {
+  tellOthers(topic: Topic, count = 1): void {
     if (this.stopped) return;
-    this.outgoing.add(topic);
+    const queueName = queueOf(topic);
+    if (queueName === undefined) this.outgoing.add(topic);
+    else this.work.count(queueName, count);
+    this.sendSoon();
+  }
+
+  /** Tells the other processes that work waits, with a token by which they choose who looks. */
+  call(call: WorkCall): void {
+    if (this.stopped) return;
+    this.work.call(call);
+    this.sendSoon();
+  }
+
+  /** Tells them that nobody needs to look for it any more: with the next announcement, or soon by itself. */
+  answer(answer: WorkAnswer): void {
+    if (this.stopped) return;
+    this.work.answer(answer);
+    this.answering ??= outside(() => setTimeout(() => this.sendSoon(), answerMs).unref());
+  }
+
+  /** Tells them what is due next, after DELAYED work was promoted. */
+  tellDue(due: DueNews): void {
+    if (this.stopped) return;
+    this.work.due = due;
+    this.sendSoon();
+  }
+
+  private sendSoon(): void {
     this.sending ??= outside(() => this.send()).finally(() => {
       this.sending = undefined;
     });
@@ -106,6 +154,7 @@ export class News {
   /** What is left to announce still goes out. */
   async stop(): Promise<void> {
     this.stopped = true;
+    clearTimeout(this.answering);
     this.endPause();
     await Promise.all([this.hearing?.stop(), this.sending]);
   }
@@ -113,15 +162,18 @@ export class News {
   /** As a crash would: nothing more goes out. */
   async abandon(): Promise<void> {
     this.outgoing.clear();
+    this.work.clear();
     await this.stop();
   }
 
   private async send(): Promise<void> {
     // Everything that this turn of the event loop brings goes with the first one.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.outgoing.size > 0) {
-      const topics = [...this.outgoing];
+    while (this.outgoing.size > 0 || !this.work.isEmpty) {
+      const topics = [...this.outgoing, ...this.work.drain()];
       this.outgoing.clear();
+      clearTimeout(this.answering);
+      this.answering = undefined;
       await this.storage
         .announce(topics)
         .catch((error) => this.logger.debug(`Other processes could not be told: ${describeError(error)}`));
@@ -134,6 +186,20 @@ export class News {
     return new Promise((resolve) => {
       this.endPause = resolve;
       setTimeout(resolve, apartMs).unref();
+    });
+  }
+
+  private receive(topic: string): void {
+    const signal = topic.includes('\n') ? readSignal(topic) : undefined;
+    const plain = splitNote(topic).topic;
+    // A note that only a later release understands may come without a topic.
+    if (!signal && plain !== '') this.deliver(plain as Topic);
+    const { worker } = this;
+    if (!signal || !worker || this.stopped) return;
+    outside(() => {
+      for (const call of signal.calls) worker.called(call);
+      if (signal.answer) worker.answered(signal.answer);
+      if (signal.due) worker.promoted(signal.due);
     });
   }
 

@@ -1,24 +1,21 @@
 import { outside } from '../engine/carrier.js';
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
-import type { Topic } from '../engine/news.js';
-import type { Retried } from '../engine/outage-log.js';
-import type { Timer } from '../model/clock.js';
-import { describeError } from '../model/errors.js';
-import { internalQueue } from '../model/queues.js';
+import type { Topic, WorkListener } from '../engine/news.js';
+import { type DueNews, queueOf, type WorkAnswer, type WorkCall } from '../engine/work-signals.js';
+import { internalQueue, type QueueSettings } from '../model/queues.js';
 import type { QueueOverview, WaitingWork } from '../storage/queues.js';
 import { isLimited, spansFleet } from './plan.js';
+import { Promotion } from './promotion.js';
 import { QueueWorker } from './queue-worker.js';
 import { warnOfStrays } from './unclaimable.js';
+import { WorkCalls } from './work-calls.js';
 
 /** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
 const pollMs = { hearing: 2_000, deaf: 1_000 };
-const promotePage = 1_000;
 /** How often it is looked for work on queues that do not exist. */
 const strayEveryMs = 60_000;
 const firstStrayLookMs = 5_000;
-/** How long a due workflow that somebody holds on to is left alone. */
-const heldMs = 1_000;
 
 /** Part of the pace of a poll that is left to chance, so that the processes of a fleet do not poll in step. */
 const jitter = 0.2;
@@ -28,15 +25,13 @@ const jitter = 0.2;
  * ENQUEUED when their time has come. In one process it knows of that at once; from others it hears by news. A poll of
  * everything is the net under that.
  */
-export class Dispatcher {
+export class Dispatcher implements WorkListener {
   private readonly workers = new Map<string, QueueWorker>();
   private readonly overview: Loop;
-  private dueTimer: { readonly at: number; readonly timer: Timer } | undefined;
-  private promoting: Promise<void> | undefined;
-  /** When due workflows were last looked for in vain. */
-  private nothingDueAt = Number.NEGATIVE_INFINITY;
-  /** Queues of which executions have ended in this turn of the event loop. */
-  private readonly freedQueues = new Set<string>();
+  private readonly calls: WorkCalls;
+  private readonly promotion: Promotion;
+  /** How many executions of each queue have ended in this turn of the event loop. */
+  private readonly freedSlots = new Map<string, number>();
   private strayLookAt = Number.POSITIVE_INFINITY;
   private stopped = false;
 
@@ -51,6 +46,12 @@ export class Dispatcher {
       await this.lookForStrays();
     };
     this.overview = new Loop({ name: 'The look at the queues', everyMs, clock, logger, runOnce });
+    this.calls = new WorkCalls(engine, {
+      look: (queueName, how) => this.workerOf(queueName)?.wake(how),
+      waits: (queueName) => engine.storage.queues.waits(queueName),
+    });
+    this.promotion = new Promotion(engine, () => this.overview.wake());
+    engine.news.worker = this;
     engine.news.listen((topic) => this.heard(topic));
     engine.load.onFreed = (queueName, wasSuspect) => this.freed(queueName, wasSuspect);
   }
@@ -71,7 +72,7 @@ export class Dispatcher {
 
   /** Nothing that is known here is certain any more. */
   forget(): void {
-    this.nothingDueAt = Number.NEGATIVE_INFINITY;
+    this.promotion.forget();
     for (const worker of this.workers.values()) worker.wakeThoroughly();
     this.overview.wake();
   }
@@ -84,44 +85,78 @@ export class Dispatcher {
   /** For good. Resolves when nothing is being taken any more: a later claim would be left to a closed app. */
   async stop(): Promise<void> {
     this.stopped = true;
-    this.dueTimer?.timer.cancel();
-    await Promise.all([this.overview.stop(), this.promoting, ...[...this.workers.values()].map((each) => each.stop())]);
+    this.calls.stop();
+    const common = [this.overview.stop(), this.promotion.stop()];
+    await Promise.all([...common, ...[...this.workers.values()].map((each) => each.stop())]);
   }
 
+  looksFirst(queueName: string, count: number): boolean {
+    if (this.stopped || !this.workerOf(queueName)) return false;
+    if (this.engine.directory.known(queueName)?.paused) return false;
+    this.calls.own(queueName, count);
+    return true;
+  }
+
+  called(call: WorkCall): void {
+    if (this.stopped) return;
+    if (!this.knows(call.queueName)) this.overview.wake();
+    else if (this.workerOf(call.queueName)) this.calls.called(call);
+  }
+
+  answered(answer: WorkAnswer): void {
+    if (!this.stopped) this.calls.answered(answer);
+  }
+
+  promoted(due: DueNews): void {
+    this.promotion.wasDone(due);
+  }
+
+  /** A topic about a queue comes from here, or from an older release, which wakes everybody. */
   private heard(topic: Topic | null): void {
     if (this.stopped) return;
-    const name = topic?.startsWith('queue:') ? topic.slice('queue:'.length) : undefined;
-    const isKnown = name === internalQueue || (name !== undefined && this.engine.directory.known(name) !== undefined);
-    if (name !== undefined && isKnown) this.workerOf(name)?.wake();
+    const queueName = queueOf(topic);
+    if (queueName !== undefined && this.knows(queueName)) this.workerOf(queueName)?.wake();
     else if (!concernsOthers(topic)) this.overview.wake();
+  }
+
+  private knows(queueName: string): boolean {
+    return queueName === internalQueue || this.engine.directory.known(queueName) !== undefined;
   }
 
   /**
    * An execution has ended here. If its queue has limits for the whole fleet, its slot may be taken by any process: by
-   * this one first, which knows of it already. The others hear of it too, in case this one has no use for it.
+   * this one first, which knows of it already. The others are told only if work waits that this one cannot take.
    */
   private freed(queueName: string, wasSuspect: boolean): void {
+    const spans = this.limitsOf(queueName).some(spansFleet);
+    if (this.stopped && spans) this.engine.news.tellOthers(`queue:${queueName}`);
+    if (this.stopped) return;
     // Another one may be waiting for it to end.
-    if (wasSuspect && !this.stopped) outside(() => this.workerOf(queueName)?.wakeThoroughly());
-    if (this.stopped || !this.makesRoom(queueName)) return;
+    if (wasSuspect) outside(() => this.workerOf(queueName)?.wakeThoroughly());
+    if (!this.makesRoom(queueName)) return;
     // At the end of this turn of the event loop: what ends with one commit makes room together.
-    if (this.freedQueues.size === 0) outside(() => setImmediate(() => this.refill()));
-    this.freedQueues.add(queueName);
+    if (this.freedSlots.size === 0) outside(() => setImmediate(() => this.refill()));
+    this.freedSlots.set(queueName, (this.freedSlots.get(queueName) ?? 0) + 1);
   }
 
   /** Whether what waits there may have waited for this. */
   private makesRoom(queueName: string): boolean {
     if (queueName === internalQueue) return this.workers.get(queueName)?.isFull === true;
+    return this.limitsOf(queueName).some(isLimited);
+  }
+
+  private limitsOf(queueName: string): readonly QueueSettings['limits'][] {
     const settings = this.engine.directory.known(queueName)?.settings;
-    if (!settings) return false;
-    const limits = [settings.limits, ...(settings.partition ? [settings.partition] : [])];
-    if (limits.some(spansFleet)) this.engine.news.tellOthers(`queue:${queueName}`);
-    return limits.some(isLimited);
+    return settings ? [settings.limits, ...(settings.partition ? [settings.partition] : [])] : [];
   }
 
   private refill(): void {
-    for (const queueName of this.freedQueues) if (!this.stopped) this.workerOf(queueName)?.freed();
-    this.freedQueues.clear();
+    for (const [queueName, slots] of this.freedSlots) {
+      if (this.stopped) break;
+      if (this.limitsOf(queueName).some(spansFleet)) this.calls.freed(queueName, slots);
+      else this.workerOf(queueName)?.wake('refill');
+    }
+    this.freedSlots.clear();
   }
 
   private look({ queues, internal, nextDueAt }: QueueOverview): void {
@@ -129,7 +164,7 @@ export class Dispatcher {
     this.engine.directory.update(queues.map(({ queue }) => queue));
     for (const { queue, ...work } of queues) this.lookAt(queue.name, work);
     this.lookAt(internalQueue, internal);
-    this.promoteAt(nextDueAt);
+    this.promotion.nextIs(nextDueAt);
   }
 
   /** What SQL or DBOS has put on a queue that nobody has registered would wait in silence. */
@@ -153,42 +188,13 @@ export class Dispatcher {
     }
     let worker = this.workers.get(name);
     if (!worker) {
-      worker = new QueueWorker(this.engine, name);
+      worker = new QueueWorker(this.engine, name, () => {
+        const calls = this.calls.begin(name);
+        return (verdict) => this.calls.end(calls, verdict);
+      });
       this.workers.set(name, worker);
     }
     return worker;
-  }
-
-  private promoteAt(due: number | null): void {
-    // What was due then, and still is, somebody holds on to: to try at once, and again at once, would be in vain too.
-    const at = due !== null && due <= this.nothingDueAt ? this.nothingDueAt + heldMs : due;
-    if (at === this.dueTimer?.at) return;
-    this.dueTimer?.timer.cancel();
-    this.dueTimer = undefined;
-    if (at === null) return;
-    const timer = this.engine.clock.at(at, () => {
-      this.dueTimer = undefined;
-      this.promoting = this.promote()
-        // After a failure the poll sets the next try.
-        .then(() => this.overview.wake())
-        .catch((error) => {
-          const message = `Delayed workflows could not be enqueued, next try soon: ${describeError(error)}`;
-          this.engine.logger.warn(message, { retriedAfter: error } satisfies Retried);
-        });
-    });
-    this.dueTimer = { at, timer };
-  }
-
-  /** Every process that is up does this at the same instant; one of them gets to. */
-  private async promote(): Promise<void> {
-    const { storage, clock, news } = this.engine;
-    for (;;) {
-      const now = clock.now();
-      const queues = await storage.workflows.promoteDue({ now, limit: promotePage });
-      if (queues.length === 0) this.nothingDueAt = now;
-      for (const name of new Set(queues)) news.tell(`queue:${name}`);
-      if (queues.length < promotePage) return;
-    }
   }
 }
 

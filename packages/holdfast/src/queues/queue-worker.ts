@@ -3,18 +3,18 @@ import { mostBusy } from '../engine/load.js';
 import { Loop } from '../engine/loop.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
-import type { PartitionStanding, QueueRecord, RateWindow } from '../storage/queues.js';
+import type { QueueRecord, RateWindow } from '../storage/queues.js';
 import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/storage.js';
+import { sharesOfPartitions } from './partition-shares.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
 import { warnOfUnclaimable } from './unclaimable.js';
+import type { How, Verdict } from './work-calls.js';
 
 /**
  * How many workflows are taken by one statement: few at first, so that the first ones soon begin; more as long as there
  * are that many, because then what counts is the cost of each.
  */
 const pageSize = { first: 200, largest: 1000 };
-/** How many partitions are looked at by one statement. */
-const partitionPage = 200;
 
 /** How often it is looked into why work waits although there is room for it. */
 const explainMs = 30_000;
@@ -27,6 +27,8 @@ const retryMs = 1_000;
  * they wait for. And this is taken from it all the same:
  */
 const trickle = { most: 50, everyMs: 1_000 };
+/** The longest pause after turns of the queue were lost to other processes. */
+const mostLostTurnMs = 32;
 /** How soon it looks again whether there is room. That an execution waits now is nobody's news. */
 const roomMs = 100;
 
@@ -61,18 +63,29 @@ export class QueueWorker {
   private explainedAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
   private readonly onConfirmed = (): void => this.wakeThoroughly();
+  /** All that woke it thinks that the work is gone by now. */
+  private careful = true;
+  /** The look under way is to make sure first that anything waits. */
+  private asksFirst = false;
+  /** What the last claim or look of a turn has left. */
+  private left: Verdict['left'] = 'unfit';
+  /** Turns of the queue that were lost to other processes, one after the other. */
+  private turnsLost = 0;
 
   constructor(
     private readonly engine: Engine,
     private readonly name: string,
+    /** Called when a look begins; what it returns is told what came of it. */
+    private readonly onLook: () => (verdict: Verdict) => Promise<void> = () => async () => {},
   ) {
     const { clock, logger } = engine;
     this.loop = new Loop({ name: `Queue "${name}"`, clock, logger, runOnce: () => this.runOnce() });
     this.loop.start();
   }
 
-  wake(): void {
-    this.sure = undefined;
+  wake(how: How = 'at once'): void {
+    if (how !== 'careful') this.careful = false;
+    if (how !== 'refill') this.sure = undefined;
     this.loop.wake();
   }
 
@@ -88,11 +101,6 @@ export class QueueWorker {
     return this.full;
   }
 
-  /** Executions of the queue have ended here. */
-  freed(): void {
-    this.loop.wake();
-  }
-
   /** Resolves when the look that is under way, if there is one, has ended. */
   settled(): Promise<void> {
     return this.loop.settled();
@@ -106,8 +114,11 @@ export class QueueWorker {
   }
 
   private async runOnce(): Promise<void> {
+    const ended = this.onLook();
     const { thorough, maySuspect } = this;
     [this.thorough, this.maySuspect] = [false, false];
+    [this.asksFirst, this.careful] = [this.careful, true];
+    let verdict: Verdict = { taken: 0, left: 'failed' };
     this.retryTimer?.cancel();
     // Also for a claim whose answer was lost: what it took is looked for with the next one.
     const retry = (): void => this.wakeThoroughly();
@@ -117,14 +128,17 @@ export class QueueWorker {
       if (!standing.confirmed) standing.onceConfirmed(this.onConfirmed);
       // Before anything is planned: what a lost claim has taken counts too, and nobody else would run it.
       await claims.readBack();
-      await this.takeTurn(thorough, maySuspect);
+      const taken = await this.takeTurn(thorough, maySuspect);
+      verdict = { taken, left: this.left };
     } catch (error) {
       if (!this.stopped) this.retryTimer = clock.at(clock.now() + retryMs, retry, 'background');
       throw error;
+    } finally {
+      await ended(verdict);
     }
   }
 
-  private async takeTurn(thorough: boolean, maySuspect: boolean): Promise<void> {
+  private async takeTurn(thorough: boolean, maySuspect: boolean): Promise<number> {
     // First, or a backlog of healthy ones would keep them waiting for ever. But if they cannot be taken, the others can.
     let failure: { readonly error: unknown } | undefined;
     const failed = (error: unknown): number => {
@@ -135,10 +149,10 @@ export class QueueWorker {
     const suspects = looks ? await this.take('suspect').catch(failed) : 0;
     // No room was left for them. The next that comes free is theirs, or the others would take it each time.
     if (looks && suspects === 0 && this.full) this.maySuspect = true;
-    const taken = await this.take('healthy');
+    const taken = suspects + (await this.take('healthy'));
     if (failure) throw failure.error;
-    if (!thorough) return;
-    if (taken + suspects === 0 && !this.full) await this.explainWait();
+    if (thorough && taken === 0 && !this.full) await this.explainWait();
+    return taken;
   }
 
   private async explainWait(): Promise<void> {
@@ -168,8 +182,9 @@ export class QueueWorker {
 
   private takePage(kind: Kind): Promise<Page> {
     const queue = this.engine.directory.known(this.name);
+    this.left = 'unfit';
     if (this.name === internalQueue) return this.takeFreely(null, kind);
-    if (!queue || queue.paused) return Promise.resolve(nothing);
+    if (!queue || queue.paused) return Promise.resolve(this.nothing('barred'));
     const { limits, partition } = queue.settings;
     if (partition) return this.takeByPartition(queue, kind);
     return spansFleet(limits) ? this.takeWithinLimits(queue, kind) : this.takeFreely(queue, kind);
@@ -181,7 +196,8 @@ export class QueueWorker {
     const n = Math.min(this.pageSize, room, most(kind));
     this.full = n <= 0;
     if (this.full && !queue) this.lookForRoom();
-    if (this.full) return nothing;
+    if (this.full) return this.nothing('full');
+    if (await this.isGone()) return this.nothing('nothing');
     const terms = { turn: queue?.turn ?? null, exclusive: false, firstCome: queue?.settings.priority === false };
     const { claimed, mixed } = await this.claim(kind, terms, [{ partition: null, n }]);
     return { claimed, more: claimed.length === n || mixed };
@@ -207,15 +223,18 @@ export class QueueWorker {
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
     const free = freeInFleet(limits, seen.standing);
-    const n = Math.min(this.pageSize, free, freeHere(limits, this.engine.load.of(this.name)), most(kind));
+    const room = freeHere(limits, this.engine.load.of(this.name));
+    const n = Math.min(this.pageSize, free, room, most(kind));
     this.full = n <= 0;
+    if (this.full) this.left = free <= 0 ? 'barred' : 'full';
     if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.standing));
     const { turn } = seen.queue;
     const terms = { turn, exclusive: true, firstCome: !known.settings.priority };
     const { claimed, held } = await this.claim(kind, terms, [{ partition: null, n }], limits.rateLimit !== null);
     // Full now; but if a rate limit is what fills it, another look finds out when it lets the next one start.
     const mayGoOn = n < free || limits.rateLimit !== null;
-    if (claimed.length === 0) return { claimed, more: !held };
+    if (claimed.length === 0) return this.takeAgain(held);
+    if (claimed.length === free) this.left = 'barred';
     // More is waiting, as far as one can tell: the next claim need not look.
     if (claimed.length === n && limits.rateLimit === null && seen.allKnown && this.allRun(claimed)) {
       this.sure = { turn: turn + 1, elsewhere: seen.standing.elsewhere };
@@ -237,12 +256,18 @@ export class QueueWorker {
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
     const room = freeHere(limits, this.engine.load.of(this.name));
-    const slots = Math.min(this.pageSize, freeInFleet(limits, seen.standing), room, most(kind));
+    const free = freeInFleet(limits, seen.standing);
+    const slots = Math.min(this.pageSize, free, room, most(kind));
     this.full = slots <= 0;
+    if (this.full) this.left = free <= 0 ? 'barred' : 'full';
     if (this.full) return this.waitForRate(nextStart(limits, seen.standing));
-    const { shares, blockedUntil, exhausted } = await this.partitions(perPartition, slots, kind);
+    const { shares, blockedUntil, exhausted } = await sharesOfPartitions(this.engine, {
+      ...{ queueName: this.name, perPartition, slots, after: this.cursor, rate: this.window(perPartition.rateLimit) },
+      ...{ suspects: kind === 'suspect', isStopped: () => this.stopped },
+    });
     const { portions, last } = shareOut(slots, shares);
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
+    if (this.full) this.left = perPartition.workerConcurrency === null ? 'barred' : 'full';
     if (portions.length === 0) return this.waitForRate(blockedUntil);
     const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
     const terms = { turn: seen.queue.turn, exclusive, firstCome: !known.settings.priority };
@@ -252,7 +277,25 @@ export class QueueWorker {
       // With a rate limit another look finds out when it lets the next one of each partition start.
       return { claimed, more: claimed.length === slots || !exhausted || mixed || perPartition.rateLimit !== null };
     }
-    return { claimed, more: !held };
+    return this.takeAgain(held);
+  }
+
+  /** Nothing was taken. If another process has moved the turn on, it is unknown what waits. */
+  private async takeAgain(held: boolean): Promise<Page> {
+    if (!held) await this.engine.claims.pause(lostTurnMs(this.turnsLost++));
+    return held ? nothing : again;
+  }
+
+  private nothing(left: Verdict['left']): Page {
+    this.left = left;
+    return nothing;
+  }
+
+  /** Whether nothing waits any more, if that is to be expected. */
+  private async isGone(): Promise<boolean> {
+    if (!this.asksFirst) return false;
+    this.asksFirst = false;
+    return !(await this.engine.storage.queues.waits(this.name));
   }
 
   /**
@@ -264,53 +307,12 @@ export class QueueWorker {
     const { storage, writer, directory, load, claims } = this.engine;
     const here = load.of(this.name);
     const seen = await storage.queues.standing({ name: this.name, executorId: writer.executorId, rate });
+    if (seen && !seen.queue.paused) this.left = seen.waiting ? 'unfit' : 'nothing';
+    else this.left = 'barred';
     if (!seen || seen.queue.paused || !seen.waiting) return undefined;
     directory.put(seen.queue);
     const { running, elsewhere } = seen.standing;
     return { ...seen, allKnown: claims.areCertain && running - elsewhere <= here };
-  }
-
-  /** Goes round the partitions from behind the one that was served last, until there is enough to share out. */
-  private async partitions(perPartition: LimitSettings, slots: number, kind: Kind) {
-    const found: PartitionStanding[] = [];
-    const free = (each: PartitionStanding): number =>
-      Math.min(
-        each.waiting,
-        freeInFleet(perPartition, each),
-        freeHere(perPartition, this.engine.load.ofPartition(this.name, each.partition)),
-      );
-    let after = this.cursor;
-    let wrapped = after === '';
-    for (;;) {
-      const page = await this.lookAtPartitions(after, slots, perPartition, kind);
-      found.push(...page);
-      const last = page.at(-1);
-      if (this.stopped || found.filter((each) => free(each) > 0).length >= slots) break;
-      if (page.length === partitionPage && last) after = last.partition;
-      else if (!wrapped) [after, wrapped] = ['', true];
-      else break;
-    }
-    const distinct = [...new Map(found.map((each) => [each.partition, each])).values()];
-    const shares = distinct.map((each) => ({ partition: each.partition, most: free(each) }));
-    const starts = distinct.flatMap((each) => nextStart(perPartition, each) ?? []);
-    const blockedUntil = starts.length > 0 ? Math.min(...starts) : undefined;
-    const offered = shares.reduce((sum, share) => sum + Math.max(0, share.most), 0);
-    return { shares, blockedUntil, exhausted: offered < slots };
-  }
-
-  private lookAtPartitions(after: string, slots: number, { rateLimit }: LimitSettings, kind: Kind) {
-    const { storage, writer, version, registry } = this.engine;
-    return storage.queues.partitions({
-      writer,
-      version,
-      runnable: registry.runnable(),
-      queueName: this.name,
-      after,
-      limit: partitionPage,
-      waitingUpTo: slots,
-      rate: this.window(rateLimit),
-      suspects: kind === 'suspect',
-    });
   }
 
   private window(rateLimit: LimitSettings['rateLimit']): RateWindow | null {
@@ -334,6 +336,7 @@ export class QueueWorker {
       ({ held, mixed } = dequeued);
       return dequeued.claimed;
     });
+    if (held) this.turnsLost = 0;
     return { claimed, held, mixed };
   }
 
@@ -371,6 +374,11 @@ function fromMemory(
 
 function sameSettings(a: QueueRecord, b: QueueRecord): boolean {
   return a === b || JSON.stringify(a.settings) === JSON.stringify(b.settings);
+}
+
+/** The more turns were lost in a row, the more processes there are who want the next one. */
+function lostTurnMs(turnsLost: number): number {
+  return Math.random() * Math.min(mostLostTurnMs, 2 ** turnsLost);
 }
 
 function most(kind: Kind): number {

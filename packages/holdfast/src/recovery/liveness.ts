@@ -1,6 +1,7 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import { describeError } from '../model/errors.js';
+import { internalQueue } from '../model/queues.js';
 import type { Presence } from '../storage/database.js';
 import type { ExecutorRecord, NewExecutor } from '../storage/executors.js';
 import { type Death, type ExecutorStanding, Peers } from './peers.js';
@@ -164,6 +165,8 @@ export class Liveness {
     });
     await Promise.race([leaving, timeUp]);
     clearTimeout(timer);
+    // They would count on it until their next look.
+    this.engine.news.tellOthers('executors');
   }
 
   /** As a crash would: it is silent from now on. */
@@ -191,6 +194,14 @@ export class Liveness {
 
   isDead(incarnation: string): boolean {
     return this.peers.isDead(incarnation);
+  }
+
+  /** The incarnations of the other living executors of this version that work on the queue, as of the last look. */
+  peersOn(queueName: string): string[] {
+    const isOnIt = ({ version, listens }: ExecutorRecord): boolean =>
+      version === this.engine.version &&
+      (listens === null || queueName === internalQueue || listens.includes(queueName));
+    return this.peers.living().flatMap((record) => (isOnIt(record) ? record.incarnation : []));
   }
 
   /** Looks at the others now. */
@@ -246,10 +257,10 @@ export class Liveness {
   }
 
   private newExecutor(): NewExecutor {
-    const { owners, writer, version } = this.engine;
+    const { owners, writer, version, listens } = this.engine;
     const { incarnation } = owners;
     const { ttlMs, lockKey } = this;
-    return { incarnation, ...writer, version, ...this.process, ttlMs, lockKey };
+    return { incarnation, ...writer, version, ...this.process, ttlMs, lockKey, listens };
   }
 
   /** Does not wait longer for an answer than until the next one is due. */

@@ -12,6 +12,7 @@ const peer: ExecutorRecord = {
   processStart: null,
   ttlMs: 30_000,
   lockKey: null,
+  listens: null,
   startedAt: 0,
   heartbeatAt: 0,
   beats: 1,

@@ -15,6 +15,8 @@ export interface NewExecutor {
   readonly ttlMs: number;
   /** Of the session lock that it holds as long as it lives; null: it has none, its heartbeat alone counts. */
   readonly lockKey: string | null;
+  /** The queues that it works on; null: all. An executor of an older release does not say, and counts as working on all. */
+  readonly listens: readonly string[] | null;
 }
 
 export interface ExecutorRecord extends NewExecutor {

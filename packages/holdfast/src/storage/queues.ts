@@ -70,6 +70,8 @@ export interface RateWindow {
 export interface Queues {
   overview(): Promise<QueueOverview>;
   list(): Promise<QueueRecord[]>;
+  /** Whether any work waits on the queue, for whichever version: one probe of an index. */
+  waits(name: string): Promise<boolean>;
   /** Queues with what is on them, in the order of their names: this one, or all. */
   counted(name: string | null): Promise<(QueueRecord & QueueCounts)[]>;
   /** Stores queues, or changes them as the policy says. Returns them as they are now. */

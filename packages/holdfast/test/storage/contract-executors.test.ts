@@ -13,6 +13,7 @@ const executor = (incarnation: string, more: Partial<NewExecutor> = {}): NewExec
   processStart: 'boot-1@space',
   ttlMs: 30_000,
   lockKey: null,
+  listens: null,
   ...more,
 });
 

@@ -69,7 +69,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
   const joined = (incarnation: string) =>
     store.storage.executors.join({
       ...{ incarnation, executorId: 'here', appName: 'app', version: 'v1', host: 'host', pid: 1 },
-      ...{ processStart: null, ttlMs: 30_000, lockKey: null },
+      ...{ processStart: null, ttlMs: 30_000, lockKey: null, listens: null },
     });
 
   it('spare whoever is in the table and not known to be dead, also one that has joined since the caller looked', async () => {

@@ -27,6 +27,7 @@ const ownAdditions = [
   'column executors.heartbeat_at bigint not null default -',
   'column executors.host text not null default -',
   'column executors.incarnation text not null default -',
+  'column executors.listens text default -',
   'column executors.lock_key text default -',
   'column executors.pid bigint not null default -',
   'column executors.process_start text default -',

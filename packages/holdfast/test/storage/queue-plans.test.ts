@@ -131,6 +131,7 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
   ],
   'queues.overview': [20, (on) => on.queues.overview()],
   'queues.stray': [60, (on) => on.queues.stray('app')],
+  'queues.waits': [1, (on) => on.queues.waits('plain')],
   'queues.giveKeys': [4 * backlog, (on) => on.queues.giveKeys(['parted'])],
   'queues.unfinished': [1.6 * backlog, (on) => on.queues.unfinished('plain')],
   'queues.counted': [3.2 * backlog + 60_000, (on) => on.queues.counted(null)],

@@ -201,6 +201,13 @@ export const holdfastMigrations: readonly Migration[] = [
     // Older code is not concerned: it hears of messages by the other trigger.
     oldestCode: 14,
   },
+  {
+    version: 25,
+    name: 'the queues that an executor works on',
+    change: (d) => d.addColumns('executors', 'listens text'),
+    // Older code leaves it null, and is taken to work on all queues.
+    oldestCode: 14,
+  },
 ];
 
 /**

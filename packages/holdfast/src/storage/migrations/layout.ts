@@ -57,7 +57,7 @@ const columns: Layout = {
     bigint: 'version_timestamp created_at',
   },
   executors: {
-    text: 'incarnation executor_id application_name application_version host process_start lock_key',
+    text: 'incarnation executor_id application_name application_version host process_start lock_key listens',
     bigint: 'pid ttl_ms started_at heartbeat_at beats takeovers',
   },
   step_attempts: { text: 'workflow_uuid token interrupted', bigint: 'next_at', integer: 'function_id attempt' },

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { channelOf, generalChannel } from '../channel-names.js';
 import type { Hearing, Listening, Query, Statement } from '../database.js';
+import { fromSent, type SentTopics, toSent } from '../signal-notes.js';
 import { Ears } from './ears.js';
 import { OpenChannels } from './open-channels.js';
 
@@ -35,7 +36,7 @@ export class PostgresSignals {
   async announce(topics: readonly string[], query?: Query): Promise<void> {
     const signals: Signal[] = [];
     const own = topics.filter((topic) => !sharedOf(topic));
-    if (own.length > 0) signals.push({ channel: this.channel, payload: this.payload({ topics: own }) });
+    if (own.length > 0) signals.push({ channel: this.channel, payload: this.payload(toSent(own)) });
     const spread = new Map<string, string[]>();
     for (const topic of topics) {
       const shared = sharedOf(topic);
@@ -83,7 +84,7 @@ export class PostgresSignals {
   }
 
   /** More topics than fit are as good as all. */
-  private payload(content: { readonly topics?: readonly string[]; readonly test?: true }): string {
+  private payload(content: Partial<SentTopics> & { readonly test?: true }): string {
     const payload = JSON.stringify({ from: this.sender, ...content });
     return Buffer.byteLength(payload) < 7900 ? payload : JSON.stringify({ from: this.sender });
   }
@@ -111,7 +112,7 @@ export class PostgresSignals {
   }
 
   private receiveOwn(payload: string | undefined, hearing: Hearing, heardTest: () => void): void {
-    let signal: { from?: unknown; topics?: unknown; test?: unknown } = {};
+    let signal: { from?: unknown; topics?: unknown; notes?: unknown; test?: unknown } = {};
     try {
       signal = JSON.parse(payload ?? '{}');
     } catch {
@@ -122,8 +123,7 @@ export class PostgresSignals {
       return;
     }
     if (signal.test) return;
-    const { topics } = signal;
-    hearing.heard(Array.isArray(topics) ? topics.filter((topic) => typeof topic === 'string') : null);
+    hearing.heard(Array.isArray(signal.topics) ? fromSent(signal) : null);
   }
 }
 

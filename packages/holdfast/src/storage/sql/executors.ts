@@ -10,9 +10,9 @@ export class SqlExecutors implements Executors {
   }
 
   async join(executor: NewExecutor): Promise<number> {
-    const { incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey } = executor;
-    const values = [incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey];
-    const [row] = await this.database.query(this.sql.join, values);
+    const { incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey, listens } = executor;
+    const who = [incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey];
+    const [row] = await this.database.query(this.sql.join, [...who, listens && JSON.stringify(listens)]);
     return Number(row?.beats);
   }
 
@@ -60,6 +60,7 @@ function toRecord(row: Row): ExecutorRecord {
     processStart: row.process_start as string | null,
     ttlMs: Number(row.ttl_ms),
     lockKey: row.lock_key as string | null,
+    listens: row.listens === null ? null : JSON.parse(row.listens as string),
     startedAt: Number(row.started_at),
     heartbeatAt: Number(row.heartbeat_at),
     beats: Number(row.beats),
@@ -68,7 +69,8 @@ function toRecord(row: Row): ExecutorRecord {
 }
 
 const columns =
-  'incarnation, executor_id, application_name, application_version, host, pid, process_start, ttl_ms, lock_key';
+  'incarnation, executor_id, application_name, application_version, host, pid, process_start, ttl_ms, lock_key, ' +
+  'listens';
 
 function executorStatements(d: Dialect) {
   const executors = d.table('executors');
@@ -83,7 +85,7 @@ function executorStatements(d: Dialect) {
       name: 'executors.join',
       text:
         `insert into ${executors} as e (${columns}, started_at, heartbeat_at, beats) ` +
-        `values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ${d.now}, ${d.now}, 1) on conflict (incarnation) do update set ` +
+        `values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${d.now}, ${d.now}, 1) on conflict (incarnation) do update set ` +
         `lock_key = excluded.lock_key, ttl_ms = excluded.ttl_ms, heartbeat_at = ${d.now}, beats = e.beats + 1 returning beats`,
     },
     beat: {

@@ -34,6 +34,7 @@ export function countStatements(d: Dialect) {
         `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
       ].join(' '),
     },
+    waits: { name: 'queues.waits', pinned: true as const, text: `select ${hasWaiting('$1')} as waiting` },
     // What is delayed is counted for all queues at once: there is no index on it by queue.
     counted: {
       name: 'queues.counted',

@@ -36,6 +36,11 @@ export class SqlQueues implements Queues {
     };
   }
 
+  async waits(name: string): Promise<boolean> {
+    const [row] = await this.database.query(this.counts.waits, [name]);
+    return Boolean(row?.waiting);
+  }
+
   async list(): Promise<QueueRecord[]> {
     return (await this.database.query(this.sql.list, [])).map(toQueue);
   }

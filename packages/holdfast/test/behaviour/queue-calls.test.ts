@@ -1,0 +1,203 @@
+import { expect, it } from 'vitest';
+import { queue, run, workflow } from '../../src/index.js';
+import type { TestApp, TestAppOptions } from '../../src/testing/index.js';
+import { type Backend, describeBackends } from '../support/backends.js';
+import { announce, call, enqueueUnheard, incarnationsOf, listenTo, tokenFor } from '../support/calls.js';
+import { launchFleet, Stage } from '../support/queues.js';
+
+/**
+ * Who looks when work is announced on a queue. The clock stands still unless a test moves it: whatever happens does not
+ * happen because of a poll. The tests send calls with tokens of their choice.
+ */
+const pg = ['postgres'] as const;
+
+interface Fleet {
+  readonly stage: Stage;
+  readonly database: string;
+  readonly apps: TestApp[];
+  readonly all: ReadonlyMap<string, string>;
+  /** How often the app has claimed, and probed, since this was asked last. */
+  readonly looks: (executor: number) => string[];
+  /** Enqueues and calls by a token by which these come first. */
+  callFor(first: readonly string[], ids: readonly string[]): Promise<void>;
+}
+
+async function launch(backend: Backend, size: number, options: TestAppOptions = {}): Promise<Fleet> {
+  const stage = new Stage();
+  const database = await backend.newDatabase();
+  const common = { database, workflows: [stage.wf], version: 'v', queues: [queue('q')] };
+  const apps = await launchFleet(backend, size, { ...common, ...options });
+  const all = await incarnationsOf(database);
+  for (const { app, statements } of apps) {
+    // Everybody knows everybody.
+    await expect.poll(() => statements.filter((name) => name === 'executors.list').length).toBeGreaterThan(0);
+    expect(app.version).toBe('v');
+  }
+  await apps[0]?.clock.advance('6s');
+  const seen = apps.map(({ statements }) => statements.length);
+  return {
+    ...{ stage, database, apps, all },
+    looks: (i) => {
+      const made = apps[i]?.statements.slice(seen[i]) ?? [];
+      seen[i] = apps[i]?.statements.length ?? 0;
+      return made.filter((name) => /dequeue|queues\.(waits|standing|overview)/.test(name));
+    },
+    callFor: async (first, ids) => {
+      await enqueueUnheard(database, ids);
+      await call(database, tokenFor(first, all), ids.length);
+    },
+  };
+}
+
+describeBackends(
+  'a call for work on a queue',
+  (backend) => {
+    it('is followed by one claim, of the process that its token chooses', async () => {
+      const { stage, apps, looks, callFor } = await launch(backend, 4);
+      for (const first of ['e2', 'e0', 'e3']) {
+        const before = stage.begun.length;
+        await callFor([first], [first]);
+        await stage.begins(before + 1);
+        expect(stage.now(`on ${first}`)).toBe(1);
+      }
+      // Not even later: they were told that it was taken.
+      await told(apps);
+      await apps[0]?.clock.advance('500ms');
+      expect([0, 1, 2, 3].map(looks)).toEqual([
+        ['workflows.dequeue-shared', 'queues.overview'],
+        ['queues.overview'],
+        ['workflows.dequeue-shared', 'queues.overview'],
+        ['workflows.dequeue-shared', 'queues.overview'],
+      ]);
+    });
+
+    it('is passed on at once by a process that has no room', async () => {
+      const { stage, apps, callFor } = await launch(backend, 3, { queues: [queue('q', { workerConcurrency: 1 })] });
+      await callFor(['e1'], ['a']);
+      await stage.begins(1);
+      await callFor(['e1', 'e2'], ['b']);
+      await stage.begins(2);
+      expect([stage.now('on e1'), stage.now('on e2')]).toEqual([1, 1]);
+      // Through two of them.
+      await told(apps);
+      await callFor(['e1', 'e2', 'e0'], ['c']);
+      await stage.begins(3);
+      expect(stage.now('on e0')).toBe(1);
+    });
+
+    it('goes round a fleet without room once, and not again until somebody has room', async () => {
+      const size = 4;
+      const { stage, database, apps } = await launch(backend, size, { queues: [queue('q', { workerConcurrency: 1 })] });
+      const web = await launchWeb(backend, stage, database, apps);
+      const start = (label: string) => stage.wf.with({ queue: 'q', app: web.app }).start(label);
+      const heard = await listenTo(database);
+      for (let i = 0; i < size; i++) await start(`${i}`);
+      await stage.begins(size);
+      await start('one more');
+      await told(apps);
+      heard.length = 0;
+      for (let i = 0; i < 10; i++) await start(`waits ${i}`);
+      await told(apps);
+      expect(heard.filter((payload) => payload.includes('queue:q')).length).toBeLessThanOrEqual(10 + size);
+      stage.end(1);
+      await stage.begins(size + 1);
+    });
+
+    it('costs tens of milliseconds, and no poll, where the chosen process has died and nobody knows', async () => {
+      const { stage, apps, looks, callFor } = await launch(backend, 4);
+      await apps[1]?.crash();
+      await apps[3]?.crash();
+      await callFor(['e1', 'e3', 'e2'], ['a']);
+      // The second place is dead as well; the third and the fourth look in the same group.
+      await begunSoon(stage, apps);
+      expect([0, 2].flatMap(looks)).toContain('queues.waits');
+    });
+
+    it('is not for those who are known to be dead, run another version, or do not work on the queue', async () => {
+      const { stage, database, apps, all: before } = await launch(backend, 2);
+      const more = { database, workflows: [stage.wf], clock: clockOf(apps) };
+      await backend.testApp({ ...more, executorId: 'other version', version: 'w' });
+      await backend.testApp({ ...more, executorId: 'web', version: 'v', listen: ['r'] });
+      await apps[1]?.crash();
+      await clockOf(apps).advance('6s');
+      const all = new Map([...before, ...(await incarnationsOf(database))]);
+      for (const [i, first] of ['e1', 'other version', 'web'].entries()) {
+        await enqueueUnheard(database, [first]);
+        await call(database, tokenFor([first, 'e0'], all));
+        await stage.begins(i + 1);
+      }
+      expect(stage.now('on e0')).toBe(3);
+    });
+
+    it('is passed on by a process that does not know the workflow', async () => {
+      const other = workflow('other', async () => run('nothing', () => {}));
+      const { stage, database, apps } = await launch(backend, 1);
+      const stranger = { database, workflows: [other], version: 'v', executorId: 'stranger' };
+      await backend.testApp({ ...stranger, clock: clockOf(apps) });
+      await clockOf(apps).advance('6s');
+      await enqueueUnheard(database, ['a']);
+      await call(database, tokenFor(['stranger', 'e0'], await incarnationsOf(database)));
+      await begunSoon(stage, apps);
+    });
+
+    it('wakes as many processes as there are workflows', async () => {
+      const size = 6;
+      const { stage, database, apps, looks } = await launch(backend, size, {
+        queues: [queue('q', { workerConcurrency: 1 })],
+      });
+      const web = await launchWeb(backend, stage, database, apps);
+      for (const i of apps.keys()) looks(i);
+      await stage.wf.with({ queue: 'q', app: web.app }).startAll([['a'], ['b'], ['c'], ['d'], ['e'], ['f']]);
+      await stage.begins(size);
+      expect(apps.map((_, i) => stage.now(`on e${i}`))).toEqual(Array(size).fill(1));
+    });
+
+    it('from an older release wakes everybody, and one to an older release is what it knows', async () => {
+      const { stage, database, apps, looks } = await launch(backend, 3, { queues: [queue('q', { concurrency: 9 })] });
+      await enqueueUnheard(database, ['a']);
+      await announce(database, { topics: ['queue:q'] });
+      await stage.begins(1);
+      await expect.poll(() => [0, 1, 2].map((i) => looks(i).length > 0)).toEqual([true, true, true]);
+      const heard = await listenTo(database);
+      const web = await launchWeb(backend, stage, database, apps);
+      await stage.wf.with({ queue: 'q', app: web.app }).start('b');
+      await expect.poll(() => heard.map((payload) => JSON.parse(payload).topics)).toContainEqual(['queue:q']);
+    });
+
+    it('that only a later release understands does no harm', async () => {
+      const { stage, database, callFor } = await launch(backend, 1);
+      await announce(database, { topics: [], notes: ['\n{"later":1}', 'later:x\n[]', 'queue:q\n{}', 7] });
+      await callFor(['e0'], ['a']);
+      await stage.begins(1);
+    });
+  },
+  pg,
+);
+
+/** One that enqueues, and works on no queue. */
+function launchWeb(backend: Backend, { wf }: Stage, database: string, apps: readonly TestApp[]): Promise<TestApp> {
+  const place = { database, clock: clockOf(apps), executorId: 'web', version: 'v' };
+  return backend.testApp({ ...place, workflows: [wf], listen: [] });
+}
+
+function clockOf(apps: readonly TestApp[]) {
+  return (apps[0] as TestApp).clock;
+}
+
+/** In less than the two seconds between two polls, of which some pass before the call has arrived. */
+async function begunSoon(stage: Stage, apps: readonly TestApp[]): Promise<void> {
+  for (let passed = 0; passed < 1_500 && stage.begun.length === 0; passed += 50) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await clockOf(apps).advance('50ms');
+  }
+  expect(stage.begun).toEqual(['a']);
+}
+
+/** What was announced so far has arrived everywhere: a change of queues, announced after that, has. */
+async function told(apps: readonly TestApp[]): Promise<void> {
+  const overviews = (t: TestApp): number => t.statements.filter((name) => name === 'queues.overview').length;
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  const before = apps.map(overviews);
+  await (apps[0] as TestApp).app.queues.register(`told ${Math.random()}`);
+  await expect.poll(() => apps.every((t, i) => overviews(t) > (before[i] ?? 0))).toBe(true);
+}
