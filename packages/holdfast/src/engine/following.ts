@@ -31,8 +31,9 @@ export class Following<Who extends object> {
     const channels = this.channels();
     if (!channels || (wasCovered && !byDbos)) return true;
     const before = this.followed.get(who) ?? [];
-    const needed = byDbos ? [false, true] : [false];
-    const wanted = needed.map((by) => channels.channelOf(topic, by)).filter((channel) => !before.includes(channel));
+    // First its own channel, then that of DBOS. Not named anew at each look: where nothing is heard, many look all the time.
+    const wanted: string[] = before.length > 0 ? [] : [channels.channelOf(topic, false)];
+    if (byDbos && before.length < 2) wanted.push(channels.channelOf(topic, true));
     if (wanted.length === 0 && wasCovered) return true;
     this.add(who, wanted);
     const shut = [...before, ...wanted].filter((channel) => !channels.isOpen(channel));

@@ -49,7 +49,7 @@ export interface WorkListener {
  */
 export class News {
   private readonly listeners = new Set<(topic: Topic | null) => void>();
-  private readonly followers = new Set<(channels: readonly string[]) => void>();
+  private readonly openListeners = new Set<(channels: readonly string[]) => void>();
   private readonly outgoing = new Set<Topic>();
   private readonly work = new WorkSignals();
   private answering: NodeJS.Timeout | undefined;
@@ -73,8 +73,8 @@ export class News {
   }
 
   /** For channels that have been opened because somebody here follows them. */
-  onOpened(follower: (channels: readonly string[]) => void): void {
-    this.followers.add(follower);
+  onOpened(listener: (channels: readonly string[]) => void): void {
+    this.openListeners.add(listener);
   }
 
   /** By which news of messages, events and streams comes to those who follow. Undefined: all of it comes, or none. */
@@ -95,7 +95,7 @@ export class News {
       opened: (channels) => {
         if (this.stopped) return;
         outside(() => {
-          for (const follower of this.followers) follower(channels);
+          for (const listener of this.openListeners) listener(channels);
         });
       },
       presence,
