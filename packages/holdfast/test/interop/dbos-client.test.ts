@@ -31,6 +31,7 @@ describeBackends(
     async function sides() {
       const database = await backend.newDatabase();
       const t = await backend.testApp({
+        errors: { keep: ['data'] },
         database,
         workflows: [show, refuse, spread, collect],
         queues: [queue('ours')],
