@@ -22,6 +22,18 @@ export const atMostOneCheckpoint: Check = ({ steps, entries }) => {
   ];
 };
 
+/** No record has a step without the result that the code had been given when it asked for that step. */
+export const noHoles: Check = ({ steps }) => {
+  const placeOf = (step: Row, place: unknown): string => `${step.workflow_uuid} ${place}`;
+  const places = new Set(steps.filter((step) => step.completion_seq !== null).map((s) => placeOf(s, s.completion_seq)));
+  return steps
+    .filter((step) => Number(step.requested_after ?? -1) >= 0 && !places.has(placeOf(step, step.requested_after)))
+    .map(
+      (step) =>
+        `holes: ${step.workflow_uuid}#${step.function_id} came after result ${step.requested_after}, which is gone`,
+    );
+};
+
 /** I3: an outcome, once there, stays what it is. */
 export const outcomesStay: Check = ({ workflows, entries }) => {
   const now = new Map(
@@ -70,6 +82,7 @@ export const observersAgree: Check = ({ workflows, entries }) => {
 
 const everyCheck: readonly Check[] = [
   atMostOneCheckpoint,
+  noHoles,
   outcomesStay,
   ackedStartsEnd,
   recordedStepsTookEffect,

@@ -184,9 +184,7 @@ export class Load {
     const acked = entries.filter((entry) => entry.kind === 'ack');
     const broken = violations({ ...found, entries: entries.filter(({ kind }) => kind === 'start' || kind === 'end') });
     for (const { workflow_uuid: id, status, error } of found.workflows) {
-      // Its code went on in memory, and waits for a child that is gone.
-      const isOrphaned = status === 'ERROR' && String(error).includes('WORKFLOW_NOT_FOUND');
-      if (status !== 'SUCCESS' && !isOrphaned) broken.push(`I4: ${id} is ${status}: ${error}`);
+      if (status !== 'SUCCESS') broken.push(`I4: ${id} is ${status}: ${error}`);
     }
     for (const error of this.told) if (!isHoldfastError(error)) broken.push(`I7: ${error}`);
     for (const error of this.strays) broken.push(`I7: unhandled ${error}`);

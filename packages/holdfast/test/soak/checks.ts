@@ -1,5 +1,5 @@
 import { errorCodes } from '../../src/model/errors.js';
-import { atMostOneCheckpoint, observersAgree, recordedStepsTookEffect } from '../faults/invariants.js';
+import { atMostOneCheckpoint, noHoles, observersAgree, recordedStepsTookEffect } from '../faults/invariants.js';
 import { isEnded, outcomeOf, type Row } from '../faults/rows.js';
 import { groupBy, rootOf, type SoakEvidence, storedValue } from './evidence.js';
 import type { Job } from './jobs.js';
@@ -144,6 +144,7 @@ export const limitsHold: SoakCheck = ({ peaks }) => {
 
 const everyCheck: readonly SoakCheck[] = [
   atMostOneCheckpoint,
+  noHoles,
   onlyOwnersWrite,
   outcomesStay,
   everythingEnds,

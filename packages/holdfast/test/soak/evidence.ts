@@ -13,6 +13,8 @@ export interface SoakEvidence extends Evidence {
   readonly intrusions: readonly Row[];
   /** Workflows that retention has deleted, as they were then. They are among the others, too. */
   readonly gone: readonly Row[];
+  /** Families of workflows that a restore has undone in part (restore.ts). */
+  readonly undone?: ReadonlySet<string>;
   readonly peaks: { readonly queues: Record<string, number>; readonly partitions: Record<string, number> };
 }
 

@@ -21,6 +21,8 @@ export interface Faults {
   restarts: number;
   cuts: number;
   deploys: number;
+  /** Undefined: none was asked for. */
+  restores?: number;
 }
 
 export interface FaultParts {
@@ -31,6 +33,8 @@ export interface FaultParts {
   readonly seed: string;
   readonly runMs: number;
   readonly isOver: () => boolean;
+  /** Puts an older backup back, in the middle of the run. */
+  readonly restore?: { save(): Promise<void>; putBack(): Promise<void> };
 }
 
 /** Brings about every kind of fault at its own pace, each drawn from its own chance, until the time is over. */
@@ -47,6 +51,7 @@ export class FaultPlan {
       this.repeat('restart', () => this.restart()),
       this.repeat('cut', (random) => this.cut(random)),
       this.repeat('deploy', () => this.deploy()),
+      this.restore(),
     ]);
   }
 
@@ -81,6 +86,22 @@ export class FaultPlan {
       this.done.takenFromStopped += await witness.taken(owned);
       this.done.stops++;
     });
+  }
+
+  /** Once, with a backup that is older by a tenth of the run, and by half a minute at most. */
+  private async restore(): Promise<void> {
+    const { restore, runMs, isOver } = this.parts;
+    if (!restore) return;
+    this.done.restores = 0;
+    const waitUntil = async (at: number): Promise<void> => {
+      while (performance.now() < at && !isOver()) await delay(50);
+    };
+    await waitUntil(performance.now() + runMs * 0.45);
+    await restore.save();
+    await waitUntil(performance.now() + Math.min(30_000, runMs * 0.1));
+    if (isOver()) return;
+    await restore.putBack();
+    this.done.restores++;
   }
 
   private async restart(): Promise<void> {

@@ -10,6 +10,8 @@ export interface Summary {
   readonly operator: { readonly cancels: number; readonly resumes: number; readonly changes: number };
   /** The violations. */
   readonly found: readonly string[];
+  /** How many processes said in the log that the database has gone back. */
+  readonly noticed?: number;
 }
 
 const mostShown = 40;
@@ -19,7 +21,7 @@ export function say(line: string): void {
 }
 
 /** Two columns: what, and how much of it. */
-export function tableOf({ seed, seconds, faults, evidence, operator, found }: Summary): string[] {
+export function tableOf({ seed, seconds, faults, evidence, operator, found, noticed }: Summary): string[] {
   const { workflows, steps, messages, streams, entries } = evidence;
   const statuses = groupBy(workflows, (row) => String(row.status));
   const calls = entries.filter(({ kind }) => kind === 'told').length;
@@ -32,6 +34,12 @@ export function tableOf({ seed, seconds, faults, evidence, operator, found }: Su
     'Postgres restarts': faults.restarts,
     'proxy cuts': faults.cuts,
     deploys: faults.deploys,
+    ...(faults.restores !== undefined && {
+      'backups put back': faults.restores,
+      'families of workflows that this undid': evidence.undone?.size ?? 0,
+      'workflows started again': entries.filter(({ kind }) => kind === 'started again').length,
+      'lines of the log that say so': noticed ?? 0,
+    }),
     'cancels, resumes, changes of queues': `${operator.cancels}, ${operator.resumes}, ${operator.changes}`,
     'calls that failed and were made again': calls,
     'workflows started': workflows.length,
@@ -56,6 +64,7 @@ export function verdictOf(summary: Summary): string {
   const more = found.length > mostShown ? [`  and ${found.length - mostShown} more`] : [];
   if (found.length > 0) return [`VIOLATIONS: ${violationsByKind(found)}`, ...shown, ...more].join('\n');
   const missing = [...neverLanded(faults), ...nothingDone(evidence)];
+  if (faults.restores !== undefined && !summary.noticed) missing.push('processes that noticed the restore');
   if (missing.length > 0) return `VOID: this run proves nothing, because there were none of: ${missing.join(', ')}`;
   return 'Every promise was kept.';
 }

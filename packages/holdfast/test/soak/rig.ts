@@ -9,8 +9,6 @@ import { queueLimits } from './jobs.js';
 import type { Observer } from './traffic.js';
 import { archiveTriggers, Witness, witnessTrigger } from './witness.js';
 
-const workers = 5;
-
 /** So many of the workers reach the database through the proxy, and one of the clients. */
 const proxied = 2;
 
@@ -25,10 +23,12 @@ export interface Rig {
   readonly fleet: SoakFleet;
   readonly clients: readonly Observer[];
   readonly operatorClient: Observer;
+  /** What the workers have logged. */
+  readonly logPath: string;
   close(): Promise<void>;
 }
 
-export async function openRig(serverUrl: string, folder: string): Promise<Rig> {
+export async function openRig(serverUrl: string, folder: string, workers: number): Promise<Rig> {
   const database = await createDatabase(serverUrl);
   const ledger = new FileLedger(join(folder, 'ledger.jsonl'));
   await prepare(database);
@@ -41,14 +41,15 @@ export async function openRig(serverUrl: string, folder: string): Promise<Rig> {
   const operatorClient = await open('operator');
   const clients = [await open('client 1'), await open('client 2'), await open('client 3', proxy.url)];
   const databaseOf = (slot: number): string => (slot < proxied ? proxy.url : database);
-  const fleet = new SoakFleet({ ledger, logPath: join(folder, 'workers.log'), databaseOf }, workers, 'v1');
+  const logPath = join(folder, 'workers.log');
+  const fleet = new SoakFleet({ ledger, logPath, databaseOf }, workers, 'v1');
   const close = async (): Promise<void> => {
     for (const { client } of [operatorClient, ...clients]) await client.close();
     await witness.close();
     await proxy.close();
     ledger.close();
   };
-  return { database, ledger, witness, proxy, fleet, clients, operatorClient, close };
+  return { database, ledger, witness, proxy, fleet, clients, operatorClient, logPath, close };
 }
 
 async function createDatabase(serverUrl: string): Promise<string> {

@@ -29,6 +29,10 @@ const endings: Record<string, string> = {
 export class Traffic {
   readonly inFlight = new Map<string, Job>();
   started = 0;
+  /** How often the database was put back: what was lost is started and sent again. */
+  private restores = 0;
+  /** All that were ever asked for: one that has ended may be lost, too, while an operator goes on with it. */
+  private readonly jobs = new Map<string, Job>();
   private readonly random: SeededRandom;
 
   constructor(
@@ -66,6 +70,7 @@ export class Traffic {
   private async oneJob(job: Job): Promise<void> {
     const [first, second] = [pick(this.observers, this.random), pick(this.observers, this.random)];
     const { id, name, args, options, expected, ending } = job;
+    this.jobs.set(id, job);
     this.ledger.append({ kind: 'asked', workflowId: id, by: first.name, detail: JSON.stringify({ expected, ending }) });
     await this.insist(first, id, () => first.client.start(name, { ...options, id }, ...args));
     this.ledger.append({ kind: 'ack', workflowId: id, by: first.name });
@@ -101,10 +106,30 @@ export class Traffic {
       } catch (error) {
         const { code, message } = error as Error & { code?: string };
         this.ledger.append({ kind: 'told', workflowId, by: name, detail: `${code ?? 'none'} ${message}` });
-        if (!passing.has(code ?? '')) throw error;
+        const job = this.restores > 0 && code === 'WORKFLOW_NOT_FOUND' ? this.jobs.get(workflowId) : undefined;
+        if (job) await this.startAgain(job);
+        else if (!passing.has(code ?? '')) throw error;
         await delay(pauseMs);
       }
     }
+  }
+
+  /** From now on what is not there may be lost. */
+  willBeRestored(): void {
+    this.restores++;
+  }
+
+  /** What clients know to be lost they start again under its ID; letters they cannot know of, and send all again. */
+  async wasRestored(): Promise<void> {
+    const mailboxes = [...this.inFlight.values()].filter(({ name }) => name === 'mailbox');
+    const [observer] = this.observers;
+    if (observer) await Promise.all(mailboxes.map((job) => this.talkTo(job, observer).catch(() => {})));
+  }
+
+  private async startAgain({ id, name, args, options }: Job): Promise<void> {
+    const [{ client } = {}] = this.observers;
+    await client?.start(name, { ...options, id }, ...args).catch(() => {});
+    this.ledger.append({ kind: 'started again', workflowId: id, by: 'client' });
   }
 
   private async talkTo({ id, name, args }: Job, observer: Observer): Promise<void> {
@@ -113,6 +138,7 @@ export class Traffic {
   }
 
   private async send(observer: Observer, id: string, count: number): Promise<void> {
+    const { restores } = this;
     for (let i = 0; i < count; i++) {
       const value = `${id}/${i}`;
       // The key makes a repetition harmless whose first attempt arrived without an answer.
@@ -120,6 +146,8 @@ export class Traffic {
       await this.insist(observer, id, () => letters.send(id, value, options));
       this.ledger.append({ kind: 'sent', workflowId: id, by: observer.name, detail: value });
       await delay(pauseMs * this.random.number());
+      // Some of those before may be lost.
+      if (this.restores !== restores) return this.send(observer, id, count);
     }
   }
 

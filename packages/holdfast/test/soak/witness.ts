@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { isCompleted, isEnded, outcomeOf, type Row } from '../faults/rows.js';
-import type { SoakEvidence } from './evidence.js';
+import { rootOf, type SoakEvidence } from './evidence.js';
 import type { FileLedger } from './file-ledger.js';
 
 /**
@@ -108,6 +108,14 @@ export class Witness {
     const active = "select count(*) as n from dbos.workflow_status where status in ('PENDING', 'ENQUEUED', 'DELAYED')";
     const ofVersion = ' and ($1::text is null or application_version = $1)';
     return Number((await this.sql(active + ofVersion, [version ?? null]))[0]?.n);
+  }
+
+  /** Of these families what was committed may be lost, and is to be told anew. */
+  forget(families: ReadonlySet<string>): void {
+    const isOf = (key: string): boolean => families.has(rootOf(key.split('#')[0] as string));
+    for (const key of [...this.committed]) if (isOf(key)) this.committed.delete(key);
+    for (const id of [...this.outcomes.keys()]) if (isOf(id)) this.outcomes.delete(id);
+    this.since = 0;
   }
 
   /** What an executor runs, by the table. */

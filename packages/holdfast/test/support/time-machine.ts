@@ -9,7 +9,7 @@ export interface Backup {
 }
 
 /** On Postgres, `before` sees both, what is about to be lost and what is saved in that schema, while nobody else can write. */
-interface PostgresBackup {
+export interface PostgresBackup {
   restore(before?: (client: pg.Client, saved: string) => Promise<void>): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ async function backUpSqlite(database: string): Promise<Backup> {
 }
 
 /** All tables of Holdfast, and those of other schemas that are named. */
-async function backUpPostgres(database: string, also: readonly string[] = []): Promise<PostgresBackup> {
+export async function backUpPostgres(database: string, also: readonly string[] = []): Promise<PostgresBackup> {
   const saved = `saved_${backups++}`;
   const tables = await within(database, async (client) => {
     const { rows } = await client.query(

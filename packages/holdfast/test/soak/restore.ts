@@ -1,0 +1,117 @@
+import type pg from 'pg';
+import { isCompleted, isEnded, type Row } from '../faults/rows.js';
+import { backUpPostgres, type PostgresBackup } from '../support/time-machine.js';
+import { rootOf, type SoakEvidence } from './evidence.js';
+import type { FileLedger } from './file-ledger.js';
+
+/** What a restore has undone, in the ledger at the moment at which nobody could write. */
+export interface Undone {
+  /** Families of workflows of which the backup has not all: what was told of them before does not count. */
+  readonly families: readonly string[];
+  /** Their steps that the backup has (`workflow#step`): these must not begin again. */
+  readonly kept: readonly string[];
+}
+
+/** The tables of the programs in the same database, whose transactions commit with their records. */
+const ofPrograms = ['public.counters'];
+
+const mostTries = 20;
+
+/** What was answered before the restore may be told so much later. */
+const lateMs = 1_000;
+
+/** A backup of the whole database, and its return in the middle of everything. */
+export class Restore {
+  private backup: PostgresBackup | undefined;
+
+  constructor(
+    private readonly database: string,
+    private readonly ledger: FileLedger,
+  ) {}
+
+  async save(): Promise<void> {
+    this.backup = await persistently(() => backUpPostgres(this.database, ofPrograms));
+  }
+
+  async putBack(): Promise<Undone> {
+    return persistently(async () => {
+      let undone: Undone = { families: [], kept: [] };
+      await this.backup?.restore(async (client, saved) => {
+        undone = await whatIsUndone(client, saved);
+        this.note(undone);
+      });
+      await new Promise((resolve) => setTimeout(resolve, lateMs));
+      this.note(undone);
+      return undone;
+    });
+  }
+
+  private note(undone: Undone): void {
+    this.ledger.append({ kind: 'restored', workflowId: '', by: 'fleet', detail: JSON.stringify(undone) });
+  }
+}
+
+/** The server may crash in the middle of it, and the locks of all tables may lead to a deadlock. */
+async function persistently<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (tries === mostTries) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+  }
+}
+
+async function whatIsUndone(client: pg.Client, saved: string): Promise<Undone> {
+  const workflowsOf = async (schema: string): Promise<Row[]> => {
+    const of = 'select workflow_uuid, status, output, error, completed_at from';
+    const all = `${of} ${schema}.workflow_status union all ${of} ${schema}.gone_workflow_status`;
+    return (await client.query(all)).rows as Row[];
+  };
+  const rowsOf = (rows: readonly Row[]) => new Map(rows.map((row) => [String(row.workflow_uuid), row]));
+  const [now, then] = [rowsOf(await workflowsOf('dbos')), rowsOf(await workflowsOf(saved))];
+  const isSame = (row: Row): boolean => {
+    const before = then.get(String(row.workflow_uuid));
+    return before !== undefined && isEnded(before) && JSON.stringify(before) === JSON.stringify(row);
+  };
+  const families = new Set(
+    [...now.values()].filter((row) => !isSame(row)).map((row) => rootOf(String(row.workflow_uuid))),
+  );
+  const steps = await client.query(
+    `select workflow_uuid, function_id, function_name, completion_seq from ${saved}.operation_outputs`,
+  );
+  const kept = (steps.rows as Row[])
+    .filter((step) => isCompleted(step) && families.has(rootOf(String(step.workflow_uuid))))
+    .map((step) => `${step.workflow_uuid}#${step.function_id}`);
+  return { families: [...families], kept };
+}
+
+/** Told of a workflow by whoever saw it. What a restore has undone was right then. */
+const told = new Set(['ack', 'outcome', 'result', 'sent', 'read', 'committed']);
+
+/**
+ * The evidence without what was told of undone families before the restore, and with their steps that the record kept as
+ * committed by then: a body that begins after that began although its step is on record.
+ */
+export function withoutUndone(evidence: SoakEvidence): SoakEvidence {
+  const entries: SoakEvidence['entries'][number][] = [];
+  const undone = new Set<string>();
+  for (const entry of evidence.entries) {
+    if (entry.kind !== 'restored') {
+      // What a process was told before, and notes only now. The database itself says what is committed.
+      const isLate = entry.kind === 'committed' && entry.by !== 'database' && undone.has(rootOf(entry.workflowId));
+      if (!isLate) entries.push(entry);
+      continue;
+    }
+    const { families, kept } = JSON.parse(String(entry.detail)) as Undone;
+    for (const family of families) undone.add(family);
+    const before = entries.splice(0);
+    entries.push(...before.filter(({ kind, workflowId }) => !told.has(kind) || !undone.has(rootOf(workflowId))));
+    for (const step of kept) {
+      const [workflowId = '', stepNumber] = step.split('#');
+      entries.push({ ...entry, kind: 'committed', workflowId, stepNumber: Number(stepNumber), detail: null });
+    }
+  }
+  return { ...evidence, entries, undone };
+}
