@@ -16,7 +16,7 @@ import { checkRetention, type RetentionOptions, type RetentionSettings } from '.
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
 import type { DatabaseSource } from '../storage/database-option.js';
-import { checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
+import { checkCompat, checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
 import { checkVersionOptions } from './version.js';
 
 /** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
@@ -89,6 +89,11 @@ export interface LaunchOptions {
    * messages from DBOS and from SQL are found by polling, within a second.
    */
   readonly triggers?: boolean;
+  /**
+   * `'none'`, on Postgres: no DBOS application uses the database, so that indexes which only those need are dropped. Chosen
+   * once for the database; default: as it was chosen, else `'shared'`. migrate({ compat }) changes the choice.
+   */
+  readonly compat?: 'shared' | 'none' | undefined;
 }
 
 const launchOptionNames = [
@@ -112,6 +117,7 @@ const launchOptionNames = [
   'maxValueBytes',
   'migrate',
   'triggers',
+  'compat',
 ];
 
 export interface CheckedOptions extends DatabaseSource {
@@ -121,6 +127,7 @@ export interface CheckedOptions extends DatabaseSource {
   readonly codecs: Codecs;
   readonly migrate: boolean;
   readonly triggers: boolean;
+  readonly compat: 'shared' | 'none' | undefined;
   readonly queues: readonly Queue[];
   readonly listen: readonly string[] | undefined;
   readonly schedules: readonly Schedule[];
@@ -177,6 +184,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     codecs,
     migrate,
     triggers,
+    compat: checkCompat('launch()', options.compat),
     queues,
     listen,
     schedules,

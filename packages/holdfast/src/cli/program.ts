@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { migrate } from '../app/migrate.js';
 import { isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import type { Compat } from '../storage/migrations/compat.js';
 import { checkSchema } from '../storage/open.js';
 import { schemaSql } from '../storage/schema-sql.js';
 
@@ -48,7 +49,14 @@ const schemaOption = () =>
   new Option('--schema <name>', 'schema of the tables on Postgres').default('dbos').argParser(parseSchema);
 const noTriggers = () => new Option('--no-triggers', 'create no trigger that announces messages, on Postgres');
 
+const compatOption = () =>
+  new Option('--compat <layout>', '`none`: without the indexes that only DBOS applications need').choices([
+    'shared',
+    'none',
+  ] satisfies Compat[]);
+
 interface SchemaOptions {
+  readonly compat?: Compat;
   readonly schema: string;
   readonly triggers: boolean;
   readonly grants?: string;
@@ -64,8 +72,9 @@ function addSchema(command: Command, terminal: Terminal): void {
     )
     .addOption(schemaOption())
     .option('--grants <role>', 'print the rights that this role needs to run workflows, too')
-    .addOption(new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts(['grants']))
+    .addOption(new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts(['grants', 'compat']))
     .addOption(noTriggers())
+    .addOption(compatOption())
     .addHelpText('after', '\nExample:\n  holdfast schema --grants app | psql "$ADMIN_URL" --set ON_ERROR_STOP=1\n')
     .action(({ sqlite, ...options }: SchemaOptions) => {
       terminal.out(schemaSql({ ...options, database: sqlite ? 'sqlite' : 'postgres' }));
@@ -73,6 +82,7 @@ function addSchema(command: Command, terminal: Terminal): void {
 }
 
 interface MigrateCommandOptions {
+  readonly compat?: Compat;
   readonly database?: string;
   readonly schema: string;
   readonly triggers: boolean;
@@ -85,6 +95,7 @@ function addMigrate(command: Command, terminal: Terminal): void {
     .option('--database <url>', 'postgres://... or sqlite:path (default: HOLDFAST_DATABASE_URL)')
     .addOption(schemaOption())
     .addOption(noTriggers())
+    .addOption(compatOption())
     .addHelpText('after', `\nA URL on the command line shows in the list of processes: prefer HOLDFAST_DATABASE_URL.\n`)
     .action(async ({ database, ...options }: MigrateCommandOptions) => {
       await migrate({ ...options, database, logger: toTerminal(terminal) });

@@ -17,6 +17,8 @@ export interface ErrorDetails {
     readonly attempt: number;
     readonly patienceMs: number;
   };
+  /** `recorded` is null where nobody has chosen a layout yet. */
+  COMPAT_CONFLICT: { readonly asked: string; readonly recorded: string | null };
   DATABASE_FAILED: { readonly statement: string; readonly applied: 'no' | 'unknown' };
   DATABASE_MISSING: { readonly database: string };
   /** The URL, without its password, of a server; the path of a file. */

@@ -11,6 +11,7 @@ export const errorCodes = {
   APP_CLOSED: 'The app was shut down while the call was waiting, or before it was made.',
   AMBIGUOUS_APP: 'Several running apps registered the workflow and the call does not say which one to use.',
   CLOCK_HELD: 'The virtual clock of a test waits for a step that is still running.',
+  COMPAT_CONFLICT: 'The layout that was asked for is not the one that was chosen for the database.',
   DATABASE_FAILED: 'The database failed under a call, which can be made again.',
   DATABASE_MISSING: 'The Postgres database does not exist and could not be created.',
   DATABASE_UNREACHABLE: 'The database server or file could not be opened.',

@@ -1,8 +1,10 @@
 import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import { misplacedOption } from '../model/options.js';
 import type { Database, Statement, Statements } from './database.js';
 import { databaseFailed, isDatabaseError, unusable } from './database-failed.js';
 import { type DatabaseSource, isPostgresUrl } from './database-option.js';
+import type { Compat } from './migrations/compat.js';
 import type { StatementProbe } from './probe.js';
 import { SqlDeletions } from './sql/deletions.js';
 import { SqlEvents } from './sql/events.js';
@@ -21,6 +23,7 @@ import type { Storage } from './storage.js';
 import { storageWithin } from './within.js';
 
 export { databaseOf } from './database-option.js';
+export { checkCompat } from './migrations/compat.js';
 export { checkPoolSize } from './postgres/connect.js';
 export { checkSchema } from './postgres/identifiers.js';
 
@@ -32,6 +35,10 @@ export interface StorageOptions extends DatabaseSource {
   readonly triggers?: boolean;
   /** True, on Postgres: the role must have every right that a process needs which runs workflows. */
   readonly checksRights?: boolean;
+  /** On Postgres: the layout of the tables. Absent: as it is. */
+  readonly compat?: Compat | undefined;
+  /** Whether a layout that was chosen before may be changed. */
+  readonly mayChangeCompat?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
   /** How long an unanswered statement is waited for on Postgres, in place of the default. */
@@ -120,6 +127,9 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
   if (settings || isPostgresUrl(url)) {
     const { openPostgres } = await import('./postgres/database.js');
     return openPostgres(options);
+  }
+  if (options.compat !== undefined) {
+    throw misplacedOption(options.applicationName, 'compat', 'is for Postgres: a SQLite file has the one layout');
   }
   // In the words of SQLAlchemy: this library, and not what Node brings.
   const plain = url.replace(/^sqlite\+better-sqlite3:/, 'sqlite:');

@@ -1,8 +1,9 @@
-import { messagesTrigger } from './migrations/functions.js';
+import { type Compat, compatSettings, indexesOfOthers } from './migrations/compat.js';
 import { holdfastMigrations } from './migrations/holdfast.js';
-import { oldestCodeAt, plainStatements } from './migrations/migration.js';
+import { dropIndex, oldestCodeAt, plainStatements } from './migrations/migration.js';
 import { sharedMigrations } from './migrations/shared.js';
 import { target } from './migrations/standing.js';
+import { withoutTriggers } from './postgres/adopted.js';
 import { postgresDdl } from './postgres/ddl.js';
 import { grantStatements, neededRights } from './postgres/rights.js';
 import { sqliteDdl } from './sqlite/ddl.js';
@@ -13,6 +14,8 @@ export interface SchemaSqlOptions {
   readonly schema: string;
   /** False, on Postgres: without the trigger that announces messages. */
   readonly triggers: boolean;
+  /** On Postgres. */
+  readonly compat?: Compat;
   /** On Postgres: grants this role what a process needs. */
   readonly grants?: string;
 }
@@ -22,7 +25,7 @@ export interface SchemaSqlOptions {
  * administrator may change. Processes find their counters set afterwards, and launch with `migrate: false`.
  */
 export function schemaSql(options: SchemaSqlOptions): string {
-  const { database, schema, triggers, grants } = options;
+  const { database, schema, triggers, grants, compat } = options;
   const ddl = database === 'postgres' ? postgresDdl(schema) : sqliteDdl;
   const counter = (name: string): string =>
     `create table ${ddl.table(name)} (version ${ddl.bigint} not null primary key)`;
@@ -33,12 +36,14 @@ export function schemaSql(options: SchemaSqlOptions): string {
     ...sharedMigrations.flatMap((each) => plainStatements(ddl, each)),
     counter('holdfast_migrations'),
     ...holdfastMigrations.flatMap((each) => plainStatements(ddl, each)),
-    ...(isPostgres && !triggers
-      ? [`drop trigger if exists ${messagesTrigger.trigger} on ${ddl.table(messagesTrigger.table)}`]
-      : []),
+    ...(isPostgres && !triggers ? withoutTriggers(ddl) : []),
     `insert into ${ddl.table('dbos_migrations')} (version) values (${target.shared})`,
     `insert into ${ddl.table('holdfast_migrations')} (version, oldest_code) ` +
       `values (${target.own}, ${oldestCodeAt(holdfastMigrations, target.own)})`,
+    ...(compat === 'none'
+      ? [compatSettings(ddl, compat), ...indexesOfOthers.map(({ name }) => dropIndex(ddl, name))]
+      : []),
+    ...(compat ? [`update ${ddl.table('holdfast_migrations')} set compat = '${compat}'`] : []),
   ];
   const heading =
     `-- The tables of Holdfast for an empty ${isPostgres ? 'schema' : 'file'}: dbos_migrations ${target.shared}, ` +

@@ -84,6 +84,15 @@ describeBackends(
       return { database, admin, quoted, url: url.href, schema };
     }
 
+    it('may be without the triggers that announce messages', async () => {
+      const [printed, migrated] = [await backend.emptyDatabase(), await backend.emptyDatabase()];
+      await administer(printed, (await command('schema', '--no-triggers')).out);
+      await command('migrate', '--database', migrated, '--no-triggers');
+      const [ours, theirs] = [await layout(await connectTo(printed)), await layout(await connectTo(migrated))];
+      expect(ours).toEqual(theirs);
+      expect(ours.filter((line) => /^trigger.* on dbos.notifications/.test(line))).toEqual([]);
+    });
+
     it.each(['dbos', 'my "own" schema'])('runs everything, in the schema %s', async (schema) => {
       const place = await prepared(schema);
       await everything(backend, place);

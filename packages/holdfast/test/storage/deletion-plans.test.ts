@@ -6,7 +6,7 @@ import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { SqlDeletions } from '../../src/storage/sql/deletions.js';
 import { SqlForks } from '../../src/storage/sql/forks.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
-import { type Backend, describeBackends } from '../support/backends.js';
+import { type Backend, describeLayouts } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { type PlanNode, readBy, writerSettings } from './plan-nodes.js';
 
@@ -40,7 +40,7 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
   'workflows.step-count': [10, (on) => on.forks.stepCount('w7')],
 };
 
-describeBackends('deletions', (backend) => {
+describeLayouts('deletions', (backend) => {
   let database = '';
   beforeAll(async () => {
     database = await backend.newDatabase();

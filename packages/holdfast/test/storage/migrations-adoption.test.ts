@@ -34,6 +34,7 @@ const ownAdditions = [
   'column executors.started_at bigint not null default -',
   'column executors.takeovers bigint not null default 0',
   'column executors.ttl_ms bigint not null default -',
+  'column holdfast_migrations.compat text default -',
   'column holdfast_migrations.oldest_code bigint default -',
   'column holdfast_migrations.version bigint not null default -',
   'column notifications.announced_by_sender boolean default -',

@@ -8,7 +8,7 @@ import { SqlQueues } from '../../src/storage/sql/queues.js';
 import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type { Storage } from '../../src/storage/storage.js';
-import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { type Backend, describeLayouts, silent } from '../support/backends.js';
 import { first, newClaim } from './contract-support.js';
 import { flatten, type PlanNode, rowsRead } from './plan-nodes.js';
 import { debounced, enqueued, settings } from './queue-support.js';
@@ -217,7 +217,7 @@ function fill(table: string, series: (count: number) => string): string[] {
   });
 }
 
-describeBackends('the plan of each statement on a queue with 100,000 waiting', suite);
+describeLayouts('the plan of each statement on a queue with 100,000 waiting', suite);
 
 function suite(backend: Backend): void {
   let database = '';

@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { migrate } from '../../src/index.js';
 import type { Statement } from '../../src/storage/database.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
-import { describeBackends } from '../support/backends.js';
+import { describeBackends, silent } from '../support/backends.js';
 import { everyStatement } from './every-statement.js';
 import { writerSettings } from './plan-nodes.js';
 
@@ -38,10 +39,15 @@ const sizes = { new: 0, small: 50, large: 50_000 };
 describeBackends(
   'the estimated cost of each statement',
   (backend) => {
-    describe.each(Object.entries(sizes))('on %s tables', (_, workflows) => {
+    const places = Object.entries(sizes).flatMap(([size, workflows]) =>
+      (['shared', 'none'] as const).map((compat) => ({ size, workflows, compat })),
+    );
+    describe.each(places)("on $size tables, laid out for compat: '$compat'", ({ workflows, compat }) => {
       let client: pg.Client;
       beforeAll(async () => {
-        client = new pg.Client(await backend.newDatabase());
+        const database = await backend.newDatabase();
+        await migrate({ database, compat, logger: silent });
+        client = new pg.Client(database);
         await client.connect();
         for (const table of tables) await client.query(`alter table dbos.${table} set (autovacuum_enabled = false)`);
         for (const insert of workflows > 0 ? inserts(workflows) : []) await client.query(insert);

@@ -10,7 +10,7 @@ import { SqlSteps } from '../../src/storage/sql/steps.js';
 import { SqlStreams } from '../../src/storage/sql/streams.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import type { Storage } from '../../src/storage/storage.js';
-import { type Backend, describeBackends, silent } from '../support/backends.js';
+import { type Backend, describeLayouts, silent } from '../support/backends.js';
 import { newWorkflow, writer } from './contract-support.js';
 import { type PlanNode, readBy, writerSettings } from './plan-nodes.js';
 import { effectful, message, sent, set, written } from './talk-support.js';
@@ -68,7 +68,7 @@ function fill(table: (name: string) => string, series: string): string[] {
   ];
 }
 
-describeBackends('the plan of each statement with 100,000 of everything in the past', suite);
+describeLayouts('the plan of each statement with 100,000 of everything in the past', suite);
 
 function suite(backend: Backend): void {
   let database = '';

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, inject } from 'vitest';
 import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
+import { migrate } from '../../src/index.js';
 import { type TestApp, type TestAppOptions, testApp } from '../../src/testing/index.js';
 
 /** One of the two databases, with a fresh store for every test that asks for one. */
@@ -54,6 +55,20 @@ export function describeBackends(
       });
     });
   }
+}
+
+/** Also on Postgres without the indexes that only DBOS applications need. What holds of plans must hold without them. */
+export function describeLayouts(title: string, suite: (backend: Backend) => void): void {
+  describeBackends(title, suite);
+  const bare = (backend: Backend): Backend => ({
+    ...backend,
+    newDatabase: async () => {
+      const database = await backend.newDatabase();
+      await migrate({ database, compat: 'none', logger: silent });
+      return database;
+    },
+  });
+  describeBackends(`${title}, laid out for compat: 'none'`, (backend) => suite(bare(backend)), ['postgres']);
 }
 
 /** What must hold whichever library writes the file: crashes, kills, full disks. */

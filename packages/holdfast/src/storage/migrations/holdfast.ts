@@ -18,6 +18,7 @@ import {
 } from './holdfast-indexes.js';
 import type { Ddl, Migration } from './migration.js';
 import { createQueueLocks } from './queue-locks.js';
+import { hasStorageSettings, storageSettings } from './storage-settings.js';
 
 /**
  * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
@@ -206,6 +207,21 @@ export const holdfastMigrations: readonly Migration[] = [
     name: 'the queues that an executor works on',
     change: (d) => d.addColumns('executors', 'listens text'),
     // Older code leaves it null, and is taken to work on all queues.
+    oldestCode: 14,
+  },
+  {
+    version: 26,
+    name: 'who else uses the database',
+    change: (d) => d.addColumns('holdfast_migrations', 'compat text'),
+    // Older code plans its statements without the indexes that are dropped then, some of them worse.
+    oldestCode: 14,
+  },
+  {
+    version: 27,
+    name: 'room on pages, and the pace of autovacuum',
+    only: 'postgres',
+    unless: hasStorageSettings,
+    change: storageSettings,
     oldestCode: 14,
   },
 ];

@@ -156,7 +156,11 @@ export function warnOfMissing(d: Ddl, found: Adopted, why: unknown, logger: Logg
 
 /** A schema that was just made, for an app that wants no trigger. */
 export async function dropMessagesTriggers(client: pg.ClientBase, d: Ddl): Promise<void> {
-  for (const { trigger, table } of [messagesTrigger, ownMessagesTrigger]) {
-    await client.query(`drop trigger if exists ${trigger} on ${d.table(table)}`);
-  }
+  for (const statement of withoutTriggers(d)) await client.query(statement);
+}
+
+export function withoutTriggers(d: Ddl): string[] {
+  return [messagesTrigger, ownMessagesTrigger].map(
+    ({ trigger, table }) => `drop trigger if exists ${trigger} on ${d.table(table)}`,
+  );
 }

@@ -4,6 +4,7 @@ import type { Logger } from '../../model/logger.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
+import type { Compat } from '../migrations/compat.js';
 import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
 import { connect } from './connect.js';
@@ -52,6 +53,10 @@ export interface PostgresOptions extends DatabaseSource {
   readonly migrate: boolean;
   readonly triggers?: boolean;
   readonly checksRights?: boolean;
+  /** On Postgres: the layout of the tables. Absent: as it is. */
+  readonly compat?: Compat | undefined;
+  /** Whether a layout that was chosen before may be changed. */
+  readonly mayChangeCompat?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
   readonly poolSize?: number;

@@ -2,7 +2,9 @@ import type pg from 'pg';
 import { isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { unusable } from '../database-failed.js';
+import type { Compat } from '../migrations/compat.js';
 import { isSilent } from './adopted.js';
+import { applyCompat } from './compat.js';
 import { notPermitted, unreachable } from './connect.js';
 import { classifyPostgres, insufficientPrivilege, sqlState } from './failures.js';
 import { checkLayout } from './layout.js';
@@ -15,6 +17,8 @@ interface Terms {
   readonly migrate: boolean;
   readonly triggers?: boolean;
   readonly checksRights?: boolean;
+  readonly compat?: Compat | undefined;
+  readonly mayChangeCompat?: boolean;
   readonly logger: Logger;
 }
 
@@ -27,6 +31,8 @@ export async function readyTables(server: Server, client: pg.Client, terms: Term
   try {
     const found = await migratePostgres(client, terms);
     await checkLayout(client, schema, `The schema "${schema}"`);
+    const { compat, mayChangeCompat: mayChange = false } = terms;
+    if (compat) await applyCompat(client, { ...terms, compat, mayChange });
     if (checksRights) await checkRights(client, schema);
     return isSilent(found);
   } catch (error) {

@@ -204,10 +204,10 @@ function settingsStatements(d: Dialect) {
 /** Also to what is running: it comes back to the queue if its process dies. */
 function giveKeysText(d: Dialect, lock: string): string {
   const workflows = d.table('workflow_status');
-  const unfinished = unfinishedOn(d, d.anyOf('queue_name', '$1'));
+  const unfinished = unfinishedOn(d, d.anyOf('w.queue_name', '$1'));
   return [
     `with keyless as materialized (select workflow_uuid as id from ${workflows} where queue_partition_key is null`,
-    `and workflow_uuid in (${d.few(unfinished.map((each) => `select workflow_uuid ${each}`).join(' union all '))})`,
+    `and workflow_uuid in (${d.few(unfinished.map((each) => `select w.workflow_uuid ${each}`).join(' union all '))})`,
     `order by ${d.lockOrder('workflow_uuid')} ${lock})`,
     `update ${workflows} set queue_partition_key = $2 where workflow_uuid in (select id from keyless)`,
     'returning 1 as given',
