@@ -33,6 +33,7 @@
  * @property {import('./failover/failover.mjs').FailoverAdapter} [failover] for those that kill a process
  * @property {import('./recovery/recovery.mjs').RecoveryAdapter} [recovery] for those that start it again
  * @property {import('./fleet/trial.mjs').FleetAdapter} [fleet] for those that measure many processes
+ * @property {import('./retention/retention.mjs').RetentionAdapter} [retention] for those that delete what ended
  *
  * @typedef {Omit<System, 'name'>} SystemDefinition what a file in `systems/` exports
  *
@@ -49,7 +50,7 @@
  *   gets an OpenSystem, or the side of a system that the workload uses; a row whose key it leaves out does not apply,
  *   and infinity is what never happened
  *
- * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover' | 'recovery' | 'fleet'} Side
+ * @typedef {'open' | 'queue' | 'messages' | 'waiting' | 'sleepers' | 'failover' | 'recovery' | 'fleet' | 'retention'} Side
  *
  * @typedef {object} Workload
  * @property {string} name

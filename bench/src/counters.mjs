@@ -11,6 +11,7 @@ import { readdirSync, readFileSync } from 'node:fs';
  * @property {number | null} statements null where the server cannot count them
  * @property {number} commits
  * @property {number} walBytes
+ * @property {number} diskBytes by which the database grew: tables and indexes, before any vacuum
  * @property {number | null} cpuMs of all server processes; null where there is no /proc
  */
 
@@ -25,11 +26,11 @@ export async function countCost(server, database) {
   const { admin, countsStatements, pid } = server;
   const databaseId = (await admin.query('select oid from pg_database where datname = $1', [database])).rows[0].oid;
   if (countsStatements) await admin.query('select pg_stat_statements_reset(0, $1, 0)', [databaseId]);
-  const before = await readPosition(admin);
+  const before = await readPosition(admin, database);
   const cpuBefore = serverCpuMs(pid);
   return async () => {
     const cpuAfter = serverCpuMs(pid);
-    const after = await readPosition(admin);
+    const after = await readPosition(admin, database);
     const statements = countsStatements
       ? await admin.query('select coalesce(sum(calls), 0) as n from pg_stat_statements where dbid = $1', [databaseId])
       : null;
@@ -37,16 +38,20 @@ export async function countCost(server, database) {
       statements: statements && Number(statements.rows[0].n),
       commits: after.xid - before.xid,
       walBytes: after.wal - before.wal,
+      diskBytes: after.disk - before.disk,
       cpuMs: cpuAfter === null || cpuBefore === null ? null : cpuAfter - cpuBefore,
     };
   };
 }
 
-/** @param {import('pg').Client} admin */
-async function readPosition(admin) {
-  const { rows } = await admin.query(`
-    select pg_snapshot_xmax(pg_current_snapshot())::text as xid, pg_current_wal_insert_lsn() - '0/0'::pg_lsn as wal`);
-  return { xid: Number(rows[0].xid), wal: Number(rows[0].wal) };
+/** @param {import('pg').Client} admin @param {string} database */
+async function readPosition(admin, database) {
+  const { rows } = await admin.query(
+    `select pg_snapshot_xmax(pg_current_snapshot())::text as xid, pg_current_wal_insert_lsn() - '0/0'::pg_lsn as wal,
+      pg_database_size($1) as disk`,
+    [database],
+  );
+  return { xid: Number(rows[0].xid), wal: Number(rows[0].wal), disk: Number(rows[0].disk) };
 }
 
 let ticksPerSecond = 0;

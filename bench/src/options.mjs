@@ -65,6 +65,7 @@ const groups = new Map([
   ['failover', ['W11']],
   ['recovery', ['W6']],
   ['fleet', ['W12']],
+  ['retention', ['W13']],
 ]);
 
 /**

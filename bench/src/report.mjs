@@ -45,7 +45,7 @@ export function resultTables(plan, samples) {
   const workflows = part('open');
   const [queues, messages, waiting] = [part('queue'), part('messages'), part('waiting')];
   const [sleepers, failover, recovery] = [part('sleepers'), part('failover'), part('recovery')];
-  const fleet = part('fleet');
+  const [fleet, retention] = [part('fleet'), part('retention')];
   return [
     ...(workflows.workloads.length > 0 ? [workflowTable(workflows, samples), costTable(workflows, samples)] : []),
     ...(queues.workloads.length > 0 ? [aimTable(queues, samples, queuePeers), settings(queues, 'queue')] : []),
@@ -56,6 +56,7 @@ export function resultTables(plan, samples) {
     ...(sleepers.workloads.length > 0 ? [aimTable(sleepers, samples, [])] : []),
     ...(failover.workloads.length > 0 ? [aimTable(failover, samples, [])] : []),
     ...(recovery.workloads.length > 0 ? [aimTable(recovery, samples, [peer])] : []),
+    ...(retention.workloads.length > 0 ? [aimTable(retention, samples, [])] : []),
     ...(fleet.workloads.length > 0 ? [fleetTable(fleet, samples)] : []),
   ];
 }
@@ -168,15 +169,15 @@ function verdict(aims, own, medianOf) {
  */
 function costTable(plan, samples) {
   const lines = [
-    '| per workflow | system | SQL statements | commits | WAL bytes | Node CPU ms | Postgres CPU ms |',
-    '|---|---|--:|--:|--:|--:|--:|',
+    '| per workflow | system | SQL statements | commits | WAL bytes | disk bytes | Node CPU ms | Postgres CPU ms |',
+    '|---|---|--:|--:|--:|--:|--:|--:|',
   ];
   for (const { label } of plan.workloads.flatMap((workload) => workload.cases)) {
     for (const { name } of plan.systems) {
       const own = samples.filter((sample) => sample.system === name && sample.caseLabel === label);
       const cell = (/** @type {keyof import('./trials.mjs').PerWorkflow} */ key) =>
         figure(median(own.flatMap(({ perWorkflow }) => perWorkflow?.[key] ?? [])));
-      const keys = /** @type {const} */ (['statements', 'commits', 'walBytes', 'nodeMs', 'postgresMs']);
+      const keys = /** @type {const} */ (['statements', 'commits', 'walBytes', 'diskBytes', 'nodeMs', 'postgresMs']);
       lines.push(`| ${label} | ${name} | ${keys.map(cell).join(' | ')} |`);
     }
   }

@@ -14,7 +14,7 @@
  * @property {Record<string, number>} values by row key
  * @property {PerWorkflow} [perWorkflow]
  *
- * @typedef {Record<'statements' | 'commits' | 'walBytes' | 'nodeMs' | 'postgresMs', number | null>} PerWorkflow
+ * @typedef {Record<'statements' | 'commits' | 'walBytes' | 'diskBytes' | 'nodeMs' | 'postgresMs', number | null>} PerWorkflow
  *
  * @typedef {{ system: string, workload: string, caseLabel?: string, message: string }} Failure
  *   `caseLabel`: of a fleet, where a failure voids no other case
@@ -216,6 +216,7 @@ function perWorkflow({ workflows, cpuMs }, cost) {
     statements: each(cost?.statements),
     commits: each(cost?.commits),
     walBytes: each(cost?.walBytes),
+    diskBytes: each(cost?.diskBytes),
     nodeMs: each(cpuMs),
     postgresMs: each(cost?.cpuMs),
   };

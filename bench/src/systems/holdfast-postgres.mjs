@@ -5,6 +5,7 @@ import { openHoldfast } from '../holdfast.mjs';
 import { holdfastMessages } from '../messages/holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
 import { holdfastRecovery } from '../recovery/holdfast.mjs';
+import { holdfastRetention } from '../retention/holdfast.mjs';
 import { holdfastSleepers } from '../sleepers/holdfast.mjs';
 import { holdfastWaiting } from '../waiting/holdfast.mjs';
 
@@ -20,4 +21,5 @@ export default {
   failover: holdfastFailover,
   fleet: holdfastFleet,
   recovery: holdfastRecovery,
+  retention: holdfastRetention,
 };

@@ -6,12 +6,26 @@ import type { RetentionSettings } from '../model/retention.js';
 import type { ExpiredPage } from '../storage/deletions.js';
 import type { Storage } from '../storage/storage.js';
 
-/** Rows that one statement looks at, and workflows that one statement deletes at most, with those below them. */
-const pageSize = 500;
+/** Rows that one statement looks at, and workflows that the first statement deletes, with those below them. */
+const pageSize = 2_000;
 const batchSize = 50;
 
-/** A statement that took longer is followed by smaller ones: SQLite stands still meanwhile, and Postgres gives up at last. */
+/**
+ * Each statement has a cost of its own, so that larger ones delete several times as many workflows in the same time. On SQLite the
+ * process stands still while a statement runs.
+ */
+const mostOnSqlite = 50;
+const mostElsewhere = 1_000;
+
+/**
+ * A statement that took longer than `slowMs` is followed by smaller ones: others wait for its connection, and Postgres gives it up
+ * at last. One that was quicker than `quickMs` is followed by larger ones.
+ */
 const slowMs = 200;
+const quickMs = 100;
+
+/** Deleting rests for this part of the time that it works, so that others get their turn at the database. */
+const restPart = 0.25;
 
 /**
  * What ended later than this long ago stays in any case. Its ID is what tells a late one that it was run: a process that
@@ -25,9 +39,8 @@ const mostStuck = 20;
 
 /**
  * Deletes workflows that ended long ago, or of which there are too many. Every process of the app that is told to does it,
- * without a leader: what one has deleted, another does not find.
- *
- * Between two pages it rests as long as the last one took, so that it has half of a connection's time at most.
+ * without a leader: what one has deleted, another does not find. Each begins anywhere in a page, so that several that
+ * begin at the same moment delete different workflows, and seldom wait for each other's locks.
  */
 export function retention(engine: Engine, settings: RetentionSettings): Loop {
   const { clock, logger } = engine;
@@ -82,33 +95,53 @@ async function sweep(engine: Engine, before: number): Promise<Swept> {
     const began = performance.now();
     page = await storage.deletions.expired({ appName: writer.appName, before, after: page?.next, limit: pageSize });
     await remove(page.roots);
-    await delay(Math.min(1_000, performance.now() - began), undefined, { ref: false });
+    await delay(Math.min(1_000, restPart * (performance.now() - began)), undefined, { ref: false });
   } while (page.next);
   return total;
 }
 
-/** Deletes so many at a time as take no long time. One that cannot be deleted keeps no others, now or the next time. */
+/**
+ * Deletes so many at a time as take no long time. One that cannot be deleted keeps no others, now or the next time. Where
+ * several writers can work at the same time, two do: trees of different roots have no workflow in common.
+ */
 function remover(engine: Engine, before: number, total: Swept) {
   const { storage } = engine;
+  const most = storage.writeLanes > 1 ? mostElsewhere : mostOnSqlite;
   let size = batchSize;
-  return async (roots: readonly string[]): Promise<void> => {
-    for (let i = 0; i < roots.length && engine.isOpen; ) {
-      const workflowIds = roots.slice(i, i + size);
-      const began = performance.now();
-      try {
-        total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
-      } catch (error) {
-        const failure = storage.classify(error);
-        if (failure === 'lost' || failure === 'unusable' || total.stuck.length === mostStuck) throw error;
-        if (failure === 'held-up') total.heldUp += workflowIds.length;
-        else if (workflowIds.length > 1) {
-          // One by one, because the next that fails is the one.
-          size = 1;
-          continue;
-        } else total.stuck.push(`"${workflowIds[0]}" (${describeError(error)})`);
+  const removeSome = async (left: string[]): Promise<void> => {
+    const workflowIds = left.splice(0, size);
+    const began = performance.now();
+    try {
+      total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
+    } catch (error) {
+      const failure = storage.classify(error);
+      if (failure === 'lost' || total.stuck.length === mostStuck) throw error;
+      if (failure === 'held-up') total.heldUp += workflowIds.length;
+      else if (workflowIds.length === 1) total.stuck.push(`"${workflowIds[0]}" (${describeError(error)})`);
+      else {
+        // One by one, because the next that fails is the one.
+        left.unshift(...workflowIds);
+        size = 1;
+        return;
       }
-      i += workflowIds.length;
-      size = performance.now() - began > slowMs ? Math.ceil(size / 4) : Math.min(batchSize, size * 2);
     }
+    const took = performance.now() - began;
+    if (took > slowMs) size = Math.ceil(size / 4);
+    else if (took < quickMs) size = Math.min(most, size * 2);
+  };
+  return async (roots: readonly string[]): Promise<void> => {
+    const start = Math.floor(Math.random() * roots.length);
+    const left = [...roots.slice(start), ...roots.slice(0, start)];
+    const work = async (): Promise<void> => {
+      try {
+        while (left.length > 0 && engine.isOpen) await removeSome(left);
+      } finally {
+        // After an error, for the other one too.
+        left.length = 0;
+      }
+    };
+    // None is left alone with a statement under way when another one fails.
+    const done = await Promise.allSettled(Array.from({ length: storage.writeLanes }, work));
+    for (const each of done) if (each.status === 'rejected') throw each.reason;
   };
 }
