@@ -117,10 +117,12 @@ describe('a call', () => {
     work.called(open);
     work.answered({ queueName: 'q', token: open.token, group: 'app\nw', taken: null });
     await clock.advance('200ms');
+    await turn();
     expect(looks).toEqual(['careful']);
     work.called(over);
     work.answered({ queueName: 'q', token: over.token, group: 'app\nw', taken: 1 });
     await clock.advance('200ms');
+    await turn();
     expect(looks).toEqual(['careful']);
   });
 
@@ -129,6 +131,7 @@ describe('a call', () => {
     work.called(called(true));
     await end({ taken: 0, left: 'unfit' });
     await clock.advance('30ms');
+    await turn();
     expect(looks).toEqual(['at once', 'careful']);
     await end({ taken: 0, left: 'unfit' });
     expect(calls).toMatchObject([{ wanted: 2 }]);

@@ -222,7 +222,9 @@ export class WorkCalls {
   private lookLater(entry: Entry, ms: number): void {
     entry.state = 'waiting';
     entry.timer?.cancel();
-    entry.timer = this.later(ms, () => this.due(entry, 'careful'));
+    // In a process that was busy meanwhile the answer has arrived, and is read before this turn of the event loop ends.
+    const look = (): void => void (entry.state === 'waiting' && this.due(entry, 'careful'));
+    entry.timer = this.later(ms, () => setImmediate(look));
   }
 
   private later(ms: number, then: () => void): Timer {
