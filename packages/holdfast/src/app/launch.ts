@@ -109,6 +109,7 @@ async function assemble(
     return liveness.versions();
   };
   engine.peersOn = (queueName) => liveness.peersOn(queueName);
+  engine.load.room.limit = checked.maxRunning;
   liveness.onReturn = () => partWithLost(engine);
   engine.news.listen((topic) => {
     if (topic === null || topic === 'takeover') liveness.heardOfTakeover();

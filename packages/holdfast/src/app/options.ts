@@ -4,6 +4,7 @@ import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from 
 import type { WorkflowDefinition } from '../engine/definition.js';
 import { defaultReleaseAfterMs } from '../engine/idle-release.js';
 import type { Registry } from '../engine/registry.js';
+import { defaultMaxRunning } from '../engine/room.js';
 import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/workflow.js';
 import type { DatabaseOption } from '../model/database.js';
 import { type Duration, parseDuration } from '../model/duration.js';
@@ -67,6 +68,11 @@ export interface LaunchOptions {
    * back by replay when what it waits for is there. Default 1 minute; sooner when more than a thousand wait.
    */
   readonly releaseAfter?: Duration;
+  /**
+   * How many workflows of all its queues together this process has in hand before it takes more, not counting those that only
+   * wait (default 1000). `Infinity`: as many as the limits of the queues allow.
+   */
+  readonly maxRunning?: number;
   /** Schema of the system tables on Postgres (default `dbos`). */
   readonly schema?: string;
   /** Most connections to Postgres (default 10, at least 2), beside one that listens. Those that are not needed are closed. */
@@ -109,6 +115,7 @@ const launchOptionNames = [
   'recovery',
   'retention',
   'releaseAfter',
+  'maxRunning',
   'schema',
   'poolSize',
   'logger',
@@ -132,6 +139,7 @@ export interface CheckedOptions extends DatabaseSource {
   readonly listen: readonly string[] | undefined;
   readonly schedules: readonly Schedule[];
   readonly releaseAfterMs: number;
+  readonly maxRunning: number;
   readonly recovery: RecoverySettings;
   readonly retention: RetentionSettings | undefined;
   readonly poolSize?: number;
@@ -171,6 +179,10 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   }
   const { releaseAfter = defaultReleaseAfterMs } = options;
   const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
+  const { maxRunning = defaultMaxRunning } = options;
+  if (maxRunning !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxRunning) && maxRunning > 0)) {
+    throw invalidOption('launch()', 'maxRunning', maxRunning, 'a whole number of at least 1, or Infinity');
+  }
   const recovery = checkRecovery(options.recovery);
   const retention = checkRetention(options.retention);
   const { max, ...database } = databaseOf('launch()', options);
@@ -189,6 +201,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     listen,
     schedules,
     releaseAfterMs,
+    maxRunning,
     recovery,
     retention,
   };

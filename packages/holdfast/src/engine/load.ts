@@ -1,5 +1,6 @@
 import type { Clock } from '../model/clock.js';
 import { noPartition } from '../model/queues.js';
+import { type Occupant, Room } from './room.js';
 
 /** With more executions than this that have something to do, a process takes on no more of what has no limit of its own. */
 export const mostBusy = 1_000;
@@ -7,11 +8,11 @@ export const mostBusy = 1_000;
 /** A suspect that has done something for so long has not ended its process by it, and others may wait for that one. */
 const suspectedMs = 30_000;
 
-/** What is counted: an execution (execution.ts). */
-interface Counted {
+/** What is counted: an execution (execution.ts), or what is left of it at rest (resting.ts). */
+interface Counted extends Occupant {
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
-  idleUntil(): number | undefined;
+  readonly isAtRest?: true;
 }
 
 /** What this process runs of each queue, and of each partition: what limits per process are measured by. */
@@ -21,8 +22,12 @@ export class Load {
   private readonly suspectSince = new WeakMap<Counted, number>();
   /** Called when an execution of a queue has ended here. */
   onFreed: ((queueName: string, wasSuspect: boolean) => void) | undefined;
+  /** For more of any queue. */
+  readonly room: Room;
 
-  constructor(private readonly clock: Pick<Clock, 'now'>) {}
+  constructor(private readonly clock: Pick<Clock, 'now' | 'at'>) {
+    this.room = new Room(clock);
+  }
 
   enter(execution: Counted): void {
     const { queueName, partition } = execution.facts;
@@ -30,6 +35,7 @@ export class Load {
     const load = this.queues.get(queueName) ?? { executions: new Set(), partitions: new Map() };
     this.queues.set(queueName, load);
     load.executions.add(execution);
+    this.room.enter(execution);
     if (execution.isSuspect) this.suspectSince.set(execution, this.clock.now());
     if (partition !== null) load.partitions.set(partition, (load.partitions.get(partition) ?? 0) + 1);
   }
@@ -44,6 +50,7 @@ export class Load {
       else load.partitions.delete(partition);
     }
     if (load.executions.size === 0) this.queues.delete(queueName);
+    this.room.leave(execution);
     this.onFreed?.(queueName, execution.isSuspect);
   }
 
@@ -52,6 +59,8 @@ export class Load {
     const executions = this.queues.get(former.facts.queueName ?? '')?.executions;
     if (!executions?.delete(former)) return;
     executions.add(latter);
+    this.room.rest(former);
+    if (!latter.isAtRest) this.room.enter(latter);
     if (latter.isSuspect) this.suspectSince.set(latter, this.suspectSince.get(former) ?? this.clock.now());
   }
 

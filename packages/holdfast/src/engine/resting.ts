@@ -25,6 +25,7 @@ const mostStirred = 1_000;
 
 /** A workflow of this process that is not in memory: all that is left is where it stands and what it waits for. */
 export class Rest implements OwnedWorkflow {
+  readonly isAtRest = true;
   readonly workflowId: string;
   readonly owner: string;
   readonly facts: { readonly queueName: string | null; readonly partition: string | null };

@@ -5,6 +5,7 @@ import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
 import type { QueueRecord, RateWindow } from '../storage/queues.js';
 import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/storage.js';
+import { again, fromMemory, idle, type Kind, lostTurnMs, most, nothing, type Page, sameSettings } from './page.js';
 import { sharesOfPartitions } from './partition-shares.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
 import { warnOfUnclaimable } from './unclaimable.js';
@@ -27,13 +28,8 @@ const retryMs = 1_000;
  * they wait for. And this is taken from it all the same:
  */
 const trickle = { most: 50, everyMs: 1_000 };
-/** The longest pause after turns of the queue were lost to other processes. */
-const mostLostTurnMs = 32;
 /** How soon it looks again whether there is room. That an execution waits now is nobody's news. */
 const roomMs = 100;
-
-/** Which of the waiting work a turn is about: what has used up half of its attempts is taken by itself, one at a time. */
-type Kind = 'healthy' | 'suspect';
 
 /**
  * Takes work from one queue whenever there may be some and there is room for it: woken by what is enqueued and by what
@@ -51,7 +47,9 @@ export class QueueWorker {
   private cursor = '';
   private thorough = false;
   private maySuspect = false;
-  private pageSize = pageSize.first;
+  private pageSize: number = pageSize.first;
+  /** The last page was full. */
+  private isGrowing = false;
   /**
    * What is certain without looking, as long as the turn is still this one: at most so many run elsewhere, because
    * nobody there has claimed since. What runs here is known here, and counts until its end is confirmed.
@@ -71,6 +69,14 @@ export class QueueWorker {
   private left: Verdict['left'] = 'unfit';
   /** Turns of the queue that were lost to other processes, one after the other. */
   private turnsLost = 0;
+  /** More is left for the moment, until so much of what was taken has ended. */
+  private isPausing = false;
+  private readonly onRoom = (haveEnded: boolean): void => {
+    this.isPausing = false;
+    // What was taken is still being worked on, and others may have nothing to do.
+    if (!haveEnded) this.isGrowing = false;
+    this.loop.wake();
+  };
 
   constructor(
     private readonly engine: Engine,
@@ -111,6 +117,7 @@ export class QueueWorker {
     await this.loop.stop();
     this.rateTimer?.cancel();
     this.retryTimer?.cancel();
+    this.engine.load.room.forget(this.onRoom);
   }
 
   private async runOnce(): Promise<void> {
@@ -170,14 +177,32 @@ export class QueueWorker {
   private async take(kind: Kind): Promise<number> {
     let total = 0;
     for (;;) {
+      if (!this.isGrowing) this.pageSize = this.firstPage();
       const { claimed, more } = await this.takePage(kind);
       total += claimed.length;
-      const wasFull = claimed.length === this.pageSize;
-      this.pageSize = wasFull ? Math.min(pageSize.largest, 2 * this.pageSize) : pageSize.first;
+      this.isGrowing = more && claimed.length > 0;
       // One suspect at a time, unless it was given up at once.
       const enough = kind === 'suspect' && claimed.some((record) => record.status === 'PENDING');
       if (!more || enough || this.stopped) return total;
+      if (this.isGrowing && this.pauses()) return total;
     }
+  }
+
+  private firstPage(): number {
+    if (this.name === internalQueue) return pageSize.first;
+    return this.engine.load.room.firstPage(pageSize.first, this.engine.peersOn(this.name).length);
+  }
+
+  /** Whether what is left waits for what was taken: for room, so that pages are not too small, and for the sake of others. */
+  private pauses(): boolean {
+    const { room } = this.engine.load;
+    const ends =
+      this.name === internalQueue ? 0 : room.endsBeforeNext(this.pageSize, this.engine.peersOn(this.name).length);
+    this.pageSize = Math.min(pageSize.largest, 2 * this.pageSize);
+    this.isPausing = ends > 0;
+    if (this.isPausing) room.seek(this.onRoom, ends);
+    if (this.isPausing) this.left = 'full';
+    return this.isPausing;
   }
 
   private takePage(kind: Kind): Promise<Page> {
@@ -185,19 +210,31 @@ export class QueueWorker {
     this.left = 'unfit';
     if (this.name === internalQueue) return this.takeFreely(null, kind);
     if (!queue || queue.paused) return Promise.resolve(this.nothing('barred'));
+    if (this.isCrowded()) return Promise.resolve(nothing);
     const { limits, partition } = queue.settings;
     if (partition) return this.takeByPartition(queue, kind);
     return spansFleet(limits) ? this.takeWithinLimits(queue, kind) : this.takeFreely(queue, kind);
   }
 
+  private isCrowded(): boolean {
+    const { room } = this.engine.load;
+    this.full = this.isPausing || room.free() <= 0;
+    if (this.full) this.left = 'full';
+    if (this.full && !this.isPausing) room.seek(this.onRoom, 1);
+    return this.full;
+  }
+
   /** No limit but this process's own: no question of what others do. */
   private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
-    const room = queue ? freeHere(queue.settings.limits, this.engine.load.of(this.name)) : this.roomWithin();
-    const n = Math.min(this.pageSize, room, most(kind));
-    this.full = n <= 0;
+    const { load } = this.engine;
+    const room = queue ? freeHere(queue.settings.limits, load.of(this.name)) : this.roomWithin();
+    this.full = room <= 0;
     if (this.full && !queue) this.lookForRoom();
     if (this.full) return this.nothing('full');
     if (await this.isGone()) return this.nothing('nothing');
+    // Others may have come first meanwhile.
+    if (queue && this.isCrowded()) return nothing;
+    const n = Math.min(this.pageSize, room, queue ? load.room.free() : room, most(kind));
     const terms = { turn: queue?.turn ?? null, exclusive: false, firstCome: queue?.settings.priority === false };
     const { claimed, mixed } = await this.claim(kind, terms, [{ partition: null, n }]);
     return { claimed, more: claimed.length === n || mixed };
@@ -209,7 +246,7 @@ export class QueueWorker {
    */
   private roomWithin(): number {
     const now = this.engine.clock.now();
-    const room = mostBusy - this.engine.busy;
+    const room = Math.min(mostBusy, this.engine.load.room.limit) - this.engine.busy;
     if (room <= 0 && now - this.tookAt < trickle.everyMs) return room;
     this.tookAt = now;
     return Math.max(room, trickle.most);
@@ -223,7 +260,10 @@ export class QueueWorker {
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
     const free = freeInFleet(limits, seen.standing);
-    const room = freeHere(limits, this.engine.load.of(this.name));
+    // Others may have come first while this one was looking.
+    if (this.isCrowded()) return nothing;
+    const { load } = this.engine;
+    const room = Math.min(freeHere(limits, load.of(this.name)), load.room.free());
     const n = Math.min(this.pageSize, free, room, most(kind));
     this.full = n <= 0;
     if (this.full) this.left = free <= 0 ? 'barred' : 'full';
@@ -265,7 +305,8 @@ export class QueueWorker {
       ...{ queueName: this.name, perPartition, slots, after: this.cursor, rate: this.window(perPartition.rateLimit) },
       ...{ suspects: kind === 'suspect', isStopped: () => this.stopped },
     });
-    const { portions, last } = shareOut(slots, shares);
+    if (this.isCrowded()) return nothing;
+    const { portions, last } = shareOut(Math.min(slots, this.engine.load.room.free()), shares);
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (this.full) this.left = perPartition.workerConcurrency === null ? 'barred' : 'full';
     if (portions.length === 0) return this.waitForRate(blockedUntil);
@@ -326,16 +367,17 @@ export class QueueWorker {
     portions: readonly Portion[],
     rateLimited = false,
   ): Promise<Dequeued> {
-    const { claims, storage } = this.engine;
+    const { claims, storage, load } = this.engine;
     const limit = portions.reduce((sum, { n }) => sum + n, 0);
     const byPartition = portions.some(({ partition }) => partition !== null);
     const common = { queueName: this.name, portions, ...terms, byPartition, rateLimited };
     let [held, mixed] = [true, false];
-    const claimed = await claims.take(limit, async (claim) => {
+    const taking = claims.take(limit, async (claim) => {
       const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
       ({ held, mixed } = dequeued);
       return dequeued.claimed;
     });
+    const claimed = await taking.finally(load.room.reserve(limit));
     if (held) this.turnsLost = 0;
     return { claimed, held, mixed };
   }
@@ -352,35 +394,4 @@ export class QueueWorker {
     if (at !== undefined && !this.stopped) this.rateTimer = this.engine.clock.at(at, () => this.wake());
     return nothing;
   }
-}
-
-interface Page {
-  readonly claimed: readonly ClaimedRecord[];
-  /** There may be more to take. */
-  readonly more: boolean;
-}
-
-const nothing: Page = { claimed: [], more: false };
-const again: Page = { claimed: [], more: true };
-const idle = { running: 0, elsewhere: 0, recentStarts: 0, nextStartAt: null };
-
-function fromMemory(
-  queue: QueueRecord,
-  { turn, elsewhere }: { readonly turn: number; readonly elsewhere: number },
-  here: number,
-) {
-  return { queue: { ...queue, turn }, standing: { ...idle, elsewhere, running: elsewhere + here }, allKnown: true };
-}
-
-function sameSettings(a: QueueRecord, b: QueueRecord): boolean {
-  return a === b || JSON.stringify(a.settings) === JSON.stringify(b.settings);
-}
-
-/** The more turns were lost in a row, the more processes there are who want the next one. */
-function lostTurnMs(turnsLost: number): number {
-  return Math.random() * Math.min(mostLostTurnMs, 2 ** turnsLost);
-}
-
-function most(kind: Kind): number {
-  return kind === 'suspect' ? 1 : Number.POSITIVE_INFINITY;
 }

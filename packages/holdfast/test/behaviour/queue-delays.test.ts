@@ -123,7 +123,8 @@ describeBackends('delays', (backend) => {
 
   it('of more than one page end together', async () => {
     const stage = new Stage();
-    const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q')] });
+    const options = { maxRunning: Number.POSITIVE_INFINITY };
+    const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q')], ...options });
     await stage.wf.with({ queue: 'q', delay: '1m' }).startAll(Array.from({ length: 1200 }, (_, i) => [`${i}`]));
     await t.clock.advance('59s');
     expect(stage.begun).toHaveLength(0);
