@@ -31,7 +31,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
 
   it('runs the code that is registered, and warns once if the other one has another text', async () => {
     const log = recordingLogger();
-    const t = await backend.testApp({ workflows: [workflow('wf', async () => 'registered')], logger: log });
+    const t = await backend.testApp({ workflows: [workflow('wf', async () => 'registered')], version: 'v1', logger: log });
     const edited = other.workflow('wf', async () => 'edited');
     expect([await edited(), await edited()]).toEqual(['registered', 'registered']);
     expect(log.matching(/"wf".*differs.*registered/)).toHaveLength(1);
@@ -42,7 +42,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     vi.stubEnv('NODE_ENV', 'production');
     onTestFinished(() => void vi.unstubAllEnvs());
     const log = recordingLogger();
-    await backend.testApp({ workflows: [workflow('wf', async () => 'registered')], logger: log });
+    await backend.testApp({ workflows: [workflow('wf', async () => 'registered')], version: 'v1', logger: log });
     expect(await other.workflow('wf', async () => 'minified')()).toBe('registered');
     expect(log.lines).toEqual([]);
   });

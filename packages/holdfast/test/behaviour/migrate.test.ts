@@ -34,7 +34,9 @@ describeBackends('migrate()', (backend) => {
       await migrate({ database, schema: 'own', triggers: false, logger: silent });
       const tables = `select 1 from pg_tables where schemaname = 'own' and tablename = 'workflow_status'`;
       expect(await tamper(database, tables)).toHaveLength(1);
-      expect(await tamper(database, 'select 1 from pg_trigger where not tgisinternal')).toEqual([]);
+      // Those that keep queues locked are no announcements, and are always there.
+      const announcing = `select tgname from pg_trigger where not tgisinternal and tgname not like 'holdfast_queue%'`;
+      expect(await tamper(database, announcing)).toEqual([]);
     },
   );
 });

@@ -116,7 +116,7 @@ function suite(store: Store): void {
     const remover = await ourTransaction(store);
     expect(await remover.queues.remove('q')).toBe(true);
     const enqueueing = store.storage.workflows[how]([enqueued('a')]);
-    await waiting(store, 'insert into');
+    await waiting(store, 'holdfast_hold_queues');
     await remover.commit();
     expect(await enqueueing).toEqual(new Set());
     expect(await statuses(store)).toEqual({});
