@@ -85,6 +85,16 @@ export async function openness<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<
     );
 }
 
+/**
+ * Whether all statements of this transaction see what was committed when its first one began. By the server, because the isolation
+ * may be the default of a role, a database or a pool, or be set by the function itself.
+ */
+export async function hasOneSnapshot<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<boolean> {
+  if (datasource.dialect !== 'postgres') return false;
+  const [row] = await datasource.query(tx, "select current_setting('transaction_isolation') as isolation", []);
+  return row?.isolation !== 'read committed' && row?.isolation !== 'read uncommitted';
+}
+
 /** Of a transaction in which a statement has failed nothing remains, although its function has returned. */
 export function rolledBackSilently(name?: string, cause?: unknown): HoldfastError {
   const what = name === undefined ? 'A transaction' : `Transaction "${name}"`;

@@ -7,13 +7,14 @@ import { stepResult, untilConfirmed } from '../engine/run-step.js';
 import { isHoldfastError } from '../model/errors.js';
 import {
   type Datasource,
+  hasOneSnapshot,
   openness,
   rolledBackSilently,
   type TransactionMode,
   withoutWrites,
 } from '../storage/datasource.js';
 import { type Completion, type Completions, forbidden, isForbidden } from '../storage/sql/completions.js';
-import { stepKey } from '../storage/storage.js';
+import { type After, stepKey } from '../storage/storage.js';
 import { Beaten, endedByItself, Over, Refused, Unstorable } from './ends.js';
 import {
   isAborted,
@@ -60,7 +61,7 @@ export class TransactionRun<Tx> {
   private home: Home | undefined;
   /** Where records are looked for and written. Undefined: nobody else writes any, and this execution does without. */
   private completions: Completions | undefined;
-  /** How many statements had been confirmed when that was first submitted. */
+  /** How many statements had been confirmed before the first transaction began that went on record. */
   private since = 0;
   /** Its place among the results, from the first time it went on record: it stays its own if that was rolled back. */
   private seq: number | undefined;
@@ -176,6 +177,8 @@ export class TransactionRun<Tx> {
     const body = (tx: Tx): Promise<Outcome> => this.body(tx, scope, startedAt);
     if (mode.readOnly) return (tx) => withoutWrites(datasource, tx, () => body(tx));
     const home = await this.findHome();
+    const { after } = this.execution.frontier;
+    if (this.seq === undefined) this.since = this.execution.engine.checkpoints.landings;
     return async (tx) => {
       const recorded = await this.recorded(tx, startedAt);
       if (recorded) return recorded;
@@ -184,7 +187,7 @@ export class TransactionRun<Tx> {
       this.isEnded = !(await isOpen());
       if (this.isEnded) throw endedByItself(this.call.name);
       await this.putOnRecord(tx, outcome);
-      return home.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome);
+      return home.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome, after);
     };
   }
 
@@ -221,12 +224,15 @@ export class TransactionRun<Tx> {
     if (written === false) throw new Beaten();
   }
 
-  /** The step's checkpoint, in the user's transaction and fenced like any other. */
-  private async withCheckpoint(tx: Tx, outcome: Outcome): Promise<Outcome> {
+  /**
+   * The step's checkpoint, in the user's transaction and fenced like any other. A transaction with a single snapshot does not see
+   * what other steps have committed since it began: it can name only what came `before` that. Nothing gets past a loss by
+   * this, because the snapshot does not see a row of the workflow that was put back meanwhile either.
+   */
+  private async withCheckpoint(tx: Tx, outcome: Outcome, before: After): Promise<Outcome> {
     const { engine, facts, deliveries } = this.execution;
     const { stepNumber, name, datasource } = this.call;
     // Taken at the last moment: from here on results that come after it wait for it.
-    if (this.seq === undefined) this.since = engine.checkpoints.landings;
     this.seq ??= deliveries.takeSeq();
     const completedAt = engine.clock.now();
     const { output, error, serialization, childWorkflowId, startedAt } = outcome;
@@ -234,9 +240,15 @@ export class TransactionRun<Tx> {
     const written = { output, error, serialization, childWorkflowId, startedAt, completedAt, completionSeq: this.seq };
     const requestedAfter = this.execution.requestedAfter(stepNumber);
     const { after } = this.execution.frontier;
-    const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written, ...after };
+    const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written };
     const { steps } = engine.storage.within(borrowed(datasource, tx));
-    if (!(await steps.recordMany(engine.writer.appName, [row])).has(stepKey(row))) throw new Refused();
+    const record = async (named: After): Promise<boolean> =>
+      (await steps.recordMany(engine.writer.appName, [{ ...row, ...named }])).has(stepKey(row));
+    if (
+      !(await record(after)) &&
+      (after === before || !(await hasOneSnapshot(datasource, tx)) || !(await record(before)))
+    )
+      throw new Refused();
     return { ...outcome, seq: this.seq, writtenAt: completedAt, since: this.since };
   }
 

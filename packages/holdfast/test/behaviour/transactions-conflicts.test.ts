@@ -3,7 +3,7 @@ import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { run, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { libraries, type Opened, plainest } from '../support/datasources.js';
-import { gate, recordingLogger } from '../support/faults.js';
+import { gate, recordingLogger, tamper } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
 
 /** Resolves for all when that many have arrived. */
@@ -56,6 +56,47 @@ function suite(backend: Backend): void {
       });
     }
   }
+
+  it.each(['repeatable read', 'serializable', 'the default of the database'] as const)(
+    'and beside steps that commit meanwhile, are committed once, and stop nothing: %s',
+    async (isolation) => {
+      const database = await backend.newDatabase();
+      const name = new URL(database).pathname.slice(1);
+      const byDefault = isolation === 'the default of the database';
+      if (byDefault)
+        await tamper(database, `alter database "${name}" set default_transaction_isolation = 'repeatable read'`);
+      const data = await openUserDataIn(database, plainest.postgres);
+      const [inside, others] = [gate(), gate()];
+      const ran: string[] = [];
+      const step = (what: string) => run(what, () => void ran.push(what));
+      const pay = transaction(
+        data.datasource,
+        'pay',
+        async (tx) => {
+          ran.push('pay');
+          await data.add(tx, 'a', 1);
+          inside.open();
+          await others.promise;
+        },
+        byDefault ? {} : { isolation },
+      );
+      const wf = workflow('wf', async () => {
+        await step('before');
+        const paid = pay();
+        await inside.promise;
+        for (const each of ['one', 'two']) await step(each);
+        others.open();
+        await paid;
+        await step('after');
+      });
+      const logger = recordingLogger();
+      await backend.testApp({ database, workflows: [wf], logger });
+      await wf();
+      expect([...ran].sort()).toEqual(['after', 'before', 'one', 'pay', 'two']);
+      expect(await counter(data.url, 'a')).toBe(1);
+      expect(logger.lines).toEqual([]);
+    },
+  );
 
   it('are repeated after a deadlock', async () => {
     const data = await openUserData(backend, plainest.postgres);
