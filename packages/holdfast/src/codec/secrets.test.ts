@@ -42,8 +42,25 @@ describe('a text with a secret of a well-known kind', () => {
     expect(maskText(text)).toBe(text);
   });
 
+  it('loses a private key that is longer than any, or has no end', () => {
+    const begin = '-----BEGIN RSA PRIVATE KEY-----';
+    const key = `${begin}\n${'MIIE'.repeat(6_000)}`;
+    expect(maskText(key)).toBe(`${begin}***${key.slice(begin.length + 20_000)}`);
+    expect(maskText(`${begin}\nMIIE\n`)).toBe(`${begin}***`);
+  });
+
   it('is searched in a time that grows with its length only', () => {
-    const patterns = ['://a:', '@://x', '"a":', 'bearer ', 'a.', '"token":"\\', 'token=', 'cookie:a='];
+    const patterns = [
+      '://a:',
+      '@://x',
+      '"a":',
+      'bearer ',
+      'a.',
+      '"token":"\\',
+      'token=',
+      'cookie:a=',
+      '-----BEGIN PRIVATE KEY-----',
+    ];
     for (const pattern of patterns) expect(maskText(`@=:"${pattern.repeat(30_000)}`)).toBeTypeOf('string');
   });
 });

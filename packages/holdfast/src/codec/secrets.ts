@@ -103,4 +103,5 @@ function maskMember(whole: string, name: string, colon: string, quote: string): 
   return isSecretName(name) ? `${name}${colon}${quote}${mask}` : whole;
 }
 
-const privateKeys = /(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)[\s\S]{0,20000}?(?=-----END|$)/g;
+/** Up to the next line of dashes: a search for the end of each of many beginnings would take seconds. */
+const privateKeys = /(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:(?!-----)[\s\S]){1,20000}/g;
