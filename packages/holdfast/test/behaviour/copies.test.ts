@@ -31,7 +31,11 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
 
   it('runs the code that is registered, and warns once if the other one has another text', async () => {
     const log = recordingLogger();
-    const t = await backend.testApp({ workflows: [workflow('wf', async () => 'registered')], version: 'v1', logger: log });
+    const t = await backend.testApp({
+      workflows: [workflow('wf', async () => 'registered')],
+      version: 'v1',
+      logger: log,
+    });
     const edited = other.workflow('wf', async () => 'edited');
     expect([await edited(), await edited()]).toEqual(['registered', 'registered']);
     expect(log.matching(/"wf".*differs.*registered/)).toHaveLength(1);
