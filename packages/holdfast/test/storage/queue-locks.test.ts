@@ -155,7 +155,7 @@ function besideOlder(store: Store): void {
     await enqueuer.commit();
     await deleted;
     const next = store.storage.workflows.enqueueMany([enqueued('b')]);
-    await waiting(store, 'insert into');
+    await waiting(store, 'holdfast_hold_queues');
     await older.query('commit');
     expect(await next).toEqual(new Set());
   });
