@@ -23,6 +23,8 @@ export type Enqueued =
 const mostRefusals = 10;
 /** And so many enqueueings of a child that nothing seems to stand in the way of. */
 const mostTries = 5;
+/** Others may hold a deduplication ID at each insert, and have given it back at each look. That is no loss. */
+const mostTriesForId = 200;
 
 /** Enqueueing, by group commit. One statement at a time: what is called first in a process is first in the queue. */
 export class Enqueues {
@@ -71,8 +73,9 @@ export class Enqueues {
       // Undefined: the deduplication ID was held, and is free again.
       if (enqueued) return enqueued;
       // Or what its parent has done before is not on record any more.
-      const { parentOwner: owner } = row;
-      if (owner !== null && tries === mostTries) return { is: 'superseded', by: { owner, status: 'PENDING' } };
+      const { parentOwner: owner, dedupId } = row;
+      const most = dedupId === null ? mostTries : mostTriesForId;
+      if (owner !== null && tries === most) return { is: 'superseded', by: { owner, status: 'PENDING' } };
     }
   }
 

@@ -1,4 +1,5 @@
 import { copyFileSync, renameSync } from 'node:fs';
+import { relative } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { sqliteFile } from '../../../../test-support/sqlite.mjs';
 import { openStorage } from '../../src/storage/open.js';
@@ -31,6 +32,20 @@ describeBackends(
       renameSync(`${file}.old`, file);
       expect(await storage.executors.beat('me')).toBeUndefined();
       expect((await insert('b')).size).toBe(1);
+    });
+
+    it('is another matter than a program that changes its working directory', async () => {
+      const before = process.cwd();
+      onTestFinished(() => process.chdir(before));
+      const file = sqliteFile(await backend.newDatabase());
+      const url = `sqlite:${relative(before, file)}`;
+      const logger = recordingLogger();
+      const storage = await openStorage({ url, schema: 'dbos', migrate: true, logger, applicationName: 'test' });
+      onTestFinished(() => storage.close());
+      process.chdir(import.meta.dirname);
+      expect(await storage.executors.beat('me')).toBeUndefined();
+      expect((await storage.workflows.insertMany(writer, [newWorkflow('a')])).size).toBe(1);
+      expect(logger.lines).toEqual([]);
     });
   },
   ['sqlite', 'better-sqlite3'],

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
 
 /**
  * Whether a file is still the one that is open. A connection goes on with the file that it opened, also when another one is
@@ -6,9 +7,12 @@ import { statSync } from 'node:fs';
  */
 export class OpenFile {
   private readonly opened: string | undefined;
+  /** As SQLite keeps it: a program that changes its working directory has the same file open as before. */
+  private readonly path: string;
 
-  constructor(private readonly path: string) {
-    this.opened = path === ':memory:' ? undefined : identityOf(path);
+  constructor(path: string) {
+    this.path = resolve(path);
+    this.opened = path === ':memory:' ? undefined : identityOf(this.path);
   }
 
   get isReplaced(): boolean {
