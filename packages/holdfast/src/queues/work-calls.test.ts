@@ -140,6 +140,16 @@ describe('a call', () => {
   });
 });
 
+it('calls that are over are not remembered for ever, on however many queues', async () => {
+  const { work } = rig();
+  for (let i = 0; i < 5_000; i++) {
+    const [queueName, token] = [`q${i}`, i];
+    work.called({ queueName, token, wanted: 1, caller: '' });
+    work.answered({ queueName, token, group: 'app\nv', taken: 1 });
+  }
+  expect(work.size).toBe(2_000);
+});
+
 describe('slots that became free', () => {
   it.each([
     ['nothing', false, 0],

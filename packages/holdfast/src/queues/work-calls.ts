@@ -56,6 +56,8 @@ const firstLookMs = 20;
 const passedMs = 1_000;
 /** Calls of one queue that are remembered, so that one that is repeated is not taken for new. */
 const mostCalls = 500;
+/** The same of all queues together, of calls that are over: there may be ten thousand queues. */
+const mostOver = 2_000;
 
 /** `careful`: the work is probably gone, so a cheap probe comes before a claim. `refill`: slots became free here. */
 export type How = 'at once' | 'careful' | 'refill';
@@ -71,6 +73,8 @@ export class WorkCalls {
   private readonly passedAt = new Map<string, number>();
   /** Work that was announced here in this turn of the event loop: what is committed together is one call. */
   private fresh: Entry[] = [];
+  /** The oldest first. */
+  private readonly remembered = new Set<Entry>();
   private readonly group: string;
   private stopped = false;
 
@@ -79,6 +83,11 @@ export class WorkCalls {
     private readonly looks: Looks,
   ) {
     this.group = `${engine.writer.appName}\n${engine.version}`;
+  }
+
+  /** How many calls are known, whether over or not. */
+  get size(): number {
+    return [...this.queues.values()].reduce((sum, ofQueue) => sum + ofQueue.size, 0);
   }
 
   /** Work has come up in this process, which can take it: it looks first. */
@@ -235,16 +244,29 @@ export class WorkCalls {
   private over(entry: Entry): void {
     entry.timer?.cancel();
     entry.state = 'over';
+    this.remembered.add(entry);
+    for (const oldest of this.remembered) {
+      if (this.remembered.size <= mostOver) break;
+      this.forget(oldest);
+    }
+  }
+
+  private forget(entry: Entry): void {
+    const { queueName, token } = entry;
+    this.remembered.delete(entry);
+    const ofQueue = this.queues.get(queueName);
+    if (ofQueue?.get(token) === entry) ofQueue.delete(token);
+    if (ofQueue?.size === 0) this.queues.delete(queueName);
   }
 
   private add(given: Omit<Entry, 'isAnnounced' | 'state' | 'timer' | 'wasUnfit'>): Entry {
     const entry: Entry = { ...given, isAnnounced: false, state: 'waiting', timer: undefined, wasUnfit: false };
     const ofQueue = this.queues.get(given.queueName) ?? new Map<number, Entry>();
     this.queues.set(given.queueName, ofQueue.set(given.token, entry));
-    for (const [token, oldest] of ofQueue) {
+    for (const oldest of ofQueue.values()) {
       if (ofQueue.size <= mostCalls) break;
       this.over(oldest);
-      ofQueue.delete(token);
+      this.forget(oldest);
     }
     return entry;
   }

@@ -1,13 +1,17 @@
 /**
  * A topic may carry a note, after a line break: `queue:orders\n[...]`. Processes of an older release, which know no notes,
- * get the topic alone; a note without a topic is not for them. No topic contains a line break of its own.
+ * get the topic alone; a note without a topic is not for them. Only what has a key may contain a line break of its own, and that
+ * carries no note.
  */
 export function withNote(topic: string, note: string): string {
   return `${topic}\n${note}`;
 }
 
+/** Topics with a key: a workflow ID, and the name of a topic, event or stream, may be any text. */
+const hasKey = /^(?:message|event|stream):/;
+
 export function splitNote(text: string): { readonly topic: string; readonly note: string | undefined } {
-  const at = text.indexOf('\n');
+  const at = hasKey.test(text) ? -1 : text.indexOf('\n');
   return at < 0 ? { topic: text, note: undefined } : { topic: text.slice(0, at), note: text.slice(at + 1) };
 }
 

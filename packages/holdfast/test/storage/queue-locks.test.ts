@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { openStorage } from '../../src/storage/open.js';
 import { silent } from '../support/backends.js';
 import { describeStorage, idsOf, type Store, statuses } from './contract-support.js';
@@ -178,6 +178,19 @@ function inOneSnapshot(store: Store): void {
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
   });
 
+  it('in a database with one snapshot by default: a queue is not deleted under what was enqueued meanwhile', async () => {
+    await inDatabaseWithOneSnapshot(store);
+    const common = { schema: schemaOf(store), migrate: false, logger: silent, applicationName: 'later' };
+    const later = await openStorage({ url: store.url, ...common });
+    onTestFinished(() => later.close());
+    const enqueuer = await ourTransaction(store);
+    await enqueuer.workflows.enqueueMany([enqueued('a')]);
+    const removed = later.queues.remove('q');
+    await waiting(store, 'holdfast_close_queue');
+    await enqueuer.commit();
+    expect(await removed).toBe(false);
+  });
+
   it.each([1, 100])('in a transaction with one snapshot: nothing is put on a queue that is gone (of %s)', async (n) => {
     for (let i = 1; i < n; i++) await register(store.storage, `q${i}`);
     const enqueuer = await ourTransaction(store, begin);
@@ -186,6 +199,14 @@ function inOneSnapshot(store: Store): void {
     const rows = Array.from({ length: n }, (_, i) => enqueued(`w${i}`, { queueName: i === 0 ? 'q' : `q${i}` }));
     await expect(enqueuer.workflows.enqueueMany(rows)).rejects.toMatchObject(serialization);
   });
+}
+
+/** The default of the database for those who connect from now on. */
+async function inDatabaseWithOneSnapshot(store: Store): Promise<void> {
+  const [row] = await store.sql('select current_database() as name');
+  const alter = (change: string) => store.sql(`alter database "${row?.name}" ${change}`);
+  onTestFinished(async () => void (await alter('reset default_transaction_isolation')));
+  await alter("set default_transaction_isolation = 'repeatable read'");
 }
 
 function schemaOf(store: Store): string {

@@ -42,6 +42,12 @@ const warnedForMs = 10_000;
 /** What is known to be held up waits this long: longer than most statements of ours hold a lock for. */
 const impatientLockMs = 20;
 
+/**
+ * Each statement of a transaction has to see what was committed while the one before it waited for a lock, or a queue is deleted
+ * under the work that was put on it meanwhile. The default of a database or a role may be another.
+ */
+const beginText = 'begin isolation level read committed';
+
 const nowStatement = {
   name: 'now',
   shared: true as const,
@@ -222,7 +228,7 @@ class PostgresDatabase implements Database {
     // For the one transaction: behind a pooler the next one on this session may be anybody's.
     const isImpatient = kind === 'held-up';
     const spansSeveral = statement.first !== undefined || runPortions !== undefined;
-    const begin = isImpatient ? `begin; set local lock_timeout = ${impatientLockMs}` : spansSeveral && 'begin';
+    const begin = isImpatient ? `${beginText}; set local lock_timeout = ${impatientLockMs}` : spansSeveral && beginText;
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
       if (kind === 'writing') await this.warn(client);
