@@ -49,6 +49,11 @@ const schemaOption = () =>
   new Option('--schema <name>', 'schema of the tables on Postgres').default('dbos').argParser(parseSchema);
 const noTriggers = () => new Option('--no-triggers', 'create no trigger that announces messages, on Postgres');
 
+const grantsOption = () =>
+  new Option('--grants <role>', 'then print the grants of the rights that this role needs to run workflows').argParser(
+    parseRole,
+  );
+
 const compatOption = () =>
   new Option('--compat <layout>', '`none`: without the indexes that only DBOS applications need').choices([
     'shared',
@@ -71,7 +76,7 @@ function addSchema(command: Command, terminal: Terminal): void {
         'Processes then launch with `migrate: false`.',
     )
     .addOption(schemaOption())
-    .option('--grants <role>', 'print the rights that this role needs to run workflows, too')
+    .addOption(grantsOption())
     .addOption(new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts(['grants', 'compat']))
     .addOption(noTriggers())
     .addOption(compatOption())
@@ -92,7 +97,10 @@ function addMigrate(command: Command, terminal: Terminal): void {
   command
     .summary('create the tables, or bring them up to date')
     .description('Creates the tables of a database, or brings them up to date, and runs nothing.')
-    .option('--database <url>', 'postgres://... or sqlite:path (default: HOLDFAST_DATABASE_URL)')
+    .option(
+      '--database <url>',
+      'postgres://... or sqlite:path (default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL)',
+    )
     .addOption(schemaOption())
     .addOption(noTriggers())
     .addOption(compatOption())
@@ -115,6 +123,11 @@ function parseSchema(name: string): string {
   } catch (error) {
     throw new InvalidArgumentError(error instanceof Error ? error.message : '');
   }
+}
+
+function parseRole(name: string): string {
+  if (name === '') throw new InvalidArgumentError('The name of the role is empty.');
+  return name;
 }
 
 function isCommanderError(error: unknown): error is Error & { readonly exitCode: number } {

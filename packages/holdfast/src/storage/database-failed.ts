@@ -13,8 +13,8 @@ export function unusable(statement: string, cause: unknown): HoldfastError {
   if (state === insufficientPrivilege) {
     return new HoldfastError(
       'RIGHTS_MISSING',
-      `The role of this process lacks a right that "${statement}" needs (${describeError(cause)}). Print the grants with ` +
-        '`npx holdfast schema --grants <role>` and run them as the owner of the tables.',
+      `The role of this process lacks a right that "${statement}" needs (${describeError(cause)}). Run the grants at the end ` +
+        'of what `npx holdfast schema --grants <role>` prints, as the owner of the tables.',
       { cause, details: { statement } },
     );
   }

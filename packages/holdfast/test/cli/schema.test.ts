@@ -79,6 +79,8 @@ describeBackends(
       const admin = await connectTo(database);
       await admin.query(`create role ${quoted} login password 'secret'`);
       onTestFinished(async () => void (await admin.query(`drop owned by ${quoted}; drop role ${quoted}`)));
+      // As careful operators have it. By default everybody may execute a function.
+      await admin.query('alter default privileges revoke execute on functions from public');
       const { out } = await command('schema', '--grants', name, '--schema', schema);
       await administer(database, out);
       return { database, admin, quoted, url: url.href, schema };

@@ -17,6 +17,7 @@ describe('the command holdfast', () => {
     [['shcema'], /unknown command 'shcema'\n\(Did you mean schema\?\)/],
     [['schema', '--grant', 'app'], /unknown option '--grant'\n\(Did you mean --grants\?\)/],
     [['schema', '--sqlite', '--grants', 'app'], /'--sqlite' cannot be used with option '--grants <role>'/],
+    [['schema', '--grants', ''], /name of the role is empty/],
     [['schema', '--schema', 'pg_mine'], /must be a name that does not begin with "pg_"/],
     [['migrate', 'postgres://localhost/x'], /too many arguments/],
     [['migrate', '--database'], /argument missing/],

@@ -11,7 +11,8 @@ const pagesIn = (folder: string): string[] =>
     .filter((name) => name.endsWith('.md'))
     .map((name) => join(folder, name));
 
-const pages = [...pagesIn('.'), ...pagesIn('docs'), ...pagesIn('docs/decisions'), ...pagesIn('examples/checkout')];
+const folders = ['.', 'docs', 'docs/operate', 'docs/decisions', 'examples/checkout'];
+const pages = folders.flatMap(pagesIn);
 
 it.each(pages)('the links of %s lead somewhere', (page) => {
   const links = [...read(page).matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '');

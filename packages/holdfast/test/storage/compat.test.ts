@@ -4,6 +4,7 @@ import { indexesOfOthers } from '../../src/storage/migrations/compat.js';
 import { command } from '../cli/command.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
+import { restrictedRole } from '../support/roles.js';
 import { connectTo, layout, migrateWithDbos, minus } from './migrations-support.js';
 
 const greet = workflow('greet', () => run('compose', () => 'hello'));
@@ -62,6 +63,22 @@ describeBackends(
       expect(await failure(open(database, options))).toMatchObject({ code: 'COMPAT_CONFLICT', details });
       expect([await missing(database), await recorded(database)]).toEqual([[], null]);
     });
+
+    it.each(['none', 'shared'] as const)(
+      '%j is not put on record by a role that does not own the tables',
+      async (compat) => {
+        const { database, url, role } = await restrictedRole(await backend.newDatabase());
+        const before = compat === 'none' ? null : 'none';
+        if (before) await migrate({ database, compat: before, logger: silent });
+        await tamper(database, `grant usage on schema dbos to ${role}`);
+        await tamper(database, `grant all on all tables in schema dbos to ${role}`);
+        const missed = await missing(database);
+        const error = await failure(migrate({ database: url, compat, logger: silent }));
+        expect(error).toMatchObject({ code: 'COMPAT_CONFLICT', details: { asked: compat, recorded: before } });
+        expect(error.message).toContain('with a role that owns the tables');
+        expect([await missing(database), await recorded(database)]).toEqual([missed, before]);
+      },
+    );
 
     it('goes on from where a change was killed, in both directions', async () => {
       const database = await backend.newDatabase();

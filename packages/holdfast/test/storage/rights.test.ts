@@ -24,6 +24,8 @@ describeBackends(
       statements = await everyStatement(postgresDialect('dbos'));
       client = new pg.Client(await backend.newDatabase());
       await client.connect();
+      // As careful operators have it. By default everybody may execute a function.
+      await client.query('revoke execute on all functions in schema dbos from public');
       await client.query(`create role ${role}`);
       await asOwner(...grantStatements('dbos', role, needed));
     });
@@ -36,12 +38,16 @@ describeBackends(
       expect(await refused(client, statements)).toEqual([]);
     });
 
-    const ofTables = needed.filter(({ kind, name }) => kind === 'table' && !name.endsWith('_migrations'));
-    it.each(ofTables)('are not more than statements need: $privilege on $name', async ({ privilege, name }) => {
-      await asOwner(`revoke ${privilege} on dbos.${name} from ${role}`);
+    // No statement names what reads the counters, nor the function that a trigger calls: other tests see these used.
+    const named = needed.filter(
+      ({ kind, name }) =>
+        (kind === 'table' && !name.endsWith('_migrations')) || (kind === 'function' && name !== 'holdfast_close_queue'),
+    );
+    it.each(named)('are not more than statements need: $privilege on $name', async ({ kind, privilege, name }) => {
+      await asOwner(`revoke ${privilege} on ${kind} dbos.${name} from ${role}`);
       const using = statements.filter(({ first = '', text }) => `${first} ${text}`.includes(`"dbos".${name}`));
       const lacking = await refused(client, using, 1);
-      await asOwner(`grant ${privilege} on dbos.${name} to ${role}`);
+      await asOwner(`grant ${privilege} on ${kind} dbos.${name} to ${role}`);
       expect(lacking.length).toBeGreaterThan(0);
     });
   },

@@ -6,6 +6,8 @@ import { tamper } from './faults.js';
 export async function restrictedRole(database: string) {
   const role = `r${Math.random().toString(36).slice(2, 12)}`;
   await tamper(database, `create role ${role} login password 'restricted'`);
+  // By default everybody may execute a function, and revoking that from one role changes nothing.
+  await tamper(database, 'revoke execute on all functions in schema dbos from public');
   // Its sessions may still be there.
   onTestFinished(async () => {
     await tamper(database, `drop owned by ${role}; drop role ${role}`);

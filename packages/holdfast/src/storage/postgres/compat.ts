@@ -3,6 +3,7 @@ import type { Logger } from '../../model/logger.js';
 import { type Compat, compatConflict, compatSettings, indexesOfOthers } from '../migrations/compat.js';
 import { dropIndex } from '../migrations/migration.js';
 import { postgresDdl } from './ddl.js';
+import { insufficientPrivilege, sqlState } from './failures.js';
 import { withMigrationLock } from './migration-lock.js';
 import { buildIndexes } from './online-index.js';
 
@@ -18,8 +19,12 @@ export interface CompatTerms {
 /**
  * Gives the tables the layout that was asked for, and puts the choice on record: a process without the option keeps it.
  *
- * The record comes first on the way to fewer indexes, and last on the way back. Killed in between, the database has more
- * indexes than its record says, which costs time and nothing else; a repetition goes on from there.
+ * The record comes before the first index is dropped, and after the last is built. Killed in between, the database has more
+ * indexes than its record says, which costs time and nothing else; `migrate` with the same option goes on from there. A launch
+ * does not: it believes the record.
+ *
+ * Settings come before the record, because only the owner of a table may change them. A role that may write all rows, but
+ * owns nothing, would otherwise put a choice on record that it cannot carry out.
  */
 export async function applyCompat(client: pg.ClientBase, terms: CompatTerms): Promise<void> {
   const { schema, compat, migrate, mayChange, logger } = terms;
@@ -39,8 +44,8 @@ export async function applyCompat(client: pg.ClientBase, terms: CompatTerms): Pr
     await client.query('set statement_timeout = 0');
     try {
       if (compat === 'none') {
-        await record();
         await client.query(compatSettings(ddl, compat));
+        await record();
         for (const { name } of indexesOfOthers) await client.query(dropIndex(ddl, name, true));
       } else {
         const migration = { version: 0, name: 'indexes of DBOS', indexes: indexesOfOthers };
@@ -48,6 +53,9 @@ export async function applyCompat(client: pg.ClientBase, terms: CompatTerms): Pr
         if (found === 'none') await client.query(compatSettings(ddl, compat));
         await record();
       }
+    } catch (error) {
+      if (sqlState(error) === insufficientPrivilege) throw compatConflict(compat, found, `the schema "${schema}"`);
+      throw error;
     } finally {
       await client.query('reset statement_timeout').catch(() => {});
     }

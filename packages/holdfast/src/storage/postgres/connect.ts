@@ -94,7 +94,7 @@ export function notPermitted(server: Server, schema: string, error: unknown): Ho
     `The role of this process may not create or use the tables in schema "${schema}" of Postgres at ${where} ` +
       `(${describeError(cause)}). If the tables do not exist, call migrate({ database }) once with a role that may ` +
       'create tables. Then grant this role usage on the schema; select, insert, update and delete on all its tables; ' +
-      'and usage on all its sequences.',
+      'usage on all its sequences; and execute on all its functions.',
     { cause, details: { schema } },
   );
 }

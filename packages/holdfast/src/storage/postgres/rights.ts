@@ -29,8 +29,11 @@ const ofTables: Readonly<Record<string, string>> = {
 
 const sequences = ['holdfast_enqueue_seq', 'holdfast_message_seq'];
 
-/** By name: everybody may execute a function until somebody revokes that. */
-const functions: readonly string[] = [];
+/**
+ * Everybody may execute a function until somebody revokes that. The trigger that deletes a queue runs
+ * `holdfast_close_queue` as the role that deletes, and no statement names that function.
+ */
+const functions = ['holdfast_hold_turn', 'holdfast_hold_queues', 'holdfast_close_queue'];
 
 interface Right {
   readonly kind: 'schema' | 'table' | 'sequence' | 'function';
