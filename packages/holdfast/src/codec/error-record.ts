@@ -62,7 +62,7 @@ function classNameOr(error: Error, name: string): string {
  * Whether something that was thrown and stored was an Error. One that we or a DBOS SDK stored always has these three
  * texts; a plain object that was thrown has all three only if it means to be an Error.
  */
-function isErrorRecord(value: unknown): value is ErrorRecord {
+export function isErrorRecord(value: unknown): value is ErrorRecord {
   if (typeof value !== 'object' || value === null || isError(value)) return false;
   const { name, message, stack } = value as Partial<ErrorRecord>;
   return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string';

@@ -8,7 +8,7 @@
  * became.
  */
 import { isError } from '../model/errors.js';
-import { thrownFrom } from './error-record.js';
+import { isErrorRecord, thrownFrom } from './error-record.js';
 import { refuseUnknown } from './flatten.js';
 import type { Codec, CodecSettings, Encoded } from './format.js';
 import { fits } from './limits.js';
@@ -75,7 +75,8 @@ export function portableCodec({ errors, maxBytes }: CodecSettings): Codec {
     ...formats,
     encodeError: (error) => {
       const stored = withData.record(error);
-      const isRecord = isError(thrownFrom(stored));
+      // Not by making the error: what `redact` returned may lead back to itself.
+      const isRecord = isError(stored) || isErrorRecord(stored);
       let made = attempt(() => errorRecord(stored, isRecord)) ?? attempt(() => salvageRecord(stored));
       for (const length of cutLengths) made ??= attempt(() => errorRecord(cut(stored, length), isRecord));
       return made ?? writeError(pickFields(bareRecord(stored, maxBytes)));

@@ -160,6 +160,15 @@ describe('the function `redact`', () => {
     expect(createCodecs({ errors: { redact } }).errors.describe(new TypeError('Ada'))).toBe('TypeError: log: (name)');
   });
 
+  it('may return an error that leads back to itself: what can be stored of it is', async () => {
+    const redact: StoredErrorOptions['redact'] = (error) => Object.assign(error, { cause: error, message: 'shown' });
+    const serializer = { name: 'json', stringify: JSON.stringify, parse: JSON.parse };
+    const { native, portable } = createCodecs({ errors: { redact } });
+    for (const codec of [native, portable, createCodecs({ errors: { redact }, serializer }).native]) {
+      expect((await codec.encodeError(new Error(secret))).value).toMatchObject({ message: 'shown' });
+    }
+  });
+
   it('gets what is kept, and may drop or replace a value', () => {
     const redact: StoredErrorOptions['redact'] = ({ response, ...error }) => ({ ...error, seen: typeof response });
     expect(stored(httpError(), { keep: ['response'], redact }).value).toMatchObject({ seen: 'object', status: 401 });
@@ -175,6 +184,7 @@ describe('the function `redact`', () => {
       },
     ],
     ['returns no record', () => undefined],
+    ['returns a record that only inherits its texts', (error: object) => Object.create(error)],
     ['returns a promise', () => Promise.reject(new Error(secret))],
   ])('that %s leaves a bare mark of the error, in every format', async (_, redact) => {
     const errors = { redact: redact as never };

@@ -262,7 +262,9 @@ export class StoredErrors {
   private redacted(record: ErrorRecord, use: 'record' | 'log'): ErrorRecord {
     try {
       const result: unknown = this.options.redact?.({ ...record }, use);
-      if (isRecord(result)) return { ...result };
+      // The copy is what counts: it has no texts that are only inherited.
+      const copy: unknown = { ...(result as object) };
+      if (isRecord(copy) && !isError(result)) return copy;
       // A rejection that nobody handles would end the process.
       Promise.resolve(result).catch(() => {});
       return withheld('`redact` did not return an error record');
