@@ -19,6 +19,10 @@ describe('a text with a secret of a well-known kind', () => {
     ['Authorization: Bearer xyz\nHost: h', 'Authorization: ***\nHost: h'],
     ['Set-Cookie: sid=abc; Path=/\nHost: h', 'Set-Cookie: ***\nHost: h'],
     ['x-api-key: abcd1234', 'x-api-key: ***'],
+    ['jwt malformed: eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.ab-c_d, sorry', 'jwt malformed: eyJ***, sorry'],
+    [`no repository for ghp_${'aB3'.repeat(12)}`, 'no repository for ghp_***'],
+    [`Incorrect API key provided: sk-proj-${'aB3'.repeat(12)}.`, 'Incorrect API key provided: sk-***'],
+    ['No such customer (sk_live_abcdef123456)', 'No such customer (sk_live_***)'],
     [
       '-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----',
       '-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----',
@@ -38,6 +42,8 @@ describe('a text with a secret of a well-known kind', () => {
     'Invalid password: must have 8 characters',
     'if (token == undefined) a = b',
     'The tokens of 3 users',
+    'task sk-42 and sk-learn-extra-trees, xoxo, eyJ is how Base64 of JSON begins: eyJhbGciOiJIUzI1NiJ9',
+    'disk-usage-of-the-whole-machine, ask_live_abcdef123456, /npm_modules/gh_pages',
   ])('is left alone if there is none: %j', (text) => {
     expect(maskText(text)).toBe(text);
   });

@@ -44,6 +44,7 @@ export function maskText(text: string): string {
   if (/authorization|cookie|(?:api|auth)-(?:key|token)/i.test(masked)) masked = maskHeaderLines(masked);
   if (masked.includes('=')) masked = masked.replace(assignments, maskAssignment);
   if (quotedAfterColon.test(masked)) masked = masked.replace(members, maskMember);
+  masked = masked.replace(tokens, maskToken);
   if (masked.includes('PRIVATE KEY')) masked = masked.replace(privateKeys, `$1${mask}`);
   return masked;
 }
@@ -101,6 +102,23 @@ const members = new RegExp(
 
 function maskMember(whole: string, name: string, colon: string, quote: string): string {
   return isSecretName(name) ? `${name}${colon}${quote}${mask}` : whole;
+}
+
+/**
+ * Tokens that tell by themselves what they are: JSON Web Tokens, and those of GitHub, GitLab, Slack, Stripe, OpenAI, npm and Google.
+ * Each begins where a word does, so that the rest of a word is not searched again.
+ */
+const tokens = new RegExp(
+  `(?<![\\w.-])(${[
+    'eyJ(?=[\\w-]{8,4000}\\.eyJ)',
+    'gh[opsur]_(?=[A-Za-z0-9]{20})|github_pat_(?=\\w{20})|glpat-(?=[\\w-]{15})|xox[abeoprs]-(?=[\\w-]{10})',
+    '(?:sk|rk)_(?:live|test)_(?=\\w{8})|sk-(?=[\\w-]{0,20}[A-Za-z0-9]{20})|npm_(?=[A-Za-z0-9]{30})|AIza(?=[\\w-]{30})',
+  ].join('|')})[\\w.-]{1,8000}`,
+  'g',
+);
+
+function maskToken(_: string, begin: string): string {
+  return `${begin}${mask}`;
 }
 
 /** Up to the next line of dashes: a search for the end of each of many beginnings would take seconds. */
