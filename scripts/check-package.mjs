@@ -12,8 +12,16 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { root, runNpm } from './run-command.mjs';
 
-const required = ['package.json', 'README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts', 'dist/cjs/package.json'];
-const expected = /^(package\.json|README\.md|LICENSE|dist\/.+\.(js|d\.ts)|dist\/cjs\/package\.json)$/;
+const required = [
+  'package.json',
+  'README.md',
+  'LICENSE',
+  'NOTICE',
+  'dist/index.js',
+  'dist/index.d.ts',
+  'dist/cjs/package.json',
+];
+const expected = /^(package\.json|README\.md|LICENSE|NOTICE|dist\/.+\.(js|d\.ts)|dist\/cjs\/package\.json)$/;
 const testFile = /(^|\/)(test|tests|__tests__)\/|\.test(-d)?\./;
 
 async function main() {

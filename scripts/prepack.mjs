@@ -1,6 +1,6 @@
 /**
  * What npm calls around `npm pack` and `npm publish` of packages/holdfast: an install where there is none, a fresh build, and
- * the README and LICENSE of the workspace, which npm looks for in the package. `--clean` takes the copies away again; git
+ * the README, LICENSE and NOTICE of the workspace, which npm looks for in the package. `--clean` takes the copies away again; git
  * ignores them.
  */
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { build } from './build.mjs';
 import { root } from './run-command.mjs';
 import { install } from './setup.mjs';
 
-const texts = ['README.md', 'LICENSE'];
+const texts = ['README.md', 'LICENSE', 'NOTICE'];
 const folder = join(root, 'packages', 'holdfast');
 
 async function prepare() {

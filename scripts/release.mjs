@@ -21,7 +21,7 @@ const changelogFile = join(root, 'CHANGELOG.md');
 const output = join(root, 'release');
 
 async function main([first, ...rest]) {
-  if (first === '--of-tag') return report(await makeFiles(rest[0], releasedNotes(rest[0])));
+  if (first === '--of-tag') return report(await filesOfTag(rest[0]));
   return release(first, rest.includes('--dry-run'));
 }
 
@@ -43,6 +43,13 @@ async function release(version, dryRun) {
   }
   if (dryRun) restore(before);
   else console.log(`Tagged v${version}. To publish: git push --follow-tags`);
+}
+
+/** The working copy is what the tag names: otherwise the files would be those of another version under this one's name. */
+function filesOfTag(version) {
+  const current = JSON.parse(readFileSync(manifest, 'utf8')).version;
+  if (version !== current) throw new Error(`This is version ${current}, and not ${version}: check out the tag first.`);
+  return makeFiles(version, releasedNotes(version));
 }
 
 function report(files) {

@@ -20,6 +20,12 @@ it.each(pages)('the links of %s lead somewhere', (page) => {
   expect(broken).toEqual([]);
 });
 
+it('NOTICE names every package that an installation brings', () => {
+  const { dependencies } = JSON.parse(read('packages/holdfast/package.json'));
+  const notice = read('NOTICE');
+  expect(Object.keys(dependencies).filter((name) => !notice.includes(`${name} (`))).toEqual([]);
+});
+
 it('docs/guarantees.md names test files that exist', () => {
   const named = [...read('docs/guarantees.md').matchAll(/`((?:behaviour|faults|storage|docs)\/[\w-]+)(?:\.ts)?`/g)];
   const files = named.map(([, name]) => join(library, 'test', name ?? ''));
