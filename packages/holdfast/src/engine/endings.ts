@@ -83,8 +83,9 @@ export function mismatchAdvice(stepNumber: number, diff: string | undefined, mis
   const holes =
     missing === undefined
       ? ''
-      : `The record has later results than number ${missing} of its order, and not that one: the database may have lost it (a restored ` +
-        'backup, a failover that lost commits). No code fits the record then: fork it from before the gap. Otherwise: ';
+      : `The record has later results than number ${missing} of its order, and not that one. A retry, and steps side by side that were ` +
+        'interrupted, leave such a place. If the database may have lost it (a restored backup, a failover that lost commits), no code fits ' +
+        'the record: fork it from before the gap. Otherwise: ';
   return (
     `${holes}Deploy the code that started it, or guard the change with patch(), then resume it. Or run the new code from there, ` +
     `which does again what was done from that step on: app.workflows.fork(id, { fromStep: ${stepNumber} }).\n${diff ?? ''}`
