@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { migrate } from '../app/migrate.js';
 import { isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
+import { databaseFromEnvironment } from '../storage/environment.js';
 import type { Compat } from '../storage/migrations/compat.js';
 import { checkSchema } from '../storage/open.js';
 import { schemaSql } from '../storage/schema-sql.js';
@@ -77,7 +78,14 @@ function addSchema(command: Command, terminal: Terminal): void {
     )
     .addOption(schemaOption())
     .addOption(grantsOption())
-    .addOption(new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts(['grants', 'compat']))
+    .addOption(
+      new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts([
+        'grants',
+        'compat',
+        'schema',
+        'triggers',
+      ]),
+    )
     .addOption(noTriggers())
     .addOption(compatOption())
     .addHelpText('after', '\nExample:\n  holdfast schema --grants app | psql "$ADMIN_URL" --set ON_ERROR_STOP=1\n')
@@ -106,6 +114,9 @@ function addMigrate(command: Command, terminal: Terminal): void {
     .addOption(compatOption())
     .addHelpText('after', `\nA URL on the command line shows in the list of processes: prefer HOLDFAST_DATABASE_URL.\n`)
     .action(async ({ database, ...options }: MigrateCommandOptions) => {
+      if (!database && !databaseFromEnvironment()) {
+        command.error('error: no database is named. Set HOLDFAST_DATABASE_URL, or give --database <url>.');
+      }
       await migrate({ ...options, database, logger: toTerminal(terminal) });
       terminal.err('The database is up to date.\n');
     });

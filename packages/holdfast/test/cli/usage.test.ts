@@ -1,8 +1,14 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { command } from './command.js';
 
 describe('the command holdfast', () => {
+  beforeEach(() => {
+    vi.stubEnv('HOLDFAST_DATABASE_URL', undefined);
+    vi.stubEnv('DBOS_SYSTEM_DATABASE_URL', undefined);
+    return () => vi.unstubAllEnvs();
+  });
+
   it('prints its help and its version to standard output, and succeeds', async () => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(await command('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
@@ -17,10 +23,13 @@ describe('the command holdfast', () => {
     [['shcema'], /unknown command 'shcema'\n\(Did you mean schema\?\)/],
     [['schema', '--grant', 'app'], /unknown option '--grant'\n\(Did you mean --grants\?\)/],
     [['schema', '--sqlite', '--grants', 'app'], /'--sqlite' cannot be used with option '--grants <role>'/],
+    [['schema', '--sqlite', '--no-triggers'], /'--sqlite' cannot be used with option '--no-triggers'/],
+    [['schema', '--sqlite', '--schema', 'x'], /'--sqlite' cannot be used with option '--schema <name>'/],
     [['schema', '--grants', ''], /name of the role is empty/],
     [['schema', '--schema', 'pg_mine'], /must be a name that does not begin with "pg_"/],
     [['migrate', 'postgres://localhost/x'], /too many arguments/],
     [['migrate', '--database'], /argument missing/],
+    [['migrate'], /no database is named\. Set HOLDFAST_DATABASE_URL, or give --database <url>/],
     [[], /Usage: holdfast/],
   ] as const)('does not understand %j, says why on standard error, and prints nothing', async (args, why) => {
     const { code, out, err } = await command(...args);
