@@ -16,8 +16,8 @@ const heldMs = 1_000;
 export class Promotion {
   private timer: { readonly due: number; readonly timer: Timer } | undefined;
   private running: Promise<void> | undefined;
-  /** When due workflows were last looked for in vain. */
-  private nothingDueAt = Number.NEGATIVE_INFINITY;
+  /** The last look in vain: when that was, and which due instant led to it. */
+  private inVain = { at: Number.NEGATIVE_INFINITY, due: Number.NEGATIVE_INFINITY };
   /** Everything due by then is promoted, and the others are yet to be told. */
   private promotedUpTo: number | undefined;
   private stopped = false;
@@ -45,7 +45,7 @@ export class Promotion {
 
   /** The database has gone back in time: what was promoted may be DELAYED again. */
   forget(): void {
-    this.nothingDueAt = Number.NEGATIVE_INFINITY;
+    this.inVain.due = Number.NEGATIVE_INFINITY;
   }
 
   async stop(): Promise<void> {
@@ -56,8 +56,9 @@ export class Promotion {
 
   private arm(due: number | null): void {
     if (this.stopped) return;
-    // What was due then, and still is, another session has locked: to try at once, and again at once, would fail too.
-    const at = due !== null && due <= this.nothingDueAt ? this.nothingDueAt + heldMs : due;
+    // What was looked for then, and still is due, another session has locked: to try at once, and again at once, would fail too.
+    // What was due later may have been committed only after that look, however late it is by now.
+    const at = due !== null && due <= this.inVain.due ? this.inVain.at + heldMs : due;
     if (at === this.timer?.due) return;
     this.timer?.timer.cancel();
     this.timer = undefined;
@@ -69,17 +70,17 @@ export class Promotion {
   private isDue(due: number): void {
     const place = placeAmong(this.engine, due % 2 ** 32, this.engine.peersOn(internalQueue));
     if (place === 0) {
-      this.begin();
+      this.begin(due);
       return;
     }
     const { clock } = this.engine;
-    const timer = clock.at(clock.now() + delayOf(place - 1), () => this.begin(), 'background');
+    const timer = clock.at(clock.now() + delayOf(place - 1), () => this.begin(due), 'background');
     this.timer = { due, timer };
   }
 
-  private begin(): void {
+  private begin(due: number): void {
     this.timer = undefined;
-    this.running = this.promote()
+    this.running = this.promote(due)
       // After a failure the poll sets the next try.
       .then(() => this.readNext())
       .catch((error) => {
@@ -88,12 +89,12 @@ export class Promotion {
       });
   }
 
-  private async promote(): Promise<void> {
+  private async promote(due: number): Promise<void> {
     const { storage, clock, news } = this.engine;
     for (;;) {
       const now = clock.now();
       const queues = await storage.workflows.promoteDue({ now, limit: pageSize });
-      if (queues.length === 0) this.nothingDueAt = now;
+      if (queues.length === 0) this.inVain = { at: now, due: Math.min(now, due) };
       else this.promotedUpTo = now;
       for (const [name, count] of countEach(queues)) news.tell(`queue:${name}`, count);
       if (queues.length < pageSize) return;
