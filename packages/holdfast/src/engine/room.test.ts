@@ -63,19 +63,22 @@ it('wakes those who seek room in their order, and no more of them than there is 
   expect(woken).toEqual(['a', 'b']);
 });
 
-it('wakes who waits for more ends than there were after a moment, if there is room, and says so', async () => {
+it('wakes who waits for more ends than there were after a moment, if there is room, and says whether any came', async () => {
   const { room, clock, fill, end } = newRoom(100);
   fill(10);
   const woken: boolean[] = [];
   room.seek((haveEnded) => woken.push(haveEnded), 5);
+  await clock.advance('100ms');
+  expect(woken).toEqual([false]);
+  room.seek((haveEnded) => woken.push(haveEnded), 5);
   end(4);
   await turn();
-  expect(woken).toEqual([]);
+  expect(woken).toEqual([false]);
   await clock.advance('100ms');
   room.seek((haveEnded) => woken.push(haveEnded), 5);
   end(5);
   await turn();
-  expect(woken).toEqual([false, true]);
+  expect(woken).toEqual([false, true, true]);
 });
 
 it('wakes who found no room because of a claim that then took less', async () => {

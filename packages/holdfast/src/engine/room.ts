@@ -23,7 +23,7 @@ export interface Occupant {
   idleUntil(): number | undefined;
 }
 
-/** Called when room may have come; with true if so many executions have ended as were waited for. */
+/** Called when room may have come; with true if executions have ended since the seeker came. */
 export type RoomSeeker = (haveEnded: boolean) => void;
 
 /**
@@ -44,8 +44,8 @@ export class Room {
   private patienceMs = exception.firstMs;
   private fullSince: number | undefined;
   private ended = 0;
-  /** In the order of their coming, with the number of ends that each waits for. */
-  private readonly seekers = new Map<RoomSeeker, number>();
+  /** In the order of their coming, with the number of ends when each came and the number that each waits for. */
+  private readonly seekers = new Map<RoomSeeker, { readonly since: number; readonly at: number }>();
   private soonest = Number.POSITIVE_INFINITY;
   private scheduled = false;
   /** With so many ends fewer than they wait for, seekers are woken all the same. */
@@ -113,7 +113,7 @@ export class Room {
   seek(seeker: RoomSeeker, ends: number): void {
     this.forget(seeker);
     const at = this.ended + Math.max(1, ends);
-    this.seekers.set(seeker, at);
+    this.seekers.set(seeker, { since: this.ended, at });
     this.soonest = Math.min(this.soonest, at);
     this.lookSoon();
   }
@@ -158,14 +158,14 @@ export class Room {
   private wake(isDue: (at: number) => boolean): void {
     let free = this.seekers.size > 0 ? this.free() : 0;
     this.soonest = Number.POSITIVE_INFINITY;
-    for (const [seeker, at] of this.seekers) {
+    for (const [seeker, { since, at }] of this.seekers) {
       if (free <= 0 || !isDue(at)) {
         this.soonest = Math.min(this.soonest, at);
         continue;
       }
       free--;
       this.forget(seeker);
-      seeker(at <= this.ended);
+      seeker(this.ended > since);
     }
   }
 }

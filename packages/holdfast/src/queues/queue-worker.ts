@@ -73,7 +73,8 @@ export class QueueWorker {
   private isPausing = false;
   private readonly onRoom = (haveEnded: boolean): void => {
     this.isPausing = false;
-    // What was taken is still being worked on, and others may have nothing to do.
+    // Nothing of what was taken has ended, so the work takes long, and others may have nothing to do. Where some of it has
+    // ended, it is the machine that is slow: small pages would only make it slower.
     if (!haveEnded) this.isGrowing = false;
     this.loop.wake();
   };
