@@ -360,7 +360,7 @@ async function checkSqlitePlan(database: string, name: string): Promise<void> {
   const db = openSqlite(database);
   onTestFinished(() => void db.close());
   const bound = Object.fromEntries(
-    values.map((value, i) => [i + 1, typeof value === 'boolean' ? Number(value) : value]),
+    values.map((value, i) => [i + 1, typeof value === 'boolean' ? Number(value) : (value ?? null)]),
   );
   const plan = db.prepare(`explain query plan ${statement.text}`).all(values.length > 0 ? bound : {}) as {
     detail: string;
