@@ -28,28 +28,32 @@ const writes = {
 } as const;
 
 describeBackends('random programs over a database that goes back in time', (backend) => {
-  it.skipIf(wanted === undefined)('repeat only what the record lacks, and replay exactly', async () => {
-    const programs = Number(wanted);
-    const store = await openStore(backend);
-    const wrong: string[] = [];
-    let restored = 0;
-    for (const [n, plan] of fc.sample(plans, { seed, numRuns: programs }).entries()) {
-      // Of every third program no heartbeat tells, but only rows that are refused.
-      const trial = new Trial(store, `program-${n}`, plan, n % 3 !== 0);
-      const found = await trial.run();
-      restored += trial.restored;
-      if (found.length > 0) wrong.push(`program ${n}: ${found.join('; ')} ${JSON.stringify(plan)}`.slice(0, 2000));
-    }
-    const { logger } = store;
-    const noticed = [/gone back in time/, /lost steps that were/].map((each) => logger.matching(each).length);
-    report(
-      `random restores (${backend.name}): ${programs} programs, ${restored} restores, noticed by heartbeats and refusals ` +
-        `${noticed.join(', ')}, ${wrong.length} wrong; HOLDFAST_FAULT_SEED=${seed}`,
-    );
-    expect(wrong.slice(0, 3)).toEqual([]);
-    expect(restored).toBeGreaterThan(programs / 2);
-    expect(noticed.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(programs / 4);
-  }, 480_000);
+  it.skipIf(wanted === undefined)(
+    'repeat only what the record lacks, and replay exactly',
+    async () => {
+      const programs = Number(wanted);
+      const store = await openStore(backend);
+      const wrong: string[] = [];
+      let restored = 0;
+      for (const [n, plan] of fc.sample(plans, { seed, numRuns: programs }).entries()) {
+        // Of every third program no heartbeat tells, but only rows that are refused.
+        const trial = new Trial(store, `program-${n}`, plan, n % 3 !== 0);
+        const found = await trial.run();
+        restored += trial.restored;
+        if (found.length > 0) wrong.push(`program ${n}: ${found.join('; ')} ${JSON.stringify(plan)}`.slice(0, 2000));
+      }
+      const { logger } = store;
+      const noticed = [/gone back in time/, /lost steps that were/].map((each) => logger.matching(each).length);
+      report(
+        `random restores (${backend.name}): ${programs} programs, ${restored} restores, noticed by heartbeats and refusals ` +
+          `${noticed.join(', ')}, ${wrong.length} wrong; HOLDFAST_FAULT_SEED=${seed}`,
+      );
+      expect(wrong.slice(0, 3)).toEqual([]);
+      expect(restored).toBeGreaterThan(programs / 2);
+      expect(noticed.reduce((sum, each) => sum + each, 0)).toBeGreaterThan(programs / 4);
+    },
+    480_000,
+  );
 });
 
 interface Store {
