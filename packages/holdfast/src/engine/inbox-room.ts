@@ -26,6 +26,14 @@ interface Inbox {
   looking: Promise<unknown> | undefined;
 }
 
+/** What a look found: nothing, if there is room. */
+interface Found {
+  readonly full?: InboxStanding;
+  /** Some of what was counted may have been counted twice: as stored, and as under way. */
+  readonly mayBeLess?: boolean;
+  readonly isClosing?: boolean;
+}
+
 const nothing: Load = { messages: 0, bytes: 0 };
 
 /** What was being sent during a look has been stored soon, and is then counted once: so many looks before a refusal. */
@@ -67,24 +75,40 @@ export class InboxRoom {
         continue;
       }
       looks++;
-      inbox.unseen = inbox.underWay;
-      const looking = look();
+      const looking = this.look(inbox, load, limits, look);
       inbox.looking = looking;
-      const found = await looking.finally(() => {
-        inbox.looking = undefined;
-      });
+      const { full, mayBeLess, isClosing } = await looking;
+      if (isClosing) return undefined;
+      if (full && !(mayBeLess && looks < mostLooks)) return full;
+    }
+  }
+
+  /**
+   * Looks, and notes how much room there is. The look is over only when that is noted: the next look begins with a new `unseen`,
+   * and would have this one forget what was stored while it looked.
+   */
+  private async look(
+    inbox: Inbox,
+    load: Load,
+    limits: InboxLimits,
+    look: () => Promise<InboxStanding | undefined>,
+  ): Promise<Found> {
+    inbox.unseen = inbox.underWay;
+    try {
+      const found = await look();
       // The app closes, and says so to the send itself.
-      if (!found) return undefined;
-      const { unseen } = inbox;
+      if (!found) return { isClosing: true };
       const left = { messages: limits.messages - found.waiting, bytes: limits.bytes - found.bytes };
-      const free = plus(left, unseen, -1);
+      const free = plus(left, inbox.unseen, -1);
       if (load.messages > free.messages || load.bytes > free.bytes) {
-        if (unseen.messages === 0 || looks >= mostLooks) return found;
-        continue;
+        return { full: found, mayBeLess: inbox.unseen.messages > 0 };
       }
       const part = unlooked(limits);
       inbox.messages = Math.min(free.messages, Math.max(part.messages, load.messages));
       inbox.bytes = Math.min(free.bytes, Math.max(part.bytes, load.bytes));
+      return {};
+    } finally {
+      inbox.looking = undefined;
     }
   }
 
