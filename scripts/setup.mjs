@@ -58,7 +58,8 @@ function refuseOldNode() {
 
 /**
  * Compares what npm says it installed with what the lockfile asks for. Times would not do: npm writes the two files in
- * either order, and a checkout touches the lockfile without changing it.
+ * either order, and a checkout touches the lockfile without changing it. Packages that a workspace has for itself are looked
+ * for, since they are not in the folder where npm notes them, and a copy or a clean-up of the sources may leave them behind.
  */
 function isInstalled() {
   const installed = join(root, 'node_modules', '.package-lock.json');
@@ -69,7 +70,8 @@ function isInstalled() {
     .filter(([path]) => path.includes('node_modules/'))
     .every(([path, { version, optional, devOptional }]) => {
       // An optional package that is absent is one for another platform.
-      return present[path] ? present[path].version === version : Boolean(optional || devOptional);
+      if (!present[path]) return Boolean(optional || devOptional);
+      return present[path].version === version && (path.startsWith('node_modules/') || existsSync(join(root, path)));
     });
 }
 

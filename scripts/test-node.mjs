@@ -65,9 +65,7 @@ function hasNodeApi10({ binary }) {
 /** Replaces all but the packages. What was deleted here must not be tested there. */
 function copyFiles(folder) {
   mkdirSync(folder, { recursive: true });
-  for (const name of readdirSync(folder)) {
-    if (name !== 'node_modules') rmSync(join(folder, name), { recursive: true, force: true });
-  }
+  removeSources(folder);
   const listed = spawnSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
   if (listed.status !== 0) throw new Error(`git ls-files failed: ${listed.stderr}`);
   for (const path of new Set(listed.stdout.split('\0'))) {
@@ -76,6 +74,18 @@ function copyFiles(folder) {
   // The marks of what was built from other files.
   rmSync(join(folder, 'node_modules', '.cache'), { recursive: true, force: true });
   return folder;
+}
+
+/** All but installed packages, those of a workspace too. Returns whether any are left. */
+function removeSources(folder) {
+  let isKept = false;
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.name === 'node_modules') isKept = true;
+    else if (entry.isDirectory() && removeSources(path)) isKept = true;
+    else rmSync(path, { recursive: true, force: true });
+  }
+  return isKept;
 }
 
 /** This Node comes first for all that is started by name, and compiles against its own headers. */
