@@ -8,6 +8,9 @@ import type { Outcome, Program } from './programs.js';
 /** What the code of one execution saw: each operation that it called, and each result, in order. */
 export type Trace = string[];
 
+/** In a trace: the root has its outcome. What branches that lost see after it depends on when the engine stops them. */
+export const theEnd = 'ends';
+
 /**
  * Runs programs as workflows and writes down what their code sees. One World watches all executions of a program,
  * over all its crashes.
@@ -26,10 +29,7 @@ export class World {
   readonly child: Workflow<[Program], unknown>;
 
   constructor() {
-    this.root = workflow(
-      'root',
-      async (program: Program): Promise<Outcome> => settle(this.interpret(program, this.begin())),
-    );
+    this.root = workflow('root', async (program: Program): Promise<Outcome> => this.toItsEnd(program));
     this.child = workflow('child', async (program: Program): Promise<unknown> => this.interpret(program, this.begin()));
   }
 
@@ -41,6 +41,13 @@ export class World {
   /** The database has gone back to before some of them. */
   forgetCommitted(): void {
     this.committed.clear();
+  }
+
+  private async toItsEnd(program: Program): Promise<Outcome> {
+    const trace = this.begin();
+    const outcome = await settle(this.interpret(program, trace));
+    trace.push(theEnd);
+    return outcome;
   }
 
   private begin(): Trace {
