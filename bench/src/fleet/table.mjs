@@ -2,8 +2,8 @@
 import { figure, figures, median } from '../figures.mjs';
 import { fleetFlags, fleetLabel, fleetRows } from './cases.mjs';
 
-/** Messages with slow commits: at least this share of what hand-written inserts without a trigger do. */
-const messagesAim = { workers: 12, commitMs: 5, atLeast: 0.8 };
+/** Messages with slow commits: at least this share of the same messages that nobody is told of. Beside it, the limit of all SQL. */
+const messagesAim = { workers: 12, commitMs: 5, than: 'holdfast-unannounced', atLeast: 0.8, limit: 'raw' };
 
 /** Statements per workflow in a large fleet: at most this many times those of one worker. */
 const statementsAim = { workers: 24, atMost: 2 };
@@ -45,13 +45,13 @@ export function fleetTable({ workloads, systems }, samples) {
  */
 function verdictsOf(name, fleets, medianOf) {
   const lines = [];
-  const messages = medianOf(name, messagesAim, 'messages') / medianOf('raw', messagesAim, 'messages');
-  if (!Number.isNaN(messages)) {
-    const { workers, commitMs, atLeast } = messagesAim;
-    const what = `messages with commits of +${commitMs} ms and ${workers} senders`;
-    lines.push(
-      `- ${name}: ${what}: ${figure(messages)} × raw (≥ ${atLeast}: ${messages >= atLeast ? 'met' : 'missed'})`,
-    );
+  const { workers: senders, commitMs: slower, than, atLeast, limit } = messagesAim;
+  const what = `messages with commits of +${slower} ms and ${senders} senders`;
+  for (const other of name === than ? [limit] : [than, limit]) {
+    const share = medianOf(name, messagesAim, 'messages') / medianOf(other, messagesAim, 'messages');
+    if (Number.isNaN(share)) continue;
+    const verdict = other === than ? ` (≥ ${atLeast}: ${share >= atLeast ? 'met' : 'missed'})` : '';
+    lines.push(`- ${name}: ${what}: ${figure(share)} × ${other}${verdict}`);
   }
   for (const commitMs of commitTimes(fleets)) {
     for (const key of ['statements', 'limitedStatements']) {

@@ -4,6 +4,7 @@ import type { Channels, Listening, Presence } from '../storage/database.js';
 import { splitNote } from '../storage/signal-notes.js';
 import type { Storage } from '../storage/storage.js';
 import { outside } from './carrier.js';
+import { apartMs, Outgoing } from './outgoing.js';
 import { type DueNews, queueOf, readSignal, type WorkAnswer, type WorkCall, WorkSignals } from './work-signals.js';
 
 /**
@@ -27,8 +28,7 @@ export type Topic =
   | 'executors'
   | `${'message' | 'event' | 'stream'}:${string}`;
 
-/** Announcements are sent one at a time and not more often than this: what comes up meanwhile goes with the next. */
-const apartMs = 10;
+const longestPauseMs = 100;
 
 /** How long an answer to a call waits for another announcement that it can go with. */
 const answerMs = 15;
@@ -50,7 +50,7 @@ export interface WorkListener {
 export class News {
   private readonly listeners = new Set<(topic: Topic | null) => void>();
   private readonly openListeners = new Set<(channels: readonly string[]) => void>();
-  private readonly outgoing = new Set<Topic>();
+  private readonly outgoing = new Outgoing<Topic>();
   private readonly work = new WorkSignals();
   private answering: NodeJS.Timeout | undefined;
   /** The part of the app that works on queues, if it has one. */
@@ -169,23 +169,31 @@ export class News {
   private async send(): Promise<void> {
     // Everything that this turn of the event loop brings goes with the first one.
     await new Promise((resolve) => setImmediate(resolve));
-    while (this.outgoing.size > 0 || !this.work.isEmpty) {
-      const topics = [...this.outgoing, ...this.work.drain()];
-      this.outgoing.clear();
-      clearTimeout(this.answering);
-      this.answering = undefined;
-      await this.storage
-        .announce(topics)
-        .catch((error) => this.logger.debug(`Other processes could not be told: ${describeError(error)}`));
-      if (!this.stopped) await this.pause();
+    // One at a time, and with a pause: what comes up meanwhile goes with the next.
+    while (!this.outgoing.isEmpty || !this.work.isEmpty) {
+      const began = performance.now();
+      await this.announce();
+      // A server that has much to do takes longer to announce, and is asked to less often.
+      if (!this.stopped) await this.pause(pauseAfter(performance.now() - began));
     }
   }
 
+  private async announce(): Promise<void> {
+    const due = this.stopped ? this.outgoing.takeAll() : this.outgoing.takeDue(performance.now());
+    const topics = [...due, ...this.work.drain()];
+    if (topics.length === 0) return;
+    clearTimeout(this.answering);
+    this.answering = undefined;
+    await this.storage
+      .announce(topics)
+      .catch((error) => this.logger.debug(`Other processes could not be told: ${describeError(error)}`));
+  }
+
   /** Ends with the app: by then nothing but its shutdown may keep the process alive, and that waits for this. */
-  private pause(): Promise<void> {
+  private pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.endPause = resolve;
-      setTimeout(resolve, apartMs).unref();
+      setTimeout(resolve, ms).unref();
     });
   }
 
@@ -210,4 +218,8 @@ export class News {
       for (const listener of this.listeners) listener(topic);
     });
   }
+}
+
+function pauseAfter(tookMs: number): number {
+  return Math.min(Math.max(apartMs, 3 * tookMs), longestPauseMs);
 }

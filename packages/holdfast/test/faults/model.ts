@@ -20,12 +20,19 @@ export function allows(program: Program, outcome: Outcome): boolean {
         ? program.parts.some((part) => allows(part, outcome))
         : allowsEveryError(program.parts, outcome);
     case 'allSettled':
-      return 'ok' in outcome && isListOf(program.parts, outcome.ok, (part, each) => allows(part, each as Outcome));
+      return (
+        'ok' in outcome && isListOf(program.parts, outcome.ok, (part, each) => isOutcome(each) && allows(part, each))
+      );
     case 'try':
       return allowsTry(program.body, program.handler, outcome);
     case 'child':
       return allows(program.program, outcome);
   }
+}
+
+/** Anything else comes from another branch of a race, whose list happens to be as long. */
+function isOutcome(value: unknown): value is Outcome {
+  return typeof value === 'object' && value !== null && ('ok' in value || 'error' in value);
 }
 
 function allowsEach(parts: readonly Program[], values: unknown): boolean {
