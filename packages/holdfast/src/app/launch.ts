@@ -129,6 +129,7 @@ async function assemble(
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, watched: new Map() };
   const goneBack = new GoneBack(engine, () => reread(parts, checked));
   engine.onBehind = (workflow) => goneBack.noteBehind(workflow);
+  engine.onGone = (workflowId) => goneBack.noteGone(workflowId);
   liveness.onGoneBack = (why) => goneBack.all(why);
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));

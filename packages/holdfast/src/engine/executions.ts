@@ -74,6 +74,8 @@ export class Executions implements Engine {
   peersOn: Engine['peersOn'] = () => [];
   /** Called when a row was refused because what its execution has done before is not on record any more. */
   onBehind: ((workflow: OwnedWorkflow) => void) | undefined;
+  /** Called when a workflow that runs here is not on record any more. */
+  onGone: ((workflowId: string) => void) | undefined;
   /** Called when more executions are in memory than are to wait there. */
   onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();
@@ -208,6 +210,8 @@ export class Executions implements Engine {
   superseded(workflowId: string, owner: string, by: Superseded): void {
     const rest = this.resting.of(workflowId);
     const execution = this.running.get(workflowId);
+    // One that was cancelled may be deleted before its code has ended.
+    const isUnexpected = rest !== undefined || execution?.running === true;
     if (rest?.owner === owner) this.dropRest(rest);
     else if (execution?.facts.owner === owner) {
       if (by.status === 'CANCELLED' && by.owner === owner) execution.cancel(null);
@@ -217,6 +221,7 @@ export class Executions implements Engine {
     this.outcomes.watchElsewhere(workflowId);
     // Still its own, and yet not to be written.
     if (by.owner === owner && by.status === 'PENDING') this.onBehind?.({ workflowId, owner });
+    if (by.status === undefined && isUnexpected) this.onGone?.(workflowId);
   }
 
   async stall(workflowId: string, owner: string, error: HoldfastError): Promise<void> {

@@ -28,6 +28,7 @@ type Engined = Omit<Holder, 'resters'> & { resters(): readonly Resting[] };
  */
 export class GoneBack {
   private behind: OwnedWorkflow[] = [];
+  private gone: string[] = [];
   private underWay: Promise<void> | undefined;
 
   constructor(
@@ -41,6 +42,17 @@ export class GoneBack {
     this.behind.push({ workflowId, owner });
     // Together with what else one statement refused.
     if (this.behind.length === 1) setImmediate(() => void this.seeTo());
+  }
+
+  /** A workflow that ran here is not on record any more. Whoever waits for it is told. */
+  noteGone(workflowId: string): void {
+    this.gone.push(workflowId);
+    if (this.gone.length > 1) return;
+    setImmediate(() => {
+      this.sayLost(this.gone.splice(0));
+      // Something else may be unfinished again.
+      this.engine.standing.doubts++;
+    });
   }
 
   /** Resolves when nothing that this process holds is ahead of the record any more. One at a time. */
@@ -78,7 +90,7 @@ export class GoneBack {
         `last commits. The ${parked.length} unfinished workflows of this process go on from what is on record.`,
     );
     const held = parked.map(({ workflowId, owner }) => ({ workflowId, owner }));
-    for (const { workflowId, owner } of held) engine.superseded(workflowId, owner, { owner: null, status: undefined });
+    for (const { workflowId, owner } of held) engine.superseded(workflowId, owner, { owner: null, status: 'PENDING' });
     await this.tellOfLost(held);
     const found = await engine.untilAnswered('Looking for what this process runs by the record', () => unheld(engine));
     const before = new Set(held.map(({ workflowId }) => workflowId));
@@ -113,7 +125,16 @@ export class GoneBack {
       const known = new Set((found ?? []).map(({ workflowId }) => workflowId));
       if (found) lost.push(...ids.filter((id) => !known.has(id)));
     }
-    this.say(lost, (count) => `${count} not on record any more, and will not go on. Start them again if they matter`);
+    this.sayLost(lost);
+  }
+
+  private sayLost(ids: readonly string[]): void {
+    this.say(
+      ids,
+      (count) =>
+        `${count} not on record any more, and will not go on: the database came back without them, or they were cancelled and ` +
+        'deleted elsewhere. Start them again if they matter',
+    );
   }
 
   private say(ids: readonly string[], what: (count: string) => string): void {

@@ -11,6 +11,12 @@ const defaultEveryMs = 4_000;
  */
 const looksNeeded = 4;
 
+/** Without a reason to doubt the record, each so many turns make one look. */
+const turnsApart = 15;
+
+/** Such a look takes at most this part of the time: an executor may have very many workflows. */
+const shareOfTime = 1 / 500;
+
 /** How long it goes on trying to give back what it found. */
 const patienceMs = 10_000;
 
@@ -24,19 +30,23 @@ export type Holder = Engine & {
  * its last commits (a failover to a standby that lacked them): the workflow had ended here, or been taken over by another
  * process, and is PENDING again under a process that lives and has let go of it. Nobody else would ever take it.
  *
- * It looks only after a connection was lost, or a row was refused for want of its predecessors (gone-back.ts): without either
- * no commit is lost. Whatever it is wrong about is fenced like
- * any other takeover.
+ * It looks after a connection was lost, or a row was refused for want of its predecessors (gone-back.ts), and otherwise once a
+ * minute: a restore that loses less than a heartbeat is seen by nothing else. Whatever it is wrong about is fenced like any other
+ * takeover.
  */
 export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
   let lookedAfter = 0;
   let looksLeft = 0;
+  let turnsLeft = turnsApart;
   let suspects = new Map<string, number>();
   const runOnce = async (): Promise<void> => {
     const breaks = engine.storage.breaks() + engine.standing.doubts;
     if (breaks !== lookedAfter) [lookedAfter, looksLeft] = [breaks, looksNeeded];
-    if (looksLeft === 0) return;
+    if (looksLeft === 0 && --turnsLeft > 0) return;
+    const began = performance.now();
     const found = await unheld(engine);
+    turnsLeft = Math.max(turnsApart, Math.ceil((performance.now() - began) / shareOfTime / everyMs));
+    looksLeft = Math.max(looksLeft, 1);
     suspects = new Map(found.map((each) => [keyOf(each), (suspects.get(keyOf(each)) ?? 0) + 1]));
     const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= looksNeeded);
     if (certain.length > 0) await giveBack(engine, certain);

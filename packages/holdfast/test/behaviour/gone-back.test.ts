@@ -48,6 +48,35 @@ describeBackends('a database that went back in time under a live process', (back
     expect(await again.result()).toBe('done');
   });
 
+  it('names a lost workflow in the log, too, if its next row finds out before a heartbeat', async () => {
+    const rig = await launchRig(backend, seldom);
+    const backup = await backUp(rig.database);
+    const handles = [await rig.start('lost'), await rig.start('lost too')];
+    await rig.reached('lost', 2);
+    await rig.reached('lost too', 2);
+    const waiting = handles.map((handle) => failure(handle.result()));
+    await backup.restore();
+    rig.letOn('lost', 2);
+    rig.letOn('lost too', 2);
+    for (const each of waiting) expect(await each).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
+    for (const id of ['lost', 'lost too']) await rig.logged(new RegExp(`not on record any more.*"${id}"`));
+  });
+
+  it('goes on with what had ended and is unfinished again, if nothing else shows that the database went back', async () => {
+    const rig = await launchRig(backend, seldom, 5);
+    const handle = await rig.start('a');
+    rig.letOn('a', 2);
+    await rig.reached('a', 5);
+    const backup = await backUp(rig.database);
+    rig.letOn('a', 5);
+    expect(await handle.result()).toBe('done');
+    await backup.restore();
+    await rig.logged(/"a" is on record as running in this process, which has let go of/);
+    expect(await handle.result()).toBe('done');
+    expect(rig.effects('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7]);
+    expect(await rig.record('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  });
+
   it('goes on with what had ended in this process and is unfinished again', async () => {
     const rig = await launchRig(backend, often);
     const handle = await rig.start('a');
@@ -86,7 +115,7 @@ describeBackends('a record with a hole', (backend) => {
   });
 });
 
-async function launchRig(backend: Backend, liveness: { ttlMs: number }) {
+async function launchRig(backend: Backend, liveness: { ttlMs: number }, reclaimEveryMs?: number) {
   const database = await backend.newDatabase();
   const logger = recordingLogger();
   const done: string[] = [];
@@ -106,7 +135,8 @@ async function launchRig(backend: Backend, liveness: { ttlMs: number }) {
     }
     return 'done';
   });
-  const app = await launchWith({ name: 'test', version: 'v1', logger, workflows: [wf], database }, { liveness });
+  const internals = { liveness, ...(reclaimEveryMs && { reclaimEveryMs }) };
+  const app = await launchWith({ name: 'test', version: 'v1', logger, workflows: [wf], database }, internals);
   onTestFinished(() => app.shutdown());
   return {
     database,
