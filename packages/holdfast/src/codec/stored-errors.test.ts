@@ -103,6 +103,28 @@ describe('of an error is stored', () => {
     expect((value as { inner: unknown }).inner).toBeInstanceOf(Error);
   });
 
+  it('no nested object inside a list, a set, a map or a code either', () => {
+    const nested = { config: { headers: { 'x-session': secret } }, status: 401 };
+    const map = new Map<unknown, unknown>([
+      ['status', 401],
+      ['config', nested],
+      ['token', secret],
+      [nested, 1],
+    ]);
+    const lists = [[nested], new Set([nested]), map, [[nested], 'text', new Error('inner')]];
+    const errors = lists.flatMap((value) => [value, new Error('x', { cause: value }), { value }]);
+    errors.push(Object.assign(new Error('x'), { code: nested }), Object.assign(new Error('x'), { errors: lists }));
+    for (const thrown of errors) expect(stored(thrown).text).not.toContain(secret);
+    expect(stored(lists[3]).value).toMatchObject([[{ status: 401 }], 'text', { message: 'inner' }]);
+    expect(stored(map).value).toEqual(
+      new Map<unknown, unknown>([
+        ['status', 401],
+        ['token', '***'],
+      ]),
+    );
+    expect(stored(lists[1], { keep: 'all' }).value).toEqual(new Set([nested]));
+  });
+
   it('the same inside a value: what a step returned of Promise.allSettled', () => {
     const { native } = createCodecs();
     const text = native.encode([{ status: 'rejected', reason: httpError() }], 'x') as string;

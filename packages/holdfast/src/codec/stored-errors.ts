@@ -126,11 +126,31 @@ export class StoredErrors {
     if (typeof thrown !== 'object' || thrown === null) return thrown;
     if (this.open.has(thrown)) return '[Circular]';
     if (this.open.size >= deepest) return '[Error]';
-    return this.within(thrown, () => {
-      if (isError(thrown)) return this.level(thrown, use, (value) => this.of(value, use));
-      const isRecord = recipeFor(thrown)?.kind === 'record';
-      return this.other(thrown, isRecord ? this.kept(thrown, {}, this.keep) : this.copy(thrown), use);
-    });
+    return this.within(thrown, () =>
+      isError(thrown)
+        ? this.level(thrown, use, (value) => this.of(value, use))
+        : this.other(thrown, this.surface(thrown, use), use),
+    );
+  }
+
+  /** Of something that is no error: its plain properties, or those of its members. */
+  private surface(thrown: object, use: 'record' | 'log'): unknown {
+    const kind = recipeFor(thrown)?.kind;
+    if (kind === 'record') return this.kept(thrown, {}, this.keep);
+    if (this.keep === 'whole') return this.copy(thrown);
+    const member = (each: unknown): unknown => this.member(each, use);
+    if (kind === 'array')
+      return (thrown as unknown[]).map((each, i) => (isHeaderValue(thrown, i) ? mask : member(each)));
+    if (kind === 'set') return new Set([...(thrown as Set<unknown>)].map(member));
+    if (kind !== 'map') return this.copy(thrown);
+    const entries = [...(thrown as Map<unknown, unknown>)].filter(([key, each]) => isPlain(key) && isPlain(each));
+    return this.copy(new Map(entries));
+  }
+
+  private member(each: unknown, use: 'record' | 'log'): unknown {
+    if (typeof each !== 'object' || each === null) return this.copy(each);
+    if (isError(each) || this.open.has(each) || this.open.size >= deepest) return this.of(each, use);
+    return this.within(each, () => this.surface(each, use));
   }
 
   private within<T>(thrown: object, walk: () => T): T {
@@ -150,7 +170,9 @@ export class StoredErrors {
     for (const key of Object.keys(errors)) delete own[key];
     const record: Record<string, unknown> = {};
     for (const key of ['name', 'message', 'stack'] as const) record[key] = this.text(own[key]);
-    for (const key of [classKey, 'code']) if (key in own) record[key] = own[key];
+    if (classKey in own) record[classKey] = own[classKey];
+    // As an object it may be anything.
+    if ('code' in own && isPlain(own.code)) record.code = own.code;
     const { redact } = this.options;
     const whole = this.kept(own, redact ? record : Object.assign(record, errors), this.keepOf(error)) as ErrorRecord;
     return redact ? Object.assign(this.redacted(whole, use), errors) : whole;
