@@ -26,3 +26,29 @@ it('does not forget, when the next look begins, what was stored while the last o
   }
   expect(await Promise.all([second, third])).toEqual([expect.anything(), expect.anything()]);
 });
+
+it('looks once for all that wait for room, not once for each', async () => {
+  const wide = { messages: 10_000, bytes: 10_000_000 };
+  const looksFor = async (waiting: number) => {
+    const room = new InboxRoom();
+    let looks = 0;
+    const look = async () => {
+      looks++;
+      return { waiting, bytes: 0 };
+    };
+    const found = await Promise.all(Array.from({ length: 2_000 }, () => room.find('inbox', one, wide, look)));
+    return { looks, refused: found.filter((full) => full !== undefined).length };
+  };
+  // A hundredth of the limit needs no look, and each look that finds room lets a hundredth in.
+  expect(await looksFor(0)).toEqual({ looks: 19, refused: 0 });
+  // What came in before is under way, and may have been counted twice.
+  expect(await looksFor(10_000)).toEqual({ looks: 3, refused: 1_900 });
+});
+
+it('refuses those alone for whom there is no room', async () => {
+  const room = new InboxRoom();
+  const look = async () => ({ waiting: 5, bytes: 0 });
+  const loads = [1, 3, 2].map((messages) => ({ messages, bytes: 1 }));
+  const found = await Promise.all(loads.map((load) => room.find('inbox', load, { ...limits, messages: 8 }, look)));
+  expect(found.map((full) => full !== undefined)).toEqual([false, true, false]);
+});

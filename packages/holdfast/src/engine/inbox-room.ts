@@ -23,16 +23,22 @@ interface Inbox {
   underWay: Load;
   /** What was under way at some time during the look: the look may or may not have seen it. */
   unseen: Load;
-  looking: Promise<unknown> | undefined;
+  /** Those that wait for a look, in the order in which they came. While there are any, one look is under way. */
+  readonly waiting: Waiting[];
 }
 
-/** What a look found: nothing, if there is room. */
-interface Found {
-  readonly full?: InboxStanding;
-  /** Some of what was counted may have been counted twice: as stored, and as under way. */
-  readonly mayBeLess?: boolean;
-  readonly isClosing?: boolean;
+interface Waiting {
+  readonly load: Load;
+  readonly limits: InboxLimits;
+  readonly look: Look;
+  /** How many looks have found no room for it. */
+  looks: number;
+  answer(full: InboxStanding | undefined): void;
+  fail(error: unknown): void;
 }
+
+/** Undefined: the app closes, and says so to the send itself. */
+type Look = () => Promise<InboxStanding | undefined>;
 
 const nothing: Load = { messages: 0, bytes: 0 };
 
@@ -53,62 +59,64 @@ export class InboxRoom {
   /** Takes room that is known. False: a look is needed. */
   take(key: string, load: Load, limits: InboxLimits): boolean {
     const inbox = this.of(key, limits);
-    if (load.messages > inbox.messages || load.bytes > inbox.bytes) return false;
+    if (!fits(load, inbox)) return false;
     [inbox.messages, inbox.bytes] = [inbox.messages - load.messages, inbox.bytes - load.bytes];
     inbox.underWay = plus(inbox.underWay, load, 1);
     inbox.unseen = plus(inbox.unseen, load, 1);
     return true;
   }
 
-  /** Takes room after a look, or returns what was found where there is none. */
-  async find(
-    key: string,
-    load: Load,
-    limits: InboxLimits,
-    look: () => Promise<InboxStanding | undefined>,
-  ): Promise<InboxStanding | undefined> {
-    for (let looks = 0; ; ) {
-      if (this.take(key, load, limits)) return undefined;
-      const inbox = this.of(key, limits);
-      if (inbox.looking !== undefined) {
-        await inbox.looking.catch(() => {});
-        continue;
+  /** Takes room after a look, or returns what was found where there is none. Whoever waits at the same time shares the look. */
+  find(key: string, load: Load, limits: InboxLimits, look: Look): Promise<InboxStanding | undefined> {
+    const inbox = this.of(key, limits);
+    return new Promise((answer, fail) => {
+      inbox.waiting.push({ load, limits, look, looks: 0, answer, fail });
+      if (inbox.waiting.length === 1) void this.serve(key, inbox);
+    });
+  }
+
+  private async serve(key: string, inbox: Inbox): Promise<void> {
+    // Room may have been found since it was asked for.
+    this.letIn(key, inbox);
+    for (let [first] = inbox.waiting; first; [first] = inbox.waiting) {
+      inbox.unseen = inbox.underWay;
+      try {
+        const found = await first.look();
+        if (found) this.judge(inbox, first, found);
+        else for (const { answer } of inbox.waiting.splice(0)) answer(undefined);
+      } catch (error) {
+        for (const { fail } of inbox.waiting.splice(0)) fail(error);
       }
-      looks++;
-      const looking = this.look(inbox, load, limits, look);
-      inbox.looking = looking;
-      const { full, mayBeLess, isClosing } = await looking;
-      if (isClosing) return undefined;
-      if (full && !(mayBeLess && looks < mostLooks)) return full;
+      this.letIn(key, inbox);
     }
   }
 
-  /**
-   * Looks, and notes how much room there is. The look is over only when that is noted: the next look begins with a new `unseen`,
-   * and would have this one forget what was stored while it looked.
-   */
-  private async look(
-    inbox: Inbox,
-    load: Load,
-    limits: InboxLimits,
-    look: () => Promise<InboxStanding | undefined>,
-  ): Promise<Found> {
-    inbox.unseen = inbox.underWay;
-    try {
-      const found = await look();
-      // The app closes, and says so to the send itself.
-      if (!found) return { isClosing: true };
-      const left = { messages: limits.messages - found.waiting, bytes: limits.bytes - found.bytes };
-      const free = plus(left, inbox.unseen, -1);
-      if (load.messages > free.messages || load.bytes > free.bytes) {
-        return { full: found, mayBeLess: inbox.unseen.messages > 0 };
-      }
-      const part = unlooked(limits);
-      inbox.messages = Math.min(free.messages, Math.max(part.messages, load.messages));
-      inbox.bytes = Math.min(free.bytes, Math.max(part.bytes, load.bytes));
-      return {};
-    } finally {
-      inbox.looking = undefined;
+  /** Those who fit into the room that is known, in their order. */
+  private letIn(key: string, inbox: Inbox): void {
+    for (let [first] = inbox.waiting; first && this.take(key, first.load, first.limits); [first] = inbox.waiting) {
+      inbox.waiting.shift();
+      first.answer(undefined);
+    }
+  }
+
+  /** Notes how much room there is for the first; if there is none, refuses all for whom there is none. */
+  private judge(inbox: Inbox, first: Waiting, found: InboxStanding): void {
+    // Some of what was counted may have been counted twice: as stored, and as under way.
+    const mayBeLess = inbox.unseen.messages > 0;
+    const freeOf = ({ messages, bytes }: InboxLimits): Load =>
+      plus({ messages: messages - found.waiting, bytes: bytes - found.bytes }, inbox.unseen, -1);
+    const free = freeOf(first.limits);
+    if (fits(first.load, free)) {
+      const part = unlooked(first.limits);
+      inbox.messages = Math.min(free.messages, Math.max(part.messages, first.load.messages));
+      inbox.bytes = Math.min(free.bytes, Math.max(part.bytes, first.load.bytes));
+      return;
+    }
+    for (const each of inbox.waiting.splice(0)) {
+      const isFull = !fits(each.load, freeOf(each.limits));
+      if (isFull) each.looks++;
+      if (isFull && !(mayBeLess && each.looks < mostLooks)) each.answer(found);
+      else inbox.waiting.push(each);
     }
   }
 
@@ -123,7 +131,7 @@ export class InboxRoom {
     if (known) return known;
     const [oldest] = this.inboxes.keys();
     if (oldest !== undefined && this.inboxes.size >= most) this.inboxes.delete(oldest);
-    const inbox: Inbox = { ...unlooked(limits), underWay: nothing, unseen: nothing, looking: undefined };
+    const inbox: Inbox = { ...unlooked(limits), underWay: nothing, unseen: nothing, waiting: [] };
     this.inboxes.set(key, inbox);
     return inbox;
   }
@@ -131,6 +139,10 @@ export class InboxRoom {
 
 function unlooked({ messages, bytes }: InboxLimits): Load {
   return { messages: Math.floor(messages / 100), bytes: Math.floor(bytes / 100) };
+}
+
+function fits(load: Load, room: Load): boolean {
+  return load.messages <= room.messages && load.bytes <= room.bytes;
 }
 
 function plus(a: Load, b: Load, sign: 1 | -1): Load {

@@ -1,10 +1,11 @@
 import type { Engine } from '../engine/engine.js';
-import type { InboxLimits, Load } from '../engine/inbox-room.js';
+import { type InboxLimits, InboxRoom, type Load } from '../engine/inbox-room.js';
 import { watchKey } from '../engine/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import { isTerminal, type WorkflowStatus } from '../model/status.js';
 import type { InboxStanding, NewMessage } from '../storage/messaging.js';
+import type { StorageWithin } from '../storage/storage.js';
 
 /** Which messages of a topic are refused for what waits at, or became of, their recipient. */
 export interface Rules {
@@ -52,6 +53,32 @@ export function admitted(engine: Engine, rules: Rules, messages: NewMessage[]): 
 /** The messages are stored, or will not be. */
 export function sent(engine: Engine, messages: readonly NewMessage[]): void {
   for (const [key, { load }] of loadsOf(messages)) engine.sends.room.done(key, load);
+}
+
+/** What a transaction sends is seen by nobody else before it commits, so that it has to look for itself. */
+const roomsIn = new WeakMap<object, InboxRoom>();
+
+/** Stores a message in a transaction of the caller, if there is room beside what the transaction has sent before. False: no recipient. */
+export async function sendWithin(
+  rules: Rules,
+  tx: object,
+  within: StorageWithin,
+  message: NewMessage,
+): Promise<boolean> {
+  const room = roomsIn.get(tx) ?? new InboxRoom();
+  roomsIn.set(tx, room);
+  const { messageId, destination: workflowId, topic } = message;
+  const key = watchKey(workflowId, topic);
+  const load = loadOf(message);
+  const full = await room.find(key, load, rules.limits, () => within.messages.standing({ workflowId, topic }));
+  // The repetition of a send that has succeeded succeeds.
+  if (full && (await within.messages.stored([messageId])).has(messageId)) return true;
+  if (full) throw inboxFull(rules, workflowId, full);
+  try {
+    return (await within.messages.send([message])).has(messageId);
+  } finally {
+    room.done(key, load);
+  }
 }
 
 async function afterLooks(
@@ -111,11 +138,15 @@ function loadsOf(messages: readonly NewMessage[]): Map<string, InboxLoad> {
   const loads = new Map<string, InboxLoad>();
   for (const message of messages) {
     const key = watchKey(message.destination, message.topic);
-    const { load, first } = loads.get(key) ?? { load: { messages: 0, bytes: 0 }, first: message };
-    const bytes = load.bytes + Buffer.byteLength(message.value);
-    loads.set(key, { load: { messages: load.messages + 1, bytes }, first });
+    const { load: before, first } = loads.get(key) ?? { load: { messages: 0, bytes: 0 }, first: message };
+    const more = loadOf(message);
+    loads.set(key, { load: { messages: before.messages + more.messages, bytes: before.bytes + more.bytes }, first });
   }
   return loads;
+}
+
+function loadOf({ value }: NewMessage): Load {
+  return { messages: 1, bytes: Buffer.byteLength(value) };
 }
 
 function giveBack(engine: Engine, taken: ReadonlyMap<string, Load>): void {

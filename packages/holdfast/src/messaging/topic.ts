@@ -16,7 +16,7 @@ import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/messaging.js';
-import { admitted, type Rules, rulesOf, sent } from './admission.js';
+import { admitted, type Rules, rulesOf, sendWithin, sent } from './admission.js';
 import { inCallOrder, isAnyBefore } from './call-order.js';
 import { inboxOf } from './inbox.js';
 import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
@@ -160,8 +160,9 @@ async function sendIn(own: TopicParts, tx: unknown, letter: Letter<unknown>, app
   const messages = await ready(own, [letter], engine);
   sent(engine, messages);
   const within = await storageIn(engine, what, tx, 'send a message');
-  const stored = await within.messages.send(messages);
-  if (!messages.every(({ messageId }) => stored.has(messageId))) throw notFoundError(to);
+  for (const message of messages) {
+    if (!(await sendWithin(own.rules, tx as object, within, message))) throw notFoundError(to);
+  }
 }
 
 function otherDatabase({ what }: TopicParts): HoldfastError {

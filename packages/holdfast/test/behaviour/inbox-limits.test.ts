@@ -74,6 +74,27 @@ describeBackends('an inbox', (backend) => {
     expect(await again.app.workflows.handle('w').result()).toEqual(['a', 'b']);
   });
 
+  it('takes no more from one transaction than its limit, although nobody else sees that yet', async () => {
+    const letters = topic<string>('letters', { maxWaiting: 3 });
+    const { waiting, database } = await open(letters);
+    await letters.send('w', 'a');
+    const data = await openUserDataIn(database, plainest[backend.name === 'postgres' ? 'postgres' : 'sqlite']);
+    const told: string[] = [];
+    await data.datasource.transact({}, async (tx) => {
+      for (const key of ['b', 'c', 'c', 'd', 'e']) {
+        const sending = letters.sendIn(tx, 'w', key, { idempotencyKey: key });
+        told.push(
+          await sending.then(
+            () => 'sent',
+            (error) => error.code,
+          ),
+        );
+      }
+    });
+    expect(told).toEqual(['sent', 'sent', 'sent', 'INBOX_FULL', 'INBOX_FULL']);
+    expect(await waiting()).toBe(3);
+  });
+
   it('takes no more bytes than its limit', async () => {
     const letters = topic<string>('letters', { maxWaitingBytes: 10_000 });
     const { waiting } = await open(letters);
