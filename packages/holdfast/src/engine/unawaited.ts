@@ -38,10 +38,12 @@ function warnOfFailure({ engine, facts }: Execution, call: Call, error: unknown)
 function warnOfOpen({ engine, facts }: Execution, open: readonly Call[]): void {
   const { name, workflowId } = facts;
   const named = open.slice(0, mostNamed).map(describeCall);
+  // How many there are, and the numbers of their steps, may differ from workflow to workflow.
+  const names = [...new Set(open.slice(0, mostNamed).map((call) => call.name))];
   if (open.length > mostNamed) named.push(`${open.length - mostNamed} more`);
   const [theirs, them] = open.length === 1 ? ['its result is', 'it'] : ['their results are', 'them'];
   engine.warnOnce(
-    `unawaited ${JSON.stringify([name, ...named])}`,
+    `unawaited ${JSON.stringify([name, ...names])}`,
     `Workflow "${workflowId}" (${name}) returned while it had not awaited ${named.join(', ')}, still under way: ${theirs} ` +
       `not recorded. Await ${them}; or, to leave ${them} behind on purpose, end each in .catch(() => {}). ` +
       'Said once, not for each workflow.',

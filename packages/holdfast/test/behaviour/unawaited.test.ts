@@ -46,6 +46,18 @@ describeBackends('a call that a workflow does not await', (backend) => {
     expect(logger.lines).toHaveLength(2);
   });
 
+  it('is warned of once per place however many there are', async () => {
+    const logger = recordingLogger();
+    const wf = workflow('checkout', async (orders: number) => {
+      await run('count', () => orders);
+      for (let n = 0; n < orders; n++) void sleep('1h');
+      if (orders % 2 === 0) await run('even', () => {});
+    });
+    await backend.testApp({ workflows: [wf], logger });
+    for (const orders of [3, 4, 7, 8, 12]) await wf(orders);
+    expect(logger.lines).toHaveLength(1);
+  });
+
   it('ends the text of the error with one full stop', async () => {
     const logger = recordingLogger();
     const wf = workflow('checkout', async () => {

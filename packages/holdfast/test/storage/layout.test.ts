@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { connect, launch } from '../../src/index.js';
+import { connect, launch, queue, run, workflow } from '../../src/index.js';
 import { expectedColumns } from '../../src/storage/migrations/layout.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, recordingLogger, tamper } from '../support/faults.js';
@@ -83,3 +83,51 @@ describeBackends('a database that somebody has changed', (backend) => {
     expect(warnings).toHaveLength(version === 124 ? 1 : 0);
   });
 });
+
+/** As a restore of the tables alone leaves it, or somebody who takes for useless what DBOS does not have. */
+const withoutLocks = {
+  'every function of ours': 'drop function holdfast_hold_turn, holdfast_hold_queues, holdfast_close_queue cascade',
+  'a trigger': 'drop trigger holdfast_queue_edited on queues',
+  'a function with its trigger': 'drop function holdfast_queue_deleted cascade',
+};
+
+const orders = queue('orders', { concurrency: 2 });
+const ship = workflow('ship', () => run('pack', () => 'shipped'));
+
+describeBackends(
+  'a Postgres schema without what queues are locked by',
+  (backend) => {
+    it.each(Object.entries(withoutLocks))('is refused, or completed by a launch that migrates: %s', async (_, drop) => {
+      const database = await backend.newDatabase();
+      const locks =
+        "select proname as name from pg_proc where pronamespace = 'dbos'::regnamespace and proname like 'holdfast%queue%' " +
+        "union all select tgname from pg_trigger where tgname like 'holdfast_queue%' order by 1";
+      const before = await tamper(database, locks);
+      await tamper(database, drop);
+      const options = { name: 'test', database, workflows: [ship], queues: [orders], logger: silent };
+      const refused = {
+        code: 'SCHEMA_MISMATCH',
+        message: expect.stringMatching(/lacks what queues need.*Call migrate\(\)/),
+      };
+      expect(await failure(launch({ ...options, migrate: false }))).toMatchObject(refused);
+      const app = await launch(options);
+      expect(await ship.with({ queue: orders })()).toBe('shipped');
+      expect(await app.queues.pause('orders')).toMatchObject({ paused: true });
+      await app.shutdown();
+      expect(await tamper(database, locks)).toEqual(before);
+      await (await launch({ ...options, migrate: false })).shutdown();
+    });
+
+    it.each([
+      ['operation_outputs', 'operation_outputs_pkey', 'workflow_uuid, function_id'],
+      ['queues', 'queues_name_key', 'name'],
+    ])('is refused if nothing keeps the key of %s unique', async (table, constraint, columns) => {
+      const database = await backend.newDatabase();
+      await tamper(database, `alter table ${table} drop constraint ${constraint} cascade`);
+      const problems = [`no valid index keeps ${columns} unique in the table ${table}`];
+      const refused = { code: 'SCHEMA_MISMATCH', details: { problems } };
+      expect(await failure(launch({ name: 'test', database, logger: silent }))).toMatchObject(refused);
+    });
+  },
+  ['postgres'],
+);

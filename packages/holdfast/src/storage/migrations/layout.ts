@@ -66,6 +66,25 @@ const columns: Layout = {
 /** On Postgres, the order of messages. On SQLite that is the number of the row. */
 const onPostgres: Layout = { notifications: { bigint: 'send_seq' } };
 
+/** What statements rely on to be there once. A partial index will do for those in which not every row takes part. */
+export const expectedKeys: readonly {
+  readonly table: string;
+  readonly columns: string;
+  readonly mayBePartial?: true;
+}[] = [
+  { table: 'workflow_status', columns: 'workflow_uuid' },
+  { table: 'workflow_status', columns: 'queue_name deduplication_id', mayBePartial: true },
+  { table: 'operation_outputs', columns: 'workflow_uuid function_id' },
+  { table: 'notifications', columns: 'message_uuid' },
+  { table: 'workflow_events', columns: 'workflow_uuid key' },
+  { table: 'workflow_events_history', columns: 'workflow_uuid function_id key' },
+  { table: 'streams', columns: 'workflow_uuid key offset' },
+  { table: 'queues', columns: 'name' },
+  { table: 'workflow_schedules', columns: 'schedule_name' },
+  { table: 'executors', columns: 'incarnation' },
+  { table: 'step_attempts', columns: 'workflow_uuid function_id' },
+];
+
 type Layout = Readonly<Record<string, { readonly [Kind in ColumnKind]?: string }>>;
 
 export type ColumnKind = 'text' | 'bigint' | 'integer' | 'double' | 'boolean' | 'json';
@@ -98,9 +117,9 @@ export interface FoundColumn {
 }
 
 /** Refuses a database that cannot be worked on, before anything is read or written there. */
-export function refuseLayout(found: readonly FoundColumn[], where: string): void {
-  if (found.length === 0) return;
-  const problems = [...new Set(found.map(problemOf))];
+export function refuseLayout(found: readonly FoundColumn[], where: string, more: readonly string[] = []): void {
+  const problems = [...new Set([...found.map(problemOf), ...more])];
+  if (problems.length === 0) return;
   throw new HoldfastError(
     'SCHEMA_MISMATCH',
     `${where} is not laid out as Holdfast needs it: ${problems.join('; ')}. Find out who has changed the tables, and restore ` +

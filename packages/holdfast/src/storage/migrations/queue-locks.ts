@@ -24,6 +24,18 @@ const mostApart = 32;
 /** Held by whoever holds all queues, and by whoever deletes one. */
 const all = `${lockClasses.existence}, 0`;
 
+/** What that makes: the functions, and the triggers on `queues`. */
+export const queueLocks = {
+  functions: [
+    'holdfast_hold_turn',
+    'holdfast_hold_queues',
+    'holdfast_close_queue',
+    'holdfast_queue_edited',
+    'holdfast_queue_deleted',
+  ],
+  triggers: ['holdfast_queue_edited', 'holdfast_queue_deleted'],
+} as const;
+
 export function createQueueLocks(d: Ddl): string[] {
   return [holdTurn(d), holdQueues(d), closeQueue(d), ...editTrigger(d), ...deletionTrigger(d)];
 }

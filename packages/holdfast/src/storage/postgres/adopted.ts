@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { describeError } from '../../model/errors.js';
+import { describeError, HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import {
   announcedBySender,
@@ -13,6 +13,7 @@ import {
   passOverAnnounced,
 } from '../migrations/functions.js';
 import type { Ddl } from '../migrations/migration.js';
+import { createQueueLocks, queueLocks } from '../migrations/queue-locks.js';
 import { sqlState } from './failures.js';
 
 /**
@@ -30,6 +31,8 @@ export interface Adopted {
   readonly ownTrigger: 'present' | 'missing' | 'disabled';
   /** The functions that are missing. */
   readonly functions: readonly FunctionName[];
+  /** What is missing of that by which claims and enqueues hold queues. Without it no queue works. */
+  readonly locks: readonly string[];
 }
 
 const creators = {
@@ -39,15 +42,26 @@ const creators = {
 type FunctionName = keyof typeof creators;
 const functionNames = Object.keys(creators) as FunctionName[];
 
+/** As a look at the catalog names them. */
+const lockNames = [
+  ...queueLocks.functions.map((name) => `function ${name}`),
+  ...queueLocks.triggers.map((name) => `trigger ${name}`),
+];
+
 const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
 
 /** Columns for the one statement that reads how far a schema is migrated. By the catalog, so that nothing fails. */
 export function adoptedColumns(d: Ddl): string {
+  const inSchema = `join pg_namespace n on n.oid = p.pronamespace where n.nspname = ${text(d.schema)} and p.proname`;
   const names = functionNames.map(text).join(', ');
+  const ofLocks = queueLocks.functions.map(text).join(', ');
+  const lockTriggers = queueLocks.triggers.map(text).join(', ');
   return (
     `${triggerColumn(d, messagesTrigger)} as trigger, ${triggerColumn(d, ownMessagesTrigger)} as own_trigger, ` +
-    `array(select p.proname::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace ` +
-    `where n.nspname = ${text(d.schema)} and p.proname in (${names})) as functions`
+    `array(select p.proname::text from pg_proc p ${inSchema} in (${names})) as functions, ` +
+    `array(select 'function ' || p.proname from pg_proc p ${inSchema} in (${ofLocks}) union all ` +
+    `select 'trigger ' || t.tgname from pg_trigger t where t.tgrelid = to_regclass(${text(d.table('queues'))}) ` +
+    `and t.tgname in (${lockTriggers})) as locks`
   );
 }
 
@@ -65,14 +79,16 @@ interface AdoptedRow {
   readonly trigger: TriggerRow;
   readonly own_trigger: TriggerRow;
   readonly functions: readonly string[];
+  readonly locks: readonly string[];
 }
 
-export function toAdopted({ trigger, own_trigger: own, functions }: AdoptedRow): Adopted {
+export function toAdopted({ trigger, own_trigger: own, functions, locks }: AdoptedRow): Adopted {
   const ownState = stateOf(own);
   return {
     trigger: stateOf(trigger),
     ownTrigger: ownState === 'unconditional' ? 'present' : ownState,
     functions: functionNames.filter((name) => !functions.includes(name)),
+    locks: lockNames.filter((name) => !locks.includes(name)),
   };
 }
 
@@ -89,13 +105,15 @@ export function isSilent({ ownTrigger }: Adopted): boolean {
   return ownTrigger !== 'present';
 }
 
-export function isComplete({ trigger, ownTrigger, functions }: Adopted, triggers: boolean): boolean {
-  return (!triggers || (trigger === 'present' && ownTrigger === 'present')) && functions.length === 0;
+export function isComplete({ trigger, ownTrigger, functions, locks }: Adopted, triggers: boolean): boolean {
+  const isAnnounced = !triggers || (trigger === 'present' && ownTrigger === 'present');
+  return isAnnounced && functions.length === 0 && locks.length === 0;
 }
 
 /** What a launch may create of what is missing. What an operator has disabled, and what goes with it, stays as it is. */
-function missingOf(d: Ddl, { trigger, ownTrigger, functions }: Adopted, triggers: boolean): string[] {
+function missingOf(d: Ddl, { trigger, ownTrigger, functions, locks }: Adopted, triggers: boolean): string[] {
   const missing = functions.flatMap((name) => creators[name](d));
+  if (locks.length > 0) missing.push(...createQueueLocks(d));
   if (!triggers || trigger === 'disabled') return missing;
   return [
     ...(trigger === 'missing' ? createTrigger(d, messagesTrigger) : []),
@@ -121,9 +139,24 @@ export function mayNotCreate(error: unknown): boolean {
   return ['42501', '42710', '23505', '55P03'].includes(sqlState(error) ?? '');
 }
 
+/** Without the locks each claim and enqueue would fail, or none would wait for an edit of its queue. */
+export function refuseWithoutLocks(d: Ddl, { locks }: Adopted, why: unknown): void {
+  if (locks.length === 0) return;
+  throw new HoldfastError(
+    'SCHEMA_MISMATCH',
+    `The schema "${d.schema}" lacks what queues need: the ${locks.join(', the ')}. A restore of the tables alone leaves these out. ` +
+      `They were not created: ${becauseOf(why)}. Call migrate() once with a role that owns the schema.`,
+    { details: { problems: locks.map((name) => `the ${name} is missing`) } },
+  );
+}
+
+function becauseOf(why: unknown): string {
+  return why === undefined ? '`migrate: false` creates nothing' : describeError(why);
+}
+
 /** Says what is still missing, and what follows from that. */
 export function warnOfMissing(d: Ddl, found: Adopted, why: unknown, logger: Logger): void {
-  const because = why === undefined ? '`migrate: false` creates nothing' : describeError(why);
+  const because = becauseOf(why);
   if (found.trigger === 'unconditional') {
     logger.warn(
       `The trigger ${messagesTrigger.trigger} in schema "${d.schema}" announces every message inside the transaction that sends it, ` +

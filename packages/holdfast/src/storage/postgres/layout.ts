@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { type ColumnKind, expectedColumns, refuseLayout } from '../migrations/layout.js';
+import { type ColumnKind, expectedColumns, expectedKeys, refuseLayout } from '../migrations/layout.js';
 
 /** Types that serve as well. DBOS for TypeScript has some texts as `varchar`, and what fits into an integer fits into more. */
 const types: Readonly<Record<ColumnKind, readonly string[]>> = {
@@ -27,6 +27,19 @@ const unfit = `
   left join pg_type t on t.oid = a.atttypid
   where r.relation is distinct from 'table' or t.typname is null or not t.typname::text = any (string_to_array(e.types, ' '))`;
 
+/** The expected keys that no index keeps unique. */
+const unkept = `
+  select e.tab as "table", e.cols as columns from unnest($2::text[], $3::text[], $4::bool[]) as e (tab, cols, may_be_partial)
+  where not exists (
+    select 1 from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
+    cross join lateral (
+      select array_agg(a.attname::text) as columns from pg_attribute a
+      where a.attrelid = i.indrelid and a.attnum = any (i.indkey)
+    ) k
+    where n.nspname = $1 and c.relname = e.tab and i.indisunique and i.indisvalid and (i.indpred is null or e.may_be_partial)
+    and k.columns @> string_to_array(e.cols, ' ') and string_to_array(e.cols, ' ') @> k.columns
+  )`;
+
 export async function checkLayout(client: pg.ClientBase, schema: string, where: string): Promise<void> {
   const expected = expectedColumns('postgres');
   const { rows } = await client.query(unfit, [
@@ -36,5 +49,20 @@ export async function checkLayout(client: pg.ClientBase, schema: string, where: 
     expected.map(({ kind }) => kind),
     expected.map(({ kind }) => types[kind].join(' ')),
   ]);
-  refuseLayout(rows, where);
+  const keys = await client.query<{ table: string; columns: string }>(unkept, [
+    schema,
+    expectedKeys.map(({ table }) => table),
+    expectedKeys.map(({ columns }) => columns),
+    expectedKeys.map(({ mayBePartial = false }) => mayBePartial),
+  ]);
+  // Of a table that is missing, that is said.
+  const missing = new Set(rows.filter(({ relation }) => relation !== 'table').map(({ table }) => table));
+  const loose = keys.rows.filter(({ table }) => !missing.has(table));
+  refuseLayout(
+    rows,
+    where,
+    loose.map(
+      ({ table, columns }) => `no valid index keeps ${columns.replaceAll(' ', ', ')} unique in the table ${table}`,
+    ),
+  );
 }

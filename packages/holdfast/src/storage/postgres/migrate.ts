@@ -20,6 +20,7 @@ import {
   dropMessagesTriggers,
   isComplete,
   mayNotCreate,
+  refuseWithoutLocks,
   toAdopted,
   warnOfMissing,
 } from './adopted.js';
@@ -91,7 +92,7 @@ async function complete(
   const { client, ddl, logger } = run;
   const look = async (): Promise<Adopted> => {
     await readStanding(run);
-    return run.adopted ?? { trigger: 'missing', ownTrigger: 'missing', functions: [] };
+    return run.adopted ?? { trigger: 'missing', ownTrigger: 'missing', functions: [], locks: [] };
   };
   let found = run.adopted ?? (await look());
   if (isComplete(found, triggers)) return found;
@@ -107,6 +108,7 @@ async function complete(
     });
     found = await look();
   }
+  refuseWithoutLocks(ddl, found, failure);
   if (!isComplete(found, triggers)) {
     warnOfMissing(ddl, triggers ? found : { ...found, trigger: 'present', ownTrigger: 'present' }, failure, logger);
   }
