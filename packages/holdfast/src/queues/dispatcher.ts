@@ -4,7 +4,7 @@ import { Loop } from '../engine/loop.js';
 import type { Topic, WorkListener } from '../engine/news.js';
 import { type DueNews, queueOf, type WorkAnswer, type WorkCall } from '../engine/work-signals.js';
 import { internalQueue, type QueueSettings } from '../model/queues.js';
-import type { QueueOverview, WaitingWork } from '../storage/queues.js';
+import type { BusyQueues, QueueOverview, WaitingWork } from '../storage/queues.js';
 import { isLimited, spansFleet } from './plan.js';
 import { Promotion } from './promotion.js';
 import { QueueWorker } from './queue-worker.js';
@@ -13,6 +13,18 @@ import { WorkCalls } from './work-calls.js';
 
 /** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
 const pollMs = { hearing: 2_000, deaf: 1_000 };
+/** The settings of so many queues are read with every look. */
+const fewQueues = 100;
+
+/**
+ * Those of more are read after news of a change, and otherwise so often for each queue, and at least so often: what DBOS or SQL
+ * has changed is in no news, nor is a change of a process that is not heard.
+ */
+const settingsMs = { perQueue: 20, mostHearing: 60_000, mostDeaf: 10_000 };
+
+/** The same if work waits on a queue that is not known here. */
+const unknownQueueMs = 10_000;
+
 /** How often it is looked for work on queues that do not exist. */
 const strayEveryMs = 60_000;
 const firstStrayLookMs = 5_000;
@@ -33,6 +45,9 @@ export class Dispatcher implements WorkListener {
   /** How many executions of each queue have ended in this turn of the event loop. */
   private readonly freedSlots = new Map<string, number>();
   private strayLookAt = Number.POSITIVE_INFINITY;
+  /** When the settings of all queues are to be read next. */
+  private settingsDueAt = Number.NEGATIVE_INFINITY;
+  private settingsReadAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
 
   constructor(private readonly engine: Engine) {
@@ -42,7 +57,8 @@ export class Dispatcher implements WorkListener {
       return Math.round(ms * (1 - jitter / 2 + Math.random() * jitter));
     };
     const runOnce = async (): Promise<void> => {
-      this.look(await engine.storage.queues.overview());
+      if (clock.now() >= this.settingsDueAt) await this.readOverview();
+      else this.lookAtBusy(await engine.storage.queues.busy());
       await this.lookForStrays();
     };
     this.overview = new Loop({ name: 'The look at the queues', everyMs, clock, logger, runOnce });
@@ -74,11 +90,12 @@ export class Dispatcher implements WorkListener {
   forget(): void {
     this.promotion.forget();
     for (const worker of this.workers.values()) worker.wakeThoroughly();
-    this.overview.wake();
+    this.wake();
   }
 
   /** Something may have changed anywhere. */
   wake(): void {
+    this.settingsDueAt = Number.NEGATIVE_INFINITY;
     this.overview.wake();
   }
 
@@ -99,7 +116,7 @@ export class Dispatcher implements WorkListener {
 
   called(call: WorkCall): void {
     if (this.stopped) return;
-    if (!this.knows(call.queueName)) this.overview.wake();
+    if (!this.knows(call.queueName)) this.wake();
     else if (this.workerOf(call.queueName)) this.calls.called(call);
   }
 
@@ -116,6 +133,7 @@ export class Dispatcher implements WorkListener {
     if (this.stopped) return;
     const queueName = queueOf(topic);
     if (queueName !== undefined && this.knows(queueName)) this.workerOf(queueName)?.wake();
+    else if (topic === null || topic === 'queues' || queueName !== undefined) this.wake();
     else if (!concernsOthers(topic)) this.overview.wake();
   }
 
@@ -157,6 +175,33 @@ export class Dispatcher implements WorkListener {
       else this.workerOf(queueName)?.wake('refill');
     }
     this.freedSlots.clear();
+  }
+
+  private async readOverview(): Promise<void> {
+    const { clock, directory, news, storage } = this.engine;
+    const before = this.settingsDueAt;
+    // News that come meanwhile make them due again.
+    this.settingsDueAt = Number.POSITIVE_INFINITY;
+    try {
+      this.look(await storage.queues.overview());
+    } catch (error) {
+      this.settingsDueAt = before;
+      throw error;
+    }
+    const count = directory.names().length;
+    const most = news.hearsOthers ? settingsMs.mostHearing : settingsMs.mostDeaf;
+    this.settingsReadAt = clock.now();
+    const next = count > fewQueues ? this.settingsReadAt + Math.min(count * settingsMs.perQueue, most) : 0;
+    this.settingsDueAt = Math.min(this.settingsDueAt, next);
+  }
+
+  private lookAtBusy({ queues, nextDueAt }: BusyQueues): void {
+    if (this.stopped) return;
+    for (const { name, retried } of queues) {
+      if (this.knows(name)) this.lookAt(name, { waiting: true, retried });
+      else this.settingsDueAt = Math.min(this.settingsDueAt, this.settingsReadAt + unknownQueueMs);
+    }
+    this.promotion.nextIs(nextDueAt);
   }
 
   private look({ queues, internal, nextDueAt }: QueueOverview): void {

@@ -42,6 +42,12 @@ export interface QueueOverview {
   readonly nextDueAt: number | null;
 }
 
+/** The same without the settings, and of those queues alone on which work waits. */
+export interface BusyQueues {
+  readonly queues: readonly { readonly name: string; readonly retried: boolean }[];
+  readonly nextDueAt: number | null;
+}
+
 /** What counts against the limits of a queue, or of one partition of it. */
 export interface Standing {
   readonly running: number;
@@ -69,6 +75,8 @@ export interface RateWindow {
 
 export interface Queues {
   overview(): Promise<QueueOverview>;
+  /** What this costs grows with the queues on which work waits, not with those that there are. */
+  busy(): Promise<BusyQueues>;
   list(): Promise<QueueRecord[]>;
   /** Whether any work waits on the queue, for whichever version: one probe of an index. */
   waits(name: string): Promise<boolean>;

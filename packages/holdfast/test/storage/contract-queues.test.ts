@@ -228,6 +228,10 @@ describeStorage('a queue as stored', (store) => {
     ]);
     expect(seen.queues.find(({ queue }) => queue.name === 'q')?.queue).toEqual(await queueNamed(store.storage));
     expect(seen).toMatchObject({ internal: { waiting: true, retried: false }, nextDueAt: 8000 });
+    expect(await queues.busy()).toEqual({
+      queues: ['_dbos_internal_queue', 'busy'].map((name) => ({ name, retried: false })),
+      nextDueAt: 8000,
+    });
   });
 
   it('says in the overview where something waits that has been tried before', async () => {
@@ -242,6 +246,13 @@ describeStorage('a queue as stored', (store) => {
       ['q', false],
       ['two', true],
     ]);
+    expect(await queues.busy()).toEqual({
+      queues: [
+        { name: 'one', retried: false },
+        { name: 'two', retried: true },
+      ],
+      nextDueAt: null,
+    });
   });
 
   it('tells what waits that a process cannot take, and for whom', async () => {

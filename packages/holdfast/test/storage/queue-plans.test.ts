@@ -130,6 +130,7 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     (on) => on.workflows.release({ owned: [{ workflowId: 'z1', owner: 'o1' }], queueName: 'x', now: 1 }),
   ],
   'queues.overview': [20, (on) => on.queues.overview()],
+  'queues.busy': [40, (on) => on.queues.busy()],
   'queues.stray': [60, (on) => on.queues.stray('app')],
   'queues.waits': [1, (on) => on.queues.waits('plain')],
   'queues.giveKeys': [4 * backlog, (on) => on.queues.giveKeys(['parted'])],

@@ -39,6 +39,17 @@ export function countStatements(d: Dialect) {
         `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
       ].join(' '),
     },
+    busy: {
+      name: 'queues.busy',
+      shared: true as const,
+      pinned: true as const,
+      text: [
+        `with recursive ${busyNames(d)}`,
+        `select name, ${hasRetried('names.name')} as retried, cast(null as bigint) as next_due_at`,
+        'from names where name is not null union all',
+        `select null, null, (select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
+      ].join(' '),
+    },
     waits: { name: 'queues.waits', pinned: true as const, text: `select ${hasWaiting('$1')} as waiting` },
     // What is delayed is counted for all queues at once: there is no index on it by queue.
     counted: {
@@ -77,20 +88,28 @@ export function countStatements(d: Dialect) {
 }
 
 /**
- * The names under which work waits, found one after the other by a probe of the index each: what this costs grows with the
- * queues, not with what waits on them. The first workflow of each stands for the rest.
+ * The names under which work waits, and a null, found one after the other by a probe of the index each: what this costs grows
+ * with the queues, not with what waits on them.
  */
-function strayStatement(d: Dialect) {
+function busyNames(d: Dialect): string {
   const work = `${d.table('workflow_status')} where ${waitingRows[d.name].onQueue}`;
   const next = (condition: string): string => `(select min(queue_name) from ${work} and ${condition})`;
+  return [
+    `names(name) as (select ${next('queue_name is not null')} union all`,
+    `select ${next('queue_name > found.name')} from names found where found.name is not null)`,
+  ].join(' ');
+}
+
+/** The first workflow under each name stands for the rest. */
+function strayStatement(d: Dialect) {
+  const work = `${d.table('workflow_status')} where ${waitingRows[d.name].onQueue}`;
   const first = (column: string): string => `(select ${column} from ${work} and queue_name = found.name limit 1)`;
   return {
     name: 'queues.stray',
     shared: true as const,
     pinned: true as const,
     text: [
-      `with recursive names(name) as (select ${next('queue_name is not null')} union all`,
-      `select ${next('queue_name > found.name')} from names found where found.name is not null),`,
+      `with recursive ${busyNames(d)},`,
       `strays as (select found.name, ${first('workflow_uuid')} as workflow_uuid, ${first('application_name')} as app`,
       `from names found where found.name is not null and found.name <> '${internalQueue}'`,
       `and found.name not in (select q.name from ${d.table('queues')} q))`,

@@ -2,6 +2,7 @@ import { internalQueue, noPartition } from '../../model/queues.js';
 import { type Database, type Dialect, everyRow, type Row } from '../database.js';
 import { afterChange } from '../database-failed.js';
 import type {
+  BusyQueues,
   PartitionStanding,
   QueueOverview,
   QueueRecord,
@@ -33,6 +34,16 @@ export class SqlQueues implements Queues {
       queues: rows.filter((row) => row !== internal).map((row) => ({ queue: toQueue(row), ...toWaiting(row) })),
       internal: toWaiting(internal),
       nextDueAt: instant(internal?.next_due_at),
+    };
+  }
+
+  async busy(): Promise<BusyQueues> {
+    const rows = await this.database.query(this.counts.busy, []);
+    return {
+      queues: rows.flatMap(({ name, retried }) =>
+        name === null ? [] : [{ name: String(name), retried: Boolean(retried) }],
+      ),
+      nextDueAt: instant(rows.find(({ name }) => name === null)?.next_due_at),
     };
   }
 
