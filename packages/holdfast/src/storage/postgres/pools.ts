@@ -275,6 +275,8 @@ function createPool(driver: typeof pg, server: Server, options: PoolsOptions, ma
     // short: compiling never pays. Where this setting does not hold (a pooler loses it, a transaction is the user's),
     // their estimated costs are too low for it: test/storage/statement-estimates.
     'set jit = off; ' +
+    // Where a role or a database has a stricter default, claims that meet would fail instead of waiting for each other.
+    "set default_transaction_isolation = 'read committed'; " +
     `set statement_timeout = ${statementTimeoutMs}; ` +
     // If this process stands still in the middle of a transaction, others need not wait for it.
     `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}; `;
