@@ -90,7 +90,7 @@ function writePoints(
   });
 }
 
-const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack|setAtRest|release/;
+const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack|setAtRest|release|announce/;
 /** What is written when a slot is given back and asked for again: in every phase, where a run makes the same statements every time. */
 const slotWrites = /setAtRest|putBack|release/;
 

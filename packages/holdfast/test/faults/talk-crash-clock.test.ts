@@ -47,7 +47,7 @@ function sample(points: readonly SweepPoint[]): readonly SweepPoint[] {
   return points.filter((_, i) => i % stride === seed % stride);
 }
 
-const reads = /waiting|read|endings|overview/;
+const reads = /waiting|read|endings|overview|busy/;
 
 /**
  * Of a statement that changes nothing it is all the same whether it was made. In the user's data nothing is between the
@@ -67,7 +67,7 @@ function pointsOf(made: readonly string[]): SweepPoint[] {
   const toPoints = (name: string, i: number, clock?: string): SweepPoint[] =>
     phasesOf(name).map((phase) => ({ statement: i + 1, phase, ...(clock !== undefined && { clock }) }));
   return [
-    ...ofApp.flatMap((name, i) => (i >= first && name !== 'signals.announce' ? toPoints(name, i) : [])),
+    ...ofApp.flatMap((name, i) => (i >= first ? toPoints(name, i) : [])),
     ...ofData.flatMap((name, i) => toPoints(name, i, 'data')),
   ];
 }
