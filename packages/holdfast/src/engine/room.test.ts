@@ -17,6 +17,9 @@ function newRoom(limit: number) {
       for (let i = 0; i < busy + waiting; i++) occupants.push({ idleUntil: () => (i < busy ? undefined : 1) });
       for (const each of occupants) room.enter(each);
     },
+    settle: (count: number) => {
+      for (const each of occupants.slice(0, count)) room.settle(each);
+    },
     end: (count: number) => {
       for (const each of occupants.splice(0, count)) room.leave(each);
     },
@@ -51,6 +54,24 @@ it('lets a few more in when it has been full for long, ever more rarely, and for
   expect(room.free()).toBe(0);
   await clock.advance('1s');
   expect(room.free()).toBe(50);
+});
+
+it('has room for the next as soon as code has ended, while outcomes are being written, but for no more than may run', async () => {
+  const { room, fill, settle, end } = newRoom(3);
+  fill(3);
+  let woken = 0;
+  room.seek(() => woken++, 2);
+  settle(2);
+  await turn();
+  expect([room.free(), woken]).toEqual([2, 1]);
+  fill(2);
+  // Three may settle. The other two count until their outcomes are written.
+  settle(5);
+  expect(room.free()).toBe(1);
+  end(3);
+  expect(room.free()).toBe(1);
+  end(2);
+  expect(room.free()).toBe(3);
 });
 
 it('wakes those who seek room in their order, and no more of them than there is room for', async () => {

@@ -38,6 +38,8 @@ export class Room {
   /** Set at launch. */
   limit = defaultMaxRunning;
   private readonly occupants = new Set<Occupant>();
+  /** Their code has ended, and their outcomes are being written. As many as may run, so that a slow database stops it all. */
+  private readonly settling = new Set<Occupant>();
   /** Of claims that are under way. */
   private reserved = 0;
   private excess = 0;
@@ -63,7 +65,18 @@ export class Room {
     this.occupants.delete(occupant);
   }
 
+  /** Its code has ended. What comes next may be claimed while its outcome is being written. */
+  settle(occupant: Occupant): void {
+    if (this.settling.size >= this.limit || !this.occupants.has(occupant)) return;
+    this.settling.add(occupant);
+    this.vacate(occupant);
+  }
+
   leave(occupant: Occupant): void {
+    if (!this.settling.delete(occupant)) this.vacate(occupant);
+  }
+
+  private vacate(occupant: Occupant): void {
     if (!this.occupants.delete(occupant)) return;
     this.ended++;
     if (this.ended >= this.soonest) this.wakeSoon();

@@ -126,6 +126,7 @@ async function settle(execution: Execution, result: Result): Promise<void> {
     const completedAt = engine.clock.now();
     return engine.checkpoints.finish({ workflowId, owner, ...outcome, underWay, completedAt, ...after });
   };
+  engine.load.room.settle(execution);
   let written: Written;
   try {
     written = await finish();

@@ -70,6 +70,8 @@ export interface Looks {
 
 export class WorkCalls {
   private readonly queues = new Map<string, Map<number, Entry>>();
+  /** Those that the next look of each queue is for. */
+  private readonly dueOn = new Map<string, Entry[]>();
   private readonly passedAt = new Map<string, number>();
   /** Work that was announced here in this turn of the event loop: what is committed together is one call. */
   private fresh: Entry[] = [];
@@ -138,7 +140,8 @@ export class WorkCalls {
 
   /** A look begins: what was called for by now is what it answers. */
   begin(queueName: string): readonly Entry[] {
-    const due = [...(this.queues.get(queueName)?.values() ?? [])].filter(({ state }) => state === 'due');
+    const due = (this.dueOn.get(queueName) ?? []).filter(({ state }) => state === 'due');
+    this.dueOn.delete(queueName);
     for (const entry of due) entry.state = 'looking';
     return due;
   }
@@ -219,6 +222,9 @@ export class WorkCalls {
   private due(entry: Entry, how: How): void {
     entry.timer?.cancel();
     entry.state = 'due';
+    const due = this.dueOn.get(entry.queueName);
+    if (due) due.push(entry);
+    else this.dueOn.set(entry.queueName, [entry]);
     this.looks.look(entry.queueName, how);
   }
 
@@ -244,6 +250,8 @@ export class WorkCalls {
   private over(entry: Entry): void {
     entry.timer?.cancel();
     entry.state = 'over';
+    // Nobody else knows of it, and would repeat it.
+    if (!entry.isAnnounced) return this.forget(entry);
     this.remembered.add(entry);
     for (const oldest of this.remembered) {
       if (this.remembered.size <= mostOver) break;
