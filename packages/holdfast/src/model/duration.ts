@@ -4,15 +4,39 @@ import { show, withoutUrl } from './options.js';
 /** A length of time at the public border: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
 export type Duration = number | string;
 
+type OneUnit =
+  | 'ms'
+  | 's'
+  | 'sec'
+  | 'second'
+  | 'm'
+  | 'min'
+  | 'minute'
+  | 'h'
+  | 'hr'
+  | 'hour'
+  | 'd'
+  | 'day'
+  | 'w'
+  | 'week';
+type Unit = OneUnit | `${OneUnit | 'millisecond'}s` | 'millisecond';
+type OnePart = `${number}${Unit}` | `${number} ${Unit}`;
+
+/** A text that begins like a length of time. What comes after its first unit is checked at run time. */
+export type WrittenDuration = OnePart | `${OnePart}${' ' | ''}${number}${string}`;
+
 /**
- * `Given`, unless it is a text that is written out in the code and is none: `'tomorrow'`. A `string` whose text is known at
- * run time only is checked there; so is what options hold, because `const options = { timeout: '1h' }` is such a `string`.
+ * `Given`, unless it is a text that is written out in the code and is none: `'tomorrow'`, `'10 parsecs'`. A `string` whose text is
+ * known at run time only is checked there; so is what options hold, because `const options = { timeout: '1h' }` is such a
+ * `string`.
  */
-export type CheckedDuration<Given extends Duration> = Given extends number | `${number}${string}`
+export type CheckedDuration<Given extends Duration> = Given extends number
   ? Given
   : string extends Given
     ? Given
-    : `${number}${string}`;
+    : Lowercase<Given & string> extends WrittenDuration
+      ? Given
+      : OnePart;
 
 const unitMs: Readonly<Record<string, number>> = {
   ms: 1,

@@ -118,6 +118,14 @@ export async function handles(app: App): Promise<void> {
 
 export async function insideAWorkflow(): Promise<void> {
   expectTypeOf(await sleep('3 days')).toEqualTypeOf<void>();
+  await sleep('1h 30m');
+  await sleep('1h30m 10S');
+  await sleep('1.5 Hours');
+  await sleep(`${1 + 1}s`);
+  // @ts-expect-error nor a unit that there is not
+  await sleep('10 parsecs');
+  // @ts-expect-error nor a number alone
+  await sleep('10');
   for (const text of ['30s', '1h 30m', ' 5s'.trim(), '2.5 days', '10 MIN'] as const) await sleep(text);
   await sleep(1000);
   const hours = 3;
