@@ -12,16 +12,16 @@ export {
   type StoredError,
   type StoredErrorOptions,
 } from './codec/codec.js';
-export { now, random, uuid } from './engine/chance.js';
-export { context, type WorkflowContext } from './engine/context.js';
-export type { WorkflowOptions } from './engine/definition.js';
-export type { WorkflowHandle } from './engine/handle.js';
-export type { RetryInfo, WorkflowInfo } from './engine/info.js';
-export { deprecatePatch, patch } from './engine/patch.js';
-export { sleep } from './engine/sleep.js';
-export type { StartOptions } from './engine/start-options.js';
-export { type RetryOptions, run, type StepOptions, step } from './engine/step.js';
-export { type Invocation, type Workflow, workflow } from './engine/workflow.js';
+export { context, type WorkflowContext } from './engine/api/context.js';
+export type { WorkflowOptions } from './engine/api/definition.js';
+export { now, random, uuid } from './engine/api/deterministic.js';
+export type { WorkflowHandle } from './engine/api/handle.js';
+export { deprecatePatch, patch } from './engine/api/patch.js';
+export { sleep } from './engine/api/sleep.js';
+export type { StartOptions } from './engine/api/start-options.js';
+export { type RetryOptions, run, type StepOptions, step } from './engine/api/step.js';
+export { type Invocation, type Workflow, workflow } from './engine/api/workflow.js';
+export type { RetryInfo, WorkflowInfo } from './engine/api/workflow-info.js';
 export type { MessageInfo } from './management/communication.js';
 export type { DeleteOptions } from './management/delete.js';
 export type { ForkOptions } from './management/fork.js';
@@ -58,6 +58,6 @@ export type { ScheduleInfo } from './schedules/info.js';
 export type { ScheduleOperations } from './schedules/operations.js';
 export { type CatchUp, type Schedule, type ScheduleOptions, schedule } from './schedules/schedule.js';
 export type { ScheduleChanges } from './schedules/settings.js';
-export type { Datasource, DatasourceOptions, Isolation, TransactionMode } from './storage/datasource.js';
-export type { VersionRecord } from './storage/storage.js';
+export type { Datasource, DatasourceOptions, Isolation, TransactionMode } from './storage/caller/datasource.js';
+export type { VersionRecord } from './storage/contract/storage.js';
 export { type TransactionOptions, transaction } from './transactions/transaction.js';

@@ -1,11 +1,11 @@
 import type { ConfiguredInstance } from '../classes/configured-instance.js';
 import { type GivenClass, givenClass } from '../classes/instances.js';
 import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from '../codec/codec.js';
-import type { WorkflowDefinition } from '../engine/definition.js';
-import { defaultReleaseAfterMs } from '../engine/idle-release.js';
+import type { WorkflowDefinition } from '../engine/api/definition.js';
+import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/api/workflow.js';
+import { defaultMaxRunning } from '../engine/queue/queue-room.js';
 import type { Registry } from '../engine/registry.js';
-import { defaultMaxRunning } from '../engine/room.js';
-import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/workflow.js';
+import { defaultReleaseAfterMs } from '../engine/suspend/evict-idle.js';
 import type { DatabaseOption } from '../model/database.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { WorkflowDefinition } from '../engine/definition.js';
+import type { WorkflowDefinition } from '../engine/api/definition.js';
 import type { Logger } from '../model/logger.js';
 import { misplacedOption } from '../model/options.js';
 import { normalSource } from './normal-source.js';

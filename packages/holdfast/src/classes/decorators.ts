@@ -1,6 +1,6 @@
-import type { WorkflowDefinition, WorkflowOptions } from '../engine/definition.js';
-import { methodStep, type StepOptions } from '../engine/step.js';
-import { define } from '../engine/workflow.js';
+import type { WorkflowDefinition, WorkflowOptions } from '../engine/api/definition.js';
+import { methodStep, type StepOptions } from '../engine/api/step.js';
+import { define } from '../engine/api/workflow.js';
 import { misplacedOption } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import type { ConfiguredInstance } from './configured-instance.js';

@@ -1,5 +1,5 @@
-import type { WorkflowDefinition } from '../engine/definition.js';
-import { type AnyWorkflow, workflowOf } from '../engine/workflow.js';
+import type { WorkflowDefinition } from '../engine/api/definition.js';
+import { type AnyWorkflow, workflowOf } from '../engine/api/workflow.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkClassName } from '../model/ids.js';
 import { release } from '../model/release.js';

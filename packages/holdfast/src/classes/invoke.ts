@@ -1,4 +1,4 @@
-import type { Workflow } from '../engine/workflow.js';
+import type { Workflow } from '../engine/api/workflow.js';
 import { invalidOption } from '../model/options.js';
 import type { ConfiguredInstance } from './configured-instance.js';
 import { isConfigured, workflowsByMethod } from './instances.js';

@@ -1,5 +1,5 @@
-import type { WorkflowDefinition } from '../engine/definition.js';
-import { workflowInternals } from '../engine/workflow.js';
+import type { WorkflowDefinition } from '../engine/api/definition.js';
+import { workflowInternals } from '../engine/api/workflow.js';
 import { HoldfastError } from '../model/errors.js';
 import { release } from '../model/release.js';
 

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { migrate } from '../app/migrate.js';
 import { isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import { databaseFromEnvironment } from '../storage/environment.js';
+import { databaseFromEnvironment } from '../storage/database-environment.js';
 import type { Compat } from '../storage/migrations/compat.js';
 import { checkSchema } from '../storage/open.js';
 import { schemaSql } from '../storage/schema-sql.js';

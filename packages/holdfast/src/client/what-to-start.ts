@@ -1,7 +1,7 @@
-import type { WorkflowHandle } from '../engine/handle.js';
-import { byName, type Startable } from '../engine/new-row.js';
-import type { StartOptions } from '../engine/start-options.js';
-import { type AnyWorkflow, type Workflow, workflowInternals } from '../engine/workflow.js';
+import type { WorkflowHandle } from '../engine/api/handle.js';
+import type { StartOptions } from '../engine/api/start-options.js';
+import { type AnyWorkflow, type Workflow, workflowInternals } from '../engine/api/workflow.js';
+import { byName, type Startable } from '../engine/start/workflow-row.js';
 import { checkClassName, checkName } from '../model/ids.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
 

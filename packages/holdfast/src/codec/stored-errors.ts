@@ -1,7 +1,7 @@
 /**
  * The part of an error that is stored, and that log lines show.
  *
- *   name, message, stack, code     with secrets of well-known kinds masked (secrets.ts)
+ *   name, message, stack, code     with secrets of well-known kinds masked (connection-secrets.ts)
  *   cause, errors                  by the same rules, error by error
  *   plain properties               texts, numbers, booleans, null, bigints, dates, and lists of these
  *   nested objects                 only those of `keep`; the names of the others are in `holdfast_omitted`

@@ -1,6 +1,6 @@
 import { DatabaseClock } from '../model/clock.js';
 import type { Logger } from '../model/logger.js';
-import type { Storage } from '../storage/storage.js';
+import type { Storage } from '../storage/contract/storage.js';
 import { Loop } from './loop.js';
 
 const everyMs = 30_000;

@@ -3,23 +3,31 @@ import type { Clock } from '../model/clock.js';
 import type { HoldfastError } from '../model/errors.js';
 import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
-import type { Claim, ClaimedRecord, Ending, OwnedWorkflow, StepRecord, Storage, Writer } from '../storage/storage.js';
-import type { Checkpoints, Superseded } from './checkpoints.js';
-import type { WorkflowDefinition } from './definition.js';
-import type { Turns } from './deliveries.js';
-import type { QueueDirectory } from './directory.js';
-import type { Enqueues } from './enqueues.js';
-import type { Load } from './load.js';
-import type { News } from './news.js';
-import type { Outcomes } from './outcomes.js';
+import type {
+  Claim,
+  ClaimedRecord,
+  Ending,
+  OwnedWorkflow,
+  StepRecord,
+  Storage,
+  Writer,
+} from '../storage/contract/storage.js';
+import type { WorkflowDefinition } from './api/definition.js';
+import type { Turns } from './execution/deliveries.js';
+import type { QueueDirectory } from './queue/queue-cache.js';
+import type { Load } from './queue/queue-load.js';
 import type { Registry } from './registry.js';
-import type { Sends } from './sends.js';
-import type { Standing } from './standing.js';
-import type { Watches } from './watches.js';
+import type { Standing } from './start-gate.js';
+import type { Outcomes } from './wait/completion-waiters.js';
+import type { News } from './wait/news.js';
+import type { Watches } from './wait/watches.js';
+import type { Checkpoints, Superseded } from './write/checkpoints.js';
+import type { Enqueues } from './write/enqueue-writer.js';
+import type { Sends } from './write/message-writer.js';
 
 /**
  * What the parts of an engine use of each other. Each app has its own; nothing is shared between two apps of a
- * process but the database, if they share that. `executions.ts` implements it.
+ * process but the database, if they share that. `runtime.ts` implements it.
  */
 export interface Engine {
   /** The app it belongs to, as `StartOptions.app` names it. */

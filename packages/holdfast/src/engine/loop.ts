@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import type { Retried } from './outage-log.js';
+import type { Retried } from './write/outage-log.js';
 
 export interface LoopOptions {
   readonly name: string;

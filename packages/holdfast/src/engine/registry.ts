@@ -2,9 +2,9 @@ import { HoldfastError } from '../model/errors.js';
 import { defaultRecovery, policyFor, type RecoveryPolicy, type RecoverySettings } from '../model/recovery.js';
 import { didYouMean } from '../model/suggest.js';
 import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js';
-import type { Runnable } from '../storage/storage.js';
-import type { WorkflowDefinition } from './definition.js';
-import type { StepProbe } from './step-probe.js';
+import type { Runnable } from '../storage/contract/storage.js';
+import type { WorkflowDefinition } from './api/definition.js';
+import type { StepProbe } from './execution/step-probe.js';
 
 /** The workflows and steps that one app knows, by what their records name. */
 export class Registry {

@@ -1,6 +1,6 @@
+import { readable } from '../engine/api/workflow-info.js';
 import type { Engine } from '../engine/engine.js';
-import { readable } from '../engine/info.js';
-import { isStreamEnd, nullTopic, type StoredValue } from '../storage/messaging.js';
+import { isStreamEnd, nullTopic, type StoredValue } from '../storage/contract/messaging.js';
 
 /** A message that was sent to a workflow. */
 export interface MessageInfo {

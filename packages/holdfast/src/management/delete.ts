@@ -1,9 +1,9 @@
-import { refuseInWorkflow } from '../engine/context.js';
+import { refuseInWorkflow } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
-import type { Obstacle } from '../storage/deletions.js';
+import type { Obstacle } from '../storage/contract/deletions.js';
 
 /** How workflows are deleted. */
 export interface DeleteOptions {

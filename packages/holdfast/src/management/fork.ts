@@ -1,20 +1,20 @@
-import { currentScope } from '../engine/context.js';
-import { notFoundError } from '../engine/endings.js';
+import { currentScope } from '../engine/api/context.js';
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
+import { checkQueueing, queueNameOf, type StartOptions } from '../engine/api/start-options.js';
 import type { Engine } from '../engine/engine.js';
-import { fittingQueue, newsOf } from '../engine/enqueue.js';
-import type { Execution } from '../engine/execution.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { rejecting } from '../engine/rejecting.js';
-import { recordStart } from '../engine/start.js';
-import { checkQueueing, queueNameOf, type StartOptions } from '../engine/start-options.js';
+import type { Execution } from '../engine/execution/execution.js';
+import { rejecting } from '../engine/execution/rejecting.js';
+import { notFoundError } from '../engine/execution/workflow-errors.js';
+import { fittingQueue, newsOf } from '../engine/start/enqueue.js';
+import { recordStart } from '../engine/start/start.js';
 import { parseDuration } from '../model/duration.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName, newWorkflowId } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import { describeKey } from '../model/workflow-key.js';
-import type { NewFork } from '../storage/forks.js';
-import type { WorkflowRecord } from '../storage/storage.js';
+import type { NewFork } from '../storage/contract/forks.js';
+import type { WorkflowRecord } from '../storage/contract/storage.js';
 
 /** How a workflow is forked. */
 export interface ForkOptions extends Pick<StartOptions, 'queue' | 'partition' | 'priority' | 'delay' | 'timeout'> {

@@ -1,10 +1,10 @@
+import { queueNameOf } from '../engine/api/start-options.js';
+import { toInfo, type WorkflowInfo } from '../engine/api/workflow-info.js';
 import type { Engine } from '../engine/engine.js';
-import { toInfo, type WorkflowInfo } from '../engine/info.js';
-import { queueNameOf } from '../engine/start-options.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import type { Queue } from '../model/queues.js';
 import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
-import type { WorkflowFilter } from '../storage/storage.js';
+import type { WorkflowFilter } from '../storage/contract/storage.js';
 
 /** Which workflows `list` returns: those that match everything given. */
 export interface ListOptions {

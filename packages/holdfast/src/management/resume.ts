@@ -1,8 +1,8 @@
-import { notFoundError } from '../engine/endings.js';
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
+import { queueNameOf, type StartOptions } from '../engine/api/start-options.js';
 import type { Engine } from '../engine/engine.js';
-import { fittingQueue } from '../engine/enqueue.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { queueNameOf, type StartOptions } from '../engine/start-options.js';
+import { notFoundError } from '../engine/execution/workflow-errors.js';
+import { fittingQueue } from '../engine/start/enqueue.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';

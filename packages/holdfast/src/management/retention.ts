@@ -3,8 +3,8 @@ import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import { describeError } from '../model/errors.js';
 import type { RetentionSettings } from '../model/retention.js';
-import type { ExpiredPage } from '../storage/deletions.js';
-import type { Storage } from '../storage/storage.js';
+import type { ExpiredPage } from '../storage/contract/deletions.js';
+import type { Storage } from '../storage/contract/storage.js';
 
 /** Rows that one statement looks at, and workflows that the first statement deletes, with those below them. */
 const pageSize = 2_000;

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { byCompletion, sleepName } from '../engine/deliveries.js';
+import { byCompletion, sleepName } from '../engine/execution/deliveries.js';
 import { isError } from '../model/errors.js';
 import type { UnderWay } from '../model/retries.js';
-import type { StepRecord } from '../storage/storage.js';
+import type { StepRecord } from '../storage/contract/storage.js';
 
 /** What is known of a workflow that has failed. */
 export interface Past {

@@ -1,8 +1,8 @@
-import { refuseInWorkflow } from '../engine/context.js';
-import { notFoundError } from '../engine/endings.js';
+import { refuseInWorkflow } from '../engine/api/context.js';
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
+import { readable } from '../engine/api/workflow-info.js';
 import type { Engine } from '../engine/engine.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { readable } from '../engine/info.js';
+import { notFoundError } from '../engine/execution/workflow-errors.js';
 import type { ErrorDetails } from '../model/error-details.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
@@ -10,8 +10,8 @@ import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt 
 import { internalQueue } from '../model/queues.js';
 import { parseRetries, parseUnderWay, type RetryMark } from '../model/retries.js';
 import { isResumable, isTerminal } from '../model/status.js';
-import type { NewRetry } from '../storage/retries.js';
-import type { StepRecord, WorkflowRecord } from '../storage/storage.js';
+import type { NewRetry } from '../storage/contract/retries.js';
+import type { StepRecord, WorkflowRecord } from '../storage/contract/storage.js';
 import { failedStep, type Past, planRetry, type RetryPlan, receiveName, resultName } from './retry-plan.js';
 
 /** How a workflow that has failed goes on. */

@@ -2,7 +2,7 @@ import type { Engine } from '../engine/engine.js';
 import { HoldfastError } from '../model/errors.js';
 import { misplacedOption, refusingOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
-import type { VersionRecord } from '../storage/storage.js';
+import type { VersionRecord } from '../storage/contract/storage.js';
 
 /**
  * `app.versions`: which versions of the app have run, and which is the latest. A client without a name lists those of all apps,

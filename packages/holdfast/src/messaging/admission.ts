@@ -1,11 +1,11 @@
 import type { Engine } from '../engine/engine.js';
-import { type InboxLimits, InboxRoom, type Load } from '../engine/inbox-room.js';
-import { watchKey } from '../engine/watches.js';
+import { type InboxLimits, InboxRoom, type Load } from '../engine/wait/inbox-room.js';
+import { watchKey } from '../engine/wait/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import { isTerminal, type WorkflowStatus } from '../model/status.js';
-import type { InboxStanding, NewMessage } from '../storage/messaging.js';
-import type { StorageWithin } from '../storage/storage.js';
+import type { InboxStanding, NewMessage } from '../storage/contract/messaging.js';
+import type { StorageWithin } from '../storage/contract/storage.js';
 
 /** Which messages of a topic are refused for what waits at, or became of, their recipient. */
 export interface Rules {

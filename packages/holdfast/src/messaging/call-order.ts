@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution.js';
+import type { Execution } from '../engine/execution/execution.js';
 import { processWide } from '../model/process-wide.js';
 
 /** Whose calls are kept in order: those of an execution, or those through an app that are outside workflows. */

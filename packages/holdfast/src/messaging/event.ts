@@ -1,16 +1,16 @@
 import { checkMaxValueBytes } from '../codec/codec.js';
-import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentExecution, currentScope, type StepScope, whileWaiting } from '../engine/context.js';
-import { sleepName } from '../engine/deliveries.js';
+import { currentExecution, currentScope, type StepScope, whileWaiting } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution.js';
-import { once, onceAt, reserve } from '../engine/once.js';
-import { endKey, watchKey } from '../engine/watches.js';
+import { sleepName } from '../engine/execution/deliveries.js';
+import type { Execution } from '../engine/execution/execution.js';
+import { once, onceAt, reserve } from '../engine/execution/once.js';
+import { checkOpenFor, engineMeant } from '../engine/running-apps.js';
+import { endKey, watchKey } from '../engine/wait/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, refuseOptions } from '../model/options.js';
-import type { EventStanding, StoredValue } from '../storage/messaging.js';
+import type { EventStanding, StoredValue } from '../storage/contract/messaging.js';
 import { doneInCallOrder } from './call-order.js';
 import {
   brokenOff,
@@ -19,8 +19,8 @@ import {
   effectsOutcome,
   type Serialization,
   valueOutcome,
-} from './recorded.js';
-import { type Accept, foundBefore, foundWithin, type Sought, seek } from './sought.js';
+} from './message-outcomes.js';
+import { type Accept, foundBefore, foundWithin, type Sought, seek } from './wait-for.js';
 
 export interface EventOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */

@@ -1,9 +1,9 @@
-import type { Execution } from '../engine/execution.js';
-import type { Watcher } from '../engine/watch.js';
-import { type InboxQuestion, watchKey } from '../engine/watches.js';
+import type { Execution } from '../engine/execution/execution.js';
+import type { Watcher } from '../engine/wait/watch.js';
+import { type InboxQuestion, watchKey } from '../engine/wait/watches.js';
 import { processWide } from '../model/process-wide.js';
-import type { WaitingMessage } from '../storage/messaging.js';
-import { Looks, restBy, type Sought } from './sought.js';
+import type { WaitingMessage } from '../storage/contract/messaging.js';
+import { Looks, restBy, type Sought } from './wait-for.js';
 
 /**
  * The messages of one topic for one execution. Whoever receives first gets the first message.

@@ -1,12 +1,18 @@
 import { checkMaxValueBytes } from '../codec/codec.js';
-import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentExecution, currentScope, requireExecution, type StepScope, whileWaiting } from '../engine/context.js';
-import { notFoundError } from '../engine/endings.js';
+import {
+  currentExecution,
+  currentScope,
+  requireExecution,
+  type StepScope,
+  whileWaiting,
+} from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution.js';
-import { once } from '../engine/once.js';
-import { failed, type Outcome } from '../engine/outcome.js';
-import { endKey, watchKey } from '../engine/watches.js';
+import type { Execution } from '../engine/execution/execution.js';
+import { once } from '../engine/execution/once.js';
+import { failed, type Outcome } from '../engine/execution/outcome.js';
+import { notFoundError } from '../engine/execution/workflow-errors.js';
+import { checkOpenFor, engineMeant } from '../engine/running-apps.js';
+import { endKey, watchKey } from '../engine/wait/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption, refuseOptions } from '../model/options.js';
@@ -19,7 +25,7 @@ import {
   type StreamEntry,
   type StreamStanding,
   streamEnd,
-} from '../storage/messaging.js';
+} from '../storage/contract/messaging.js';
 import {
   brokenOff,
   checkSerialization,
@@ -27,8 +33,8 @@ import {
   effectsOutcome,
   type Serialization,
   valueOutcome,
-} from './recorded.js';
-import { foundEventually, type Sought, seek } from './sought.js';
+} from './message-outcomes.js';
+import { foundEventually, type Sought, seek } from './wait-for.js';
 
 export interface StreamOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */

@@ -1,26 +1,26 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { type Codec, checkMaxValueBytes } from '../codec/codec.js';
-import { checkOpenFor, engineMeant } from '../engine/app-engine.js';
-import { currentScope, requireExecution } from '../engine/context.js';
-import { sleepName } from '../engine/deliveries.js';
-import { notFoundError } from '../engine/endings.js';
+import { currentScope, requireExecution } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
-import { storageIn } from '../engine/enqueue-in.js';
-import type { Execution } from '../engine/execution.js';
-import { schemaError } from '../engine/new-row.js';
-import { once, onceAt, reserve } from '../engine/once.js';
-import { watchKey } from '../engine/watches.js';
+import { sleepName } from '../engine/execution/deliveries.js';
+import type { Execution } from '../engine/execution/execution.js';
+import { once, onceAt, reserve } from '../engine/execution/once.js';
+import { notFoundError } from '../engine/execution/workflow-errors.js';
+import { checkOpenFor, engineMeant } from '../engine/running-apps.js';
+import { storageIn } from '../engine/start/enqueue-in-transaction.js';
+import { schemaError } from '../engine/start/workflow-row.js';
+import { watchKey } from '../engine/wait/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
-import { type NewMessage, nullTopic } from '../storage/messaging.js';
+import { type NewMessage, nullTopic } from '../storage/contract/messaging.js';
 import { admitted, type Rules, rulesOf, sendWithin, sent } from './admission.js';
 import { inCallOrder, isAnyBefore } from './call-order.js';
 import { inboxOf } from './inbox.js';
-import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './recorded.js';
-import { foundBefore } from './sought.js';
+import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './message-outcomes.js';
+import { foundBefore } from './wait-for.js';
 
 export interface TopicOptions<Schema extends StandardSchemaV1 = StandardSchemaV1> {
   /** Any Standard Schema: a message that does not fit it is refused where it is sent. */

@@ -23,7 +23,7 @@ type Unit = OneUnit | `${OneUnit | 'millisecond'}s` | 'millisecond';
 type OnePart = `${number}${Unit}` | `${number} ${Unit}`;
 
 /** A text that begins like a length of time. What comes after its first unit is checked at run time. */
-export type WrittenDuration = OnePart | `${OnePart}${' ' | ''}${number}${string}`;
+type WrittenDuration = OnePart | `${OnePart}${' ' | ''}${number}${string}`;
 
 /**
  * `Given`, unless it is a text that is written out in the code and is none: `'tomorrow'`, `'10 parsecs'`. A `string` whose text is

@@ -1,16 +1,16 @@
-import { engineOf } from '../engine/app-engine.js';
-import { callTarget, registeredIn } from '../engine/call-target.js';
-import { currentExecution } from '../engine/context.js';
+import { callTarget, registeredIn } from '../engine/api/call-target.js';
+import { currentExecution } from '../engine/api/context.js';
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
+import { checkStartOptions, type StartOptions } from '../engine/api/start-options.js';
+import { type Workflow, workflowInternals } from '../engine/api/workflow.js';
 import type { Engine } from '../engine/engine.js';
-import { enqueuedRow } from '../engine/enqueue.js';
-import { duplicateError } from '../engine/enqueues.js';
-import type { Execution } from '../engine/execution.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { byName, type Startable } from '../engine/new-row.js';
-import { rejecting } from '../engine/rejecting.js';
-import { recordStart } from '../engine/start.js';
-import { checkStartOptions, type StartOptions } from '../engine/start-options.js';
-import { type Workflow, workflowInternals } from '../engine/workflow.js';
+import type { Execution } from '../engine/execution/execution.js';
+import { rejecting } from '../engine/execution/rejecting.js';
+import { engineOf } from '../engine/running-apps.js';
+import { enqueuedRow } from '../engine/start/enqueue.js';
+import { recordStart } from '../engine/start/start.js';
+import { byName, type Startable } from '../engine/start/workflow-row.js';
+import { duplicateError } from '../engine/write/enqueue-writer.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { describeError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
@@ -18,7 +18,7 @@ import { checkKnownOptions, invalidOption, misplacedOption } from '../model/opti
 import { processWide } from '../model/process-wide.js';
 import { internalQueue } from '../model/queues.js';
 import { plainKey, sameKey, type WorkflowKey } from '../model/workflow-key.js';
-import type { DebouncedWorkflow } from '../storage/storage.js';
+import type { DebouncedWorkflow } from '../storage/contract/storage.js';
 
 export interface DebouncerOptions {
   /** The longest that calls can put a run off, counted from the first of them. Default: as long as calls go on. */

@@ -1,10 +1,10 @@
-import { outside } from '../engine/carrier.js';
 import type { Engine } from '../engine/engine.js';
+import { outside } from '../engine/execution/scope-storage.js';
 import { Loop } from '../engine/loop.js';
-import type { Topic, WorkListener } from '../engine/news.js';
-import { type DueNews, queueOf, type WorkAnswer, type WorkCall } from '../engine/work-signals.js';
+import type { Topic, WorkListener } from '../engine/wait/news.js';
+import { type DueNews, queueOf, type WorkAnswer, type WorkCall } from '../engine/wait/work-signals.js';
 import { internalQueue, type QueueSettings } from '../model/queues.js';
-import type { BusyQueues, QueueOverview, WaitingWork } from '../storage/queues.js';
+import type { BusyQueues, QueueOverview, WaitingWork } from '../storage/contract/queues.js';
 import { isLimited, spansFleet } from './plan.js';
 import { Promotion } from './promotion.js';
 import { QueueWorker } from './queue-worker.js';

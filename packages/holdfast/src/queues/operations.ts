@@ -1,5 +1,5 @@
-import { unknownQueue } from '../engine/directory.js';
 import type { Engine } from '../engine/engine.js';
+import { unknownQueue } from '../engine/queue/queue-cache.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, misplacedOption, refusingOptions } from '../model/options.js';
 import {
@@ -14,8 +14,8 @@ import {
   type RateLimit,
   type WhileWaiting,
 } from '../model/queues.js';
-import { afterChange } from '../storage/database-failed.js';
-import type { QueueCounts, QueueRecord } from '../storage/queues.js';
+import { afterChange } from '../storage/contract/failure.js';
+import type { QueueCounts, QueueRecord } from '../storage/contract/queues.js';
 
 /** A queue as it is stored. */
 export interface QueueInfo extends LimitInfo {

@@ -1,5 +1,5 @@
-import type { QueueRecord } from '../storage/queues.js';
-import type { ClaimedRecord } from '../storage/storage.js';
+import type { QueueRecord } from '../storage/contract/queues.js';
+import type { ClaimedRecord } from '../storage/contract/storage.js';
 
 /** What one claim of a worker came to, and what it was planned by. */
 

@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import type { LimitSettings } from '../model/queues.js';
-import type { PartitionStanding, RateWindow } from '../storage/queues.js';
+import type { PartitionStanding, RateWindow } from '../storage/contract/queues.js';
 import { freeHere, freeInFleet, nextStart, type Share } from './plan.js';
 
 /** How many partitions are looked at by one statement. */

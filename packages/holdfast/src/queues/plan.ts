@@ -1,6 +1,6 @@
 import type { LimitSettings } from '../model/queues.js';
-import type { Standing } from '../storage/queues.js';
-import type { Portion } from '../storage/storage.js';
+import type { Standing } from '../storage/contract/queues.js';
+import type { Portion } from '../storage/contract/storage.js';
 
 /** Which work may start now: the arithmetic of limits and turns, without a database. */
 

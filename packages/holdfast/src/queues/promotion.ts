@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import type { Retried } from '../engine/outage-log.js';
+import type { Retried } from '../engine/write/outage-log.js';
 import type { Timer } from '../model/clock.js';
 import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';

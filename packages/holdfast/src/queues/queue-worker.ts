@@ -1,10 +1,10 @@
 import type { Engine } from '../engine/engine.js';
-import { mostBusy } from '../engine/load.js';
 import { Loop } from '../engine/loop.js';
+import { mostBusy } from '../engine/queue/queue-load.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
-import type { QueueRecord, RateWindow } from '../storage/queues.js';
-import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/storage.js';
+import type { QueueRecord, RateWindow } from '../storage/contract/queues.js';
+import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/contract/storage.js';
 import { again, fromMemory, idle, type Kind, lostTurnMs, most, nothing, type Page, sameSettings } from './page.js';
 import { sharesOfPartitions } from './partition-shares.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';

@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import { otherVersion } from '../engine/warnings.js';
+import { otherVersion } from '../engine/warn-once.js';
 import { internalQueue } from '../model/queues.js';
 import { didYouMean } from '../model/suggest.js';
 import { describeKey, type WorkflowKey } from '../model/workflow-key.js';

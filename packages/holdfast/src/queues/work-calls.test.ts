@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Engine } from '../engine/engine.js';
-import type { WorkAnswer, WorkCall } from '../engine/work-signals.js';
+import type { WorkAnswer, WorkCall } from '../engine/wait/work-signals.js';
 import { VirtualClock } from '../testing/virtual-clock.js';
 import { type Verdict, WorkCalls } from './work-calls.js';
 

@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import { newToken, type WorkAnswer, type WorkCall } from '../engine/work-signals.js';
+import { newToken, type WorkAnswer, type WorkCall } from '../engine/wait/work-signals.js';
 import type { Timer } from '../model/clock.js';
 import { delayOf, placeAmong } from './places.js';
 
@@ -250,8 +250,12 @@ export class WorkCalls {
   private over(entry: Entry): void {
     entry.timer?.cancel();
     entry.state = 'over';
-    // Nobody else knows of it, and would repeat it.
-    if (!entry.isAnnounced) return this.forget(entry);
+    // A call that was never announced cannot be repeated by another process, so nothing has to recognize it again.
+    if (entry.isAnnounced) this.remember(entry);
+    else this.forget(entry);
+  }
+
+  private remember(entry: Entry): void {
     this.remembered.add(entry);
     for (const oldest of this.remembered) {
       if (this.remembered.size <= mostOver) break;

@@ -1,7 +1,7 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
-import type { CancelledWorkflow } from '../storage/storage.js';
-import { type HoldingEngine, partWithLost } from './lost.js';
+import type { CancelledWorkflow } from '../storage/contract/storage.js';
+import { type HoldingEngine, partWithLost } from './drop-lost.js';
 
 const everyMs = 500;
 

@@ -1,5 +1,5 @@
-import { timeoutReason } from '../engine/endings.js';
 import type { Engine } from '../engine/engine.js';
+import { timeoutReason } from '../engine/execution/workflow-errors.js';
 import { Loop } from '../engine/loop.js';
 
 const sweepMs = 5000;

@@ -1,7 +1,7 @@
-import type { Execution } from '../engine/execution.js';
-import type { Frontier } from '../engine/frontier.js';
+import type { Execution } from '../engine/execution/execution.js';
+import type { Frontier } from '../engine/execution/frontier.js';
 import { internalQueue } from '../model/queues.js';
-import { type OwnedWorkflow, stepKey } from '../storage/storage.js';
+import { type OwnedWorkflow, stepKey } from '../storage/contract/storage.js';
 import { type Holder, unheld } from './reclaim.js';
 
 /** How many workflows one statement reads or gives back. */
@@ -114,7 +114,7 @@ export class GoneBack {
     engine.news.tell('queues');
   }
 
-  /** Whoever waits for one of them is told by the look for its outcome, which does not find it (engine/outcomes.ts). */
+  /** Whoever waits for one of them is told by the look for its outcome, which does not find it (engine/wait/completion-waiters.ts). */
   private async tellOfLost(held: readonly OwnedWorkflow[]): Promise<void> {
     const { engine } = this;
     const lost: string[] = [];

@@ -2,8 +2,8 @@ import type { Engine } from '../engine/engine.js';
 import { checkName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption } from '../model/options.js';
 import { describeKey } from '../model/workflow-key.js';
-import type { ExecutorRecord } from '../storage/executors.js';
-import type { IncompleteRecord } from '../storage/takeovers.js';
+import type { ExecutorRecord } from '../storage/contract/executors.js';
+import type { IncompleteRecord } from '../storage/contract/takeovers.js';
 import { judge, type RecoveryPlan } from './policy.js';
 
 /** Which unfinished work `incomplete()` lists: what matches everything given, oldest first. */

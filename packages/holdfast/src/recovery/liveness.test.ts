@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Engine } from '../engine/engine.js';
-import { Standing } from '../engine/standing.js';
+import { Standing } from '../engine/start-gate.js';
 import { OwnerTokens } from '../model/ids.js';
 import { VirtualClock } from '../testing/virtual-clock.js';
 import { Liveness } from './liveness.js';

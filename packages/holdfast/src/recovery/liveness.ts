@@ -2,8 +2,8 @@ import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
+import type { ExecutorRecord, NewExecutor } from '../storage/contract/executors.js';
 import type { Presence } from '../storage/database.js';
-import type { ExecutorRecord, NewExecutor } from '../storage/executors.js';
 import { type Death, type ExecutorStanding, Peers } from './peers.js';
 import { isGone, ownProcess, type ProcessIdentity } from './process.js';
 

@@ -1,9 +1,9 @@
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
-import { afterChange } from '../storage/database-failed.js';
+import { afterChange } from '../storage/contract/failure.js';
 import { type IncompleteOptions, type IncompleteWorkflow, listIncomplete } from './incomplete.js';
-import type { Recovery } from './manager.js';
+import type { Recovery } from './recovery.js';
 import type { SweepReport } from './report.js';
 import type { RecoveringEngine } from './takeover.js';
 

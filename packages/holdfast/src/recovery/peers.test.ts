@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ExecutorRecord } from '../storage/executors.js';
+import type { ExecutorRecord } from '../storage/contract/executors.js';
 import { Peers } from './peers.js';
 
 const peer: ExecutorRecord = {

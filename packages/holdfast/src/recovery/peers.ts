@@ -1,4 +1,4 @@
-import type { ExecutorRecord } from '../storage/executors.js';
+import type { ExecutorRecord } from '../storage/contract/executors.js';
 
 export interface Death {
   readonly executorId: string;

@@ -1,6 +1,6 @@
 import type { RecoveryPolicy } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
-import type { Fate } from '../storage/takeovers.js';
+import type { Fate } from '../storage/contract/takeovers.js';
 
 /** What becomes of a workflow whose process died: decided here for people to read, and as terms for the statement that acts. */
 

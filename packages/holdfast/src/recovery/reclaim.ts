@@ -1,8 +1,8 @@
 import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution.js';
-import { handOver } from '../engine/hand-over.js';
+import type { Execution } from '../engine/execution/execution.js';
 import { Loop } from '../engine/loop.js';
-import type { OwnedWorkflow } from '../storage/storage.js';
+import { handOver } from '../engine/write/hand-over.js';
+import type { OwnedWorkflow } from '../storage/contract/storage.js';
 
 const defaultEveryMs = 4_000;
 

@@ -1,6 +1,6 @@
 import type { RecoveryPolicy } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
-import type { TakenOver } from '../storage/takeovers.js';
+import type { TakenOver } from '../storage/contract/takeovers.js';
 import { becauseOf, type RecoveryAction } from './policy.js';
 import type { Page } from './takeover.js';
 

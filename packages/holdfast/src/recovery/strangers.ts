@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import type { Free } from '../storage/takeovers.js';
+import type { Free } from '../storage/contract/takeovers.js';
 
 /**
  * Executors with unfinished work of which nothing tells whether they live: they are not in the table of executors, and their

@@ -1,10 +1,10 @@
-import { reportDead } from '../engine/claimed.js';
+import { reportDead } from '../engine/claims.js';
 import type { Engine } from '../engine/engine.js';
 import { internalQueue } from '../model/queues.js';
 import type { RecoveryPolicy } from '../model/recovery.js';
 import { keyText } from '../model/workflow-key.js';
-import type { CancelledWorkflow } from '../storage/storage.js';
-import type { Bereft, Fate, Free, TakenOver, Takeover } from '../storage/takeovers.js';
+import type { CancelledWorkflow } from '../storage/contract/storage.js';
+import type { Bereft, Fate, Free, TakenOver, Takeover } from '../storage/contract/takeovers.js';
 import { fateOf } from './policy.js';
 
 /** How many workflows one statement takes over: many dead ones are dealt with in pieces that nobody has to wait for. */

@@ -1,8 +1,8 @@
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
 import type { Engine } from '../engine/engine.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
-import { afterChange } from '../storage/database-failed.js';
-import type { ScheduleRecord } from '../storage/schedules.js';
+import { afterChange } from '../storage/contract/failure.js';
+import type { ScheduleRecord } from '../storage/contract/schedules.js';
 import { cronOf } from './info.js';
 import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';
 import { checkQueue } from './settings.js';

@@ -1,7 +1,7 @@
+import { readable } from '../engine/api/workflow-info.js';
 import type { Engine } from '../engine/engine.js';
-import { readable } from '../engine/info.js';
 import { type Cron, parseCron } from '../model/cron.js';
-import type { ScheduleRecord } from '../storage/schedules.js';
+import type { ScheduleRecord } from '../storage/contract/schedules.js';
 import { type CatchUp, defaultCatchUpLimit } from './schedule.js';
 
 /** A schedule as `get` and `list` show it. Instants are epoch milliseconds. */

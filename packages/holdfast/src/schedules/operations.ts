@@ -1,13 +1,13 @@
-import { refuseInWorkflow } from '../engine/context.js';
+import { refuseInWorkflow } from '../engine/api/context.js';
+import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
 import type { Engine } from '../engine/engine.js';
-import { createHandle, type WorkflowHandle } from '../engine/handle.js';
-import { rejecting } from '../engine/rejecting.js';
+import { rejecting } from '../engine/execution/rejecting.js';
 import { HoldfastError } from '../model/errors.js';
 import { newWorkflowId } from '../model/ids.js';
 import { invalidOption, refusingOptions } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
-import { afterChange } from '../storage/database-failed.js';
-import type { ScheduledRun, ScheduleRecord } from '../storage/schedules.js';
+import { afterChange } from '../storage/contract/failure.js';
+import type { ScheduledRun, ScheduleRecord } from '../storage/contract/schedules.js';
 import { type BackfillRange, type BackfillTick, backfill, checkRange, previewBackfill } from './backfill.js';
 import { type ScheduleInfo, toScheduleInfo } from './info.js';
 import { sourceOf, tellOfRuns, toRun } from './runs.js';

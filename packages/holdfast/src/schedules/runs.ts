@@ -1,7 +1,7 @@
 import type { Engine } from '../engine/engine.js';
-import { byName, checkArguments, commonRow } from '../engine/new-row.js';
+import { byName, checkArguments, commonRow } from '../engine/start/workflow-row.js';
 import { internalQueue } from '../model/queues.js';
-import type { ScheduledRun, ScheduleRecord } from '../storage/schedules.js';
+import type { ScheduledRun, ScheduleRecord } from '../storage/contract/schedules.js';
 import { keyOf } from './schedule.js';
 
 /** The ID of a tick's run: the same in every process, so that one of them gets to start it. */

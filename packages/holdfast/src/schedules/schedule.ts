@@ -1,5 +1,5 @@
-import { queueNameOf } from '../engine/start-options.js';
-import { workflowInternals } from '../engine/workflow.js';
+import { queueNameOf } from '../engine/api/start-options.js';
+import { workflowInternals } from '../engine/api/workflow.js';
 import { parseCron } from '../model/cron.js';
 import { checkClassName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';

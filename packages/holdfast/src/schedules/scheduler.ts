@@ -1,12 +1,12 @@
-import { outside } from '../engine/carrier.js';
 import type { Engine } from '../engine/engine.js';
+import { outside } from '../engine/execution/scope-storage.js';
 import { Loop } from '../engine/loop.js';
-import type { Retried } from '../engine/outage-log.js';
+import type { Retried } from '../engine/write/outage-log.js';
 import type { Timer } from '../model/clock.js';
 import type { Cron } from '../model/cron.js';
 import { describeError } from '../model/errors.js';
 import { describeKey } from '../model/workflow-key.js';
-import type { ScheduledRun, ScheduleRecord } from '../storage/schedules.js';
+import type { ScheduledRun, ScheduleRecord } from '../storage/contract/schedules.js';
 import { dueTicks } from './due.js';
 import { cronOf } from './info.js';
 import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';

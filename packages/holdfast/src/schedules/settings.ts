@@ -1,10 +1,10 @@
+import { queueNameOf } from '../engine/api/start-options.js';
 import type { Engine } from '../engine/engine.js';
-import { queueNameOf } from '../engine/start-options.js';
 import { parseCron } from '../model/cron.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import type { Queue } from '../model/queues.js';
-import type { ScheduleRecord, ScheduleSettings } from '../storage/schedules.js';
+import type { ScheduleRecord, ScheduleSettings } from '../storage/contract/schedules.js';
 import { type RunSource, sourceOf, tickId, toRun } from './runs.js';
 import {
   type CatchUp,

@@ -1,7 +1,7 @@
 import type { DatabaseOption } from '../model/database.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, misplacedOption } from '../model/options.js';
-import { databaseFromEnvironment } from './environment.js';
+import { databaseFromEnvironment } from './database-environment.js';
 
 /** What connections to Postgres are opened with. `Client`: the class of them, where that is not the driver's own. */
 export interface PostgresSettings {

@@ -1,11 +1,13 @@
 import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import { misplacedOption } from '../model/options.js';
+import { storageWithin } from './caller/in-transaction.js';
+import { databaseFailed, isDatabaseError, unusable } from './contract/failure.js';
+import type { StatementProbe } from './contract/probe.js';
+import type { Storage } from './contract/storage.js';
 import type { Database, Statement, Statements } from './database.js';
-import { databaseFailed, isDatabaseError, unusable } from './database-failed.js';
 import { type DatabaseSource, isPostgresUrl } from './database-option.js';
 import type { Compat } from './migrations/compat.js';
-import type { StatementProbe } from './probe.js';
 import { SqlDeletions } from './sql/deletions.js';
 import { SqlEvents } from './sql/events.js';
 import { SqlExecutors } from './sql/executors.js';
@@ -19,8 +21,6 @@ import { SqlStreams } from './sql/streams.js';
 import { SqlTakeovers } from './sql/takeovers.js';
 import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
-import type { Storage } from './storage.js';
-import { storageWithin } from './within.js';
 
 export { databaseOf } from './database-option.js';
 export { checkCompat } from './migrations/compat.js';

@@ -1,4 +1,4 @@
-import type { StatementProbe } from '../storage/probe.js';
+import type { StatementProbe } from '../storage/contract/probe.js';
 
 /**
  * A moment at which to crash: at the n-th database statement (from 1), in one of four phases.

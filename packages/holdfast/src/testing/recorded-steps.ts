@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { App } from '../app/app.js';
-import { notFoundError } from '../engine/endings.js';
+import { notFoundError } from '../engine/execution/workflow-errors.js';
 import type { AttemptCounts } from './running-steps.js';
 
 /** A step that a workflow has on record, for a test to look at. */

@@ -1,4 +1,4 @@
-import type { AttemptFacts, ProbedAttempt, StepProbe, StepStub } from '../engine/step-probe.js';
+import type { AttemptFacts, ProbedAttempt, StepProbe, StepStub } from '../engine/execution/step-probe.js';
 import { HoldfastError } from '../model/errors.js';
 import type { Stubs } from './stubs.js';
 

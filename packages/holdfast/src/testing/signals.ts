@@ -1,4 +1,4 @@
-import { whileWaiting } from '../engine/context.js';
+import { whileWaiting } from '../engine/api/context.js';
 
 /** Named signals between the code under test and the test, in the place of sleeps. */
 export class Signals {

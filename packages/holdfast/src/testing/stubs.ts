@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { StepStub } from '../engine/step-probe.js';
+import type { StepStub } from '../engine/execution/step-probe.js';
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';

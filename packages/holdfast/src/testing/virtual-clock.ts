@@ -1,4 +1,4 @@
-import { currentScope, whileWaiting } from '../engine/context.js';
+import { currentScope, whileWaiting } from '../engine/api/context.js';
 import type { Clock, Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';

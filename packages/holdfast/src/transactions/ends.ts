@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/outcome.js';
+import type { Outcome } from '../engine/execution/outcome.js';
 import { HoldfastError } from '../model/errors.js';
 
 export function endedByItself(name: string): HoldfastError {

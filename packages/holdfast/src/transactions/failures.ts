@@ -1,5 +1,5 @@
 import { isError, isHoldfastError } from '../model/errors.js';
-import { isDatabaseError } from '../storage/database-failed.js';
+import { isDatabaseError } from '../storage/contract/failure.js';
 import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/failures.js';
 import { isSqlite, sqliteCode } from '../storage/sqlite/codes.js';
 

@@ -1,10 +1,11 @@
-import { Backoff } from '../engine/backoff.js';
-import { enter, type Scope, type StepScope, whileWaiting } from '../engine/context.js';
-import { type Result, stalledError } from '../engine/endings.js';
-import type { Execution } from '../engine/execution.js';
-import { type Outcome, succeeded } from '../engine/outcome.js';
-import { stepResult, untilConfirmed } from '../engine/run-step.js';
+import { enter, type Scope, type StepScope, whileWaiting } from '../engine/api/context.js';
+import type { Execution } from '../engine/execution/execution.js';
+import { type Outcome, succeeded } from '../engine/execution/outcome.js';
+import { stepResult, untilConfirmed } from '../engine/execution/run-step.js';
+import { type Result, stalledError } from '../engine/execution/workflow-errors.js';
+import { Backoff } from '../engine/write/backoff.js';
 import { isHoldfastError } from '../model/errors.js';
+import { type Completion, type Completions, forbidden, isForbidden } from '../storage/caller/completions.js';
 import {
   type Datasource,
   hasOneSnapshot,
@@ -12,9 +13,8 @@ import {
   rolledBackSilently,
   type TransactionMode,
   withoutWrites,
-} from '../storage/datasource.js';
-import { type Completion, type Completions, forbidden, isForbidden } from '../storage/sql/completions.js';
-import { type After, stepKey } from '../storage/storage.js';
+} from '../storage/caller/datasource.js';
+import { type After, stepKey } from '../storage/contract/storage.js';
 import { Beaten, endedByItself, Over, Refused, Unstorable } from './ends.js';
 import {
   isAborted,
@@ -25,7 +25,7 @@ import {
   isUnanswered,
   isUnreachable,
 } from './failures.js';
-import { borrowed, type Home, homeOf, judgeAgain } from './homes.js';
+import { borrowed, type Home, homeOf, judgeAgain } from './outcome-location.js';
 
 export interface TransactionCall<Tx> {
   readonly datasource: Datasource<Tx>;
@@ -45,7 +45,7 @@ type Phase = 'opening' | 'running' | 'recording' | 'committing';
  * 1. The record is looked for before the function runs, and again before the function's error counts: an execution that
  *    is gone may have had its commit under way when this one looked. The function then fails over what is already there.
  * 2. Two executions that get as far as the record meet in its primary key, also if only one of them takes a checkpoint
- *    for it (homes.ts). The later one rolls back and takes what the earlier one recorded.
+ *    for it (outcome-location.ts). The later one rolls back and takes what the earlier one recorded.
  * 3. An execution that has lost its workflow does not commit. With a checkpoint for a record that is certain, by its
  *    fence; with a record in another database it is as soon as the loss is known here, and then (2) keeps it single.
  */

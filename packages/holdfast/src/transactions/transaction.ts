@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { currentScope, type StepScope } from '../engine/context.js';
-import { once } from '../engine/once.js';
-import { performAttempts, performStep } from '../engine/run-step.js';
-import { attemptPolicy, type StepOptions } from '../engine/step.js';
+import { currentScope, type StepScope } from '../engine/api/context.js';
+import { attemptPolicy, type StepOptions } from '../engine/api/step.js';
+import { once } from '../engine/execution/once.js';
+import { performAttempts, performStep } from '../engine/execution/run-step.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
@@ -14,7 +14,7 @@ import {
   rolledBackSilently,
   type TransactionMode,
   withoutWrites,
-} from '../storage/datasource.js';
+} from '../storage/caller/datasource.js';
 import { isAborted } from './failures.js';
 import { TransactionRun } from './run-transaction.js';
 

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { event, launch, migrate, queue, run, schedule, stream, topic, transaction, workflow } from '../../src/index.js';
-import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import { connectTo, layout, quiet, versions } from '../storage/migrations-support.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';

@@ -23,7 +23,7 @@ it.each([
   ['holdfast', ['index.ts']],
   ['holdfast/classes', ['classes/index.ts']],
   ['holdfast/testing', ['testing/index.ts']],
-  ['Datasources', ['pg', 'postgres', 'knex', 'kysely', 'drizzle', 'sqlite', 'better-sqlite3'].map(datasourceFile)],
+  ['Datasources', ['pg', 'postgres-js', 'knex', 'kysely', 'drizzle', 'sqlite', 'better-sqlite3'].map(datasourceFile)],
 ])('docs/api.md has every name of %s once, and none besides', async (part, files) => {
   const exported = (await Promise.all(files.map(exportsOf))).flat();
   expect(namesOn(textOf(part)).sort()).toEqual(exported.sort());
@@ -56,7 +56,7 @@ function textOf(part: string): string {
 }
 
 function datasourceFile(name: string): string {
-  return `storage/datasources/${name}.ts`;
+  return `storage/caller/adapters/${name}.ts`;
 }
 
 async function exportsOf(file: string): Promise<string[]> {

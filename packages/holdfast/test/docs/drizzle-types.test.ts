@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
 
-const entry = new URL('../../dist/storage/datasources/drizzle.d.ts', import.meta.url);
+const entry = new URL('../../dist/storage/caller/adapters/drizzle.d.ts', import.meta.url);
 
 it('holdfast/drizzle compiles for whoever has no types of better-sqlite3', async () => {
   const files = new Map<string, string>();

@@ -6,8 +6,8 @@ import { type Backend, describeBackends } from '../support/backends.js';
 import { report, requireBuild } from './child-process.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
+import { TellingProcess } from './reporting-process.js';
 import { observe, openRows, type RowReader } from './rows.js';
-import { TellingProcess } from './telling-process.js';
 
 const roundsPerBackend = 60;
 const middles = ['in a step', 'in a failing step', 'asleep'] as const;

@@ -1,4 +1,4 @@
-import { whileWaiting } from '../../src/engine/context.js';
+import { whileWaiting } from '../../src/engine/api/context.js';
 import { context, run, sleep, type Workflow, workflow } from '../../src/index.js';
 import { delay } from '../../src/model/clock.js';
 import { SeededRandom } from '../../src/model/ids.js';

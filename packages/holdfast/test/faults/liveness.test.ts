@@ -9,7 +9,7 @@ import { describeBackends } from '../support/backends.js';
 import { elsewhere, fleet, type Member } from '../support/fleet.js';
 import { report, requireBuild } from './child-process.js';
 import { Ledger } from './ledger.js';
-import { TellingProcess } from './telling-process.js';
+import { TellingProcess } from './reporting-process.js';
 
 /** The least that there is. */
 const staleTimeout = '3s';

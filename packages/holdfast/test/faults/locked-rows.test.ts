@@ -2,7 +2,7 @@ import pg from 'pg';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
 import { connect, event, type LaunchOptions, queue, run, sleep, stream, topic, workflow } from '../../src/index.js';
-import type { StatementProbe } from '../../src/storage/probe.js';
+import type { StatementProbe } from '../../src/storage/contract/probe.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
 import { openProxy } from './proxy.js';

@@ -17,12 +17,12 @@ import {
   transaction,
   workflow,
 } from '../../src/index.js';
-import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import { witnessTrigger } from '../soak/witness.js';
 import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
+import { TellingProcess } from './reporting-process.js';
 import { isEnded, observe, openRows } from './rows.js';
-import { TellingProcess } from './telling-process.js';
 
 const letters = topic<number>('letters');
 const progress = event<number>('progress');

@@ -12,7 +12,7 @@ import {
   transaction,
   workflow,
 } from '../../src/index.js';
-import { pgDatasource } from '../../src/storage/datasources/pg.js';
+import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import type { FaultProxy } from './proxy.js';
 
 /** An app behind a fault proxy, and a way to its tables past it. */

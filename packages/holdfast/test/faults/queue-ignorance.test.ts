@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/executions.js';
+import type { Executions } from '../../src/engine/runtime.js';
 import { type App, debouncer, type QueueOptions, queue, workflow } from '../../src/index.js';
+import type { Storage } from '../../src/storage/contract/storage.js';
 import { openStorage } from '../../src/storage/open.js';
-import type { Storage } from '../../src/storage/storage.js';
 import { Signals, VirtualClock } from '../../src/testing/index.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { failure, gate, overTime, tamper } from '../support/faults.js';

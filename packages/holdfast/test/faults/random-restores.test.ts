@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/executions.js';
+import type { Executions } from '../../src/engine/runtime.js';
 import { isHoldfastError } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import type { VirtualClock } from '../../src/testing/index.js';

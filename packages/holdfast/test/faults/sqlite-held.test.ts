@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { sqliteFile } from '../../../../test-support/sqlite.mjs';
 import { describeBackends } from '../support/backends.js';
-import { TellingProcess } from './telling-process.js';
+import { TellingProcess } from './reporting-process.js';
 import { runOutOfRoom, Writing } from './writing.js';
 
 describeBackends(

@@ -3,8 +3,8 @@ import { context, run, workflow } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
-import { deafToTakeovers } from '../support/deaf.js';
 import { gate, tamper } from '../support/faults.js';
+import { deafToTakeovers } from '../support/not-listening.js';
 import { report } from './child-process.js';
 
 /** HOLDFAST_TAKEOVER_ROUNDS=1000 for the whole of it. */

@@ -5,7 +5,7 @@ import { SeededRandom } from '../../src/model/ids.js';
 import { type Backend, describeDrivers, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { report, requireBuild } from './child-process.js';
-import { TellingProcess } from './telling-process.js';
+import { TellingProcess } from './reporting-process.js';
 
 /** HOLDFAST_UPKEEP_KILLS=200 for more. */
 const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 2);

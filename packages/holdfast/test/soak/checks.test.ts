@@ -15,7 +15,7 @@ import {
   transactionsOnce,
 } from './checks.js';
 import type { SoakEvidence } from './evidence.js';
-import { messagesOnce, streamsWhole } from './talk-checks.js';
+import { messagesOnce, streamsWhole } from './messaging-checks.js';
 
 const stored = (value: unknown): string => JSON.stringify({ json: value });
 

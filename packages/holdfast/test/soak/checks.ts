@@ -4,7 +4,7 @@ import { isEnded, outcomeOf, type Row } from '../faults/rows.js';
 import { groupBy, rootOf, type SoakEvidence, storedValue } from './evidence.js';
 import type { Job } from './jobs.js';
 import { queueLimits } from './jobs.js';
-import { messagesOnce, streamsWhole } from './talk-checks.js';
+import { messagesOnce, streamsWhole } from './messaging-checks.js';
 
 /**
  * What must hold when a soak is over (I1 to I8 of the fault catalogue). Each is a function of the evidence alone, and says

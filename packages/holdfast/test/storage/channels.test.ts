@@ -6,7 +6,7 @@ import { OpenChannels } from '../../src/storage/postgres/open-channels.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { newWorkflow, writer } from './contract-support.js';
-import { message } from './talk-support.js';
+import { message } from './messaging-support.js';
 
 describeBackends(
   'a process that listens',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { AttemptChange } from '../../src/storage/storage.js';
+import type { AttemptChange } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, first, start } from './contract-support.js';
 
 function change(token: string, more: Partial<AttemptChange> = {}): AttemptChange {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { ScheduleRecord } from '../../src/storage/schedules.js';
-import type { Runnable } from '../../src/storage/storage.js';
+import type { ScheduleRecord } from '../../src/storage/contract/schedules.js';
+import type { Runnable } from '../../src/storage/contract/storage.js';
 import {
   describeStorage,
   idsOf,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
-import type { DebouncedWorkflow, Storage } from '../../src/storage/storage.js';
+import type { DebouncedWorkflow, Storage } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, type Store, statuses } from './contract-support.js';
 import { debounced, enqueued, inOrder, take, transaction, withQueue } from './queue-support.js';
 

@@ -10,7 +10,7 @@ import {
   statuses,
   writer,
 } from './contract-support.js';
-import { effectful, message, set, written } from './talk-support.js';
+import { effectful, message, set, written } from './messaging-support.js';
 
 /** root -> (a -> a1, b); other has `a1` on record; all of them have ended but those named. */
 async function plant(store: Store, ...unfinished: readonly string[]): Promise<void> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { DequeueParams, EnqueuedWorkflow, Portion } from '../../src/storage/storage.js';
+import type { DequeueParams, EnqueuedWorkflow, Portion } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, idsOf, newRetry, newStep, start, statuses, takeOver } from './contract-support.js';
 import { enqueued, inOrder, queueNamed, register, take, takeTurn, withQueue } from './queue-support.js';
 

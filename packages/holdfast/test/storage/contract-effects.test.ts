@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { Effect } from '../../src/storage/messaging.js';
-import { type EffectfulStep, stepKey } from '../../src/storage/steps.js';
+import type { Effect } from '../../src/storage/contract/messaging.js';
+import { type EffectfulStep, stepKey } from '../../src/storage/contract/steps.js';
 import { describeStorage, finished, newClaim, start, takeOver } from './contract-support.js';
-import { effectful, message, said, sent, set, written } from './talk-support.js';
+import { effectful, message, said, sent, set, written } from './messaging-support.js';
 
 describeStorage('steps with effects', (store) => {
   const record = (...rows: readonly EffectfulStep[]) => store.storage.steps.recordEffects('app', rows);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
 import { plainKey } from '../../src/model/workflow-key.js';
-import type { EnqueuedWorkflow, Storage } from '../../src/storage/storage.js';
+import type { EnqueuedWorkflow, Storage } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, newClaim, type Store, start, statuses, takeOver } from './contract-support.js';
 import { enqueued, inOrder, register, take, withQueue } from './queue-support.js';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { OwnerTokens } from '../../src/model/ids.js';
 import { describeStorage, finished, newClaim, start, takeOver } from './contract-support.js';
-import { effectful, said, set } from './talk-support.js';
+import { effectful, said, set } from './messaging-support.js';
 
 describeStorage('events', (store) => {
   const event = (workflowId: string, more: object = {}) => ({

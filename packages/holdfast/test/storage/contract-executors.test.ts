@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { beforeEach, expect, it } from 'vitest';
-import type { NewExecutor } from '../../src/storage/executors.js';
+import type { NewExecutor } from '../../src/storage/contract/executors.js';
 import { describeStorage, first, newWorkflow, type Store, writer } from './contract-support.js';
 
 const executor = (incarnation: string, more: Partial<NewExecutor> = {}): NewExecutor => ({

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
-import type { NewFork } from '../../src/storage/forks.js';
+import type { NewFork } from '../../src/storage/contract/forks.js';
 import {
   dequeue,
   describeStorage,
@@ -13,7 +13,7 @@ import {
   start,
   writer,
 } from './contract-support.js';
-import { effectful, set, written } from './talk-support.js';
+import { effectful, set, written } from './messaging-support.js';
 
 function newFork(workflowId: string, forkedFrom: string, more: Partial<NewFork> = {}): NewFork {
   return {

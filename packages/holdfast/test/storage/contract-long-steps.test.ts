@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { Effect } from '../../src/storage/messaging.js';
-import type { EffectfulStep } from '../../src/storage/steps.js';
+import type { Effect } from '../../src/storage/contract/messaging.js';
+import type { EffectfulStep } from '../../src/storage/contract/steps.js';
 import { describeStorage, newClaim, start, takeOver } from './contract-support.js';
-import { effectful, sent, set, written } from './talk-support.js';
+import { effectful, sent, set, written } from './messaging-support.js';
 
 /** More than one statement on Postgres takes. */
 const many = 12_000;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { dequeue, describeStorage, finished, newClaim, newStep, start, takeOver } from './contract-support.js';
-import { effectful, message, said } from './talk-support.js';
+import { effectful, message, said } from './messaging-support.js';
 
 describeStorage('messages', (store) => {
   const unread = async (workflowId: string, topic = 't', most = 10): Promise<string[]> =>

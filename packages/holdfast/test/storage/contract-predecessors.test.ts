@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { type After, stepKey } from '../../src/storage/storage.js';
+import { type After, stepKey } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, first, newChild, newStep, type Store, start, writer } from './contract-support.js';
+import { effectful, sent, set } from './messaging-support.js';
 import { enqueued } from './queue-support.js';
-import { effectful, sent, set } from './talk-support.js';
 
 const after = (step: number, seq = step, also: object[] = []): After => ({
   afterStep: step,

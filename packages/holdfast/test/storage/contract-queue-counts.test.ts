@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { EnqueuedWorkflow } from '../../src/storage/storage.js';
+import type { EnqueuedWorkflow } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, type Store } from './contract-support.js';
 import { enqueued, register, settings, take, withQueue } from './queue-support.js';
 

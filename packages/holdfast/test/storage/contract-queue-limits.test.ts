@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SeededRandom } from '../../src/model/ids.js';
-import type { Storage } from '../../src/storage/storage.js';
+import type { Storage } from '../../src/storage/contract/storage.js';
 import { report } from '../faults/child-process.js';
 import { describeStorage, finished, type Store } from './contract-support.js';
 import { enqueued, queueNamed, register, settings, take, withQueue } from './queue-support.js';

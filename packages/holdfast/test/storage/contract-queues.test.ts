@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { QueueSettings } from '../../src/model/queues.js';
-import type { QueueRecord } from '../../src/storage/queues.js';
+import type { QueueRecord } from '../../src/storage/contract/queues.js';
 import { describeStorage, finished, idsOf, start } from './contract-support.js';
 import { enqueued, noLimits, queueNamed, register, settings, take, withQueue } from './queue-support.js';
 

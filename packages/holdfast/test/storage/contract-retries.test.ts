@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
-import type { NewRetry } from '../../src/storage/retries.js';
+import type { NewRetry } from '../../src/storage/contract/retries.js';
 import { describeStorage, finished, newRetry, newStep, newWorkflow, type Store, writer } from './contract-support.js';
-import { effectful, message, said, set, written } from './talk-support.js';
+import { effectful, message, said, set, written } from './messaging-support.js';
 
 /** Workflow `a`, failed, whose steps have all received, said and ended something. */
 async function plant({ storage }: Store): Promise<void> {

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
-import type { ScheduleRecord } from '../../src/storage/schedules.js';
+import type { ScheduleRecord } from '../../src/storage/contract/schedules.js';
 import { describeStorage, type Store } from './contract-support.js';
 
 /**

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import type { ScheduledRun, ScheduleRecord, ScheduleSettings } from '../../src/storage/schedules.js';
+import type { ScheduledRun, ScheduleRecord, ScheduleSettings } from '../../src/storage/contract/schedules.js';
 import { describeStorage } from './contract-support.js';
 
 const settings = (name: string, more: Partial<ScheduleSettings> = {}): ScheduleSettings => ({

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type NewStep, stepKey } from '../../src/storage/storage.js';
+import { type NewStep, stepKey } from '../../src/storage/contract/storage.js';
 import { describeStorage, finished, first, newClaim, newStep, start, takeOver } from './contract-support.js';
 
 describeStorage('steps', (store) => {

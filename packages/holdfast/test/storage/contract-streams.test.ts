@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { describeStorage, finished, start } from './contract-support.js';
-import { effectful, said, written } from './talk-support.js';
+import { effectful, said, written } from './messaging-support.js';
 
 describeStorage('streams', (store) => {
   const write = (workflowId: string, step: number, ...values: string[]) =>

@@ -2,10 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { internalQueue } from '../../src/model/queues.js';
-import { openStorage } from '../../src/storage/open.js';
-import { postgresDialect } from '../../src/storage/postgres/dialect.js';
-import type { NewRetry } from '../../src/storage/retries.js';
-import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
+import type { NewRetry } from '../../src/storage/contract/retries.js';
 import type {
   After,
   Claim,
@@ -17,8 +14,11 @@ import type {
   NewWorkflow,
   Storage,
   Writer,
-} from '../../src/storage/storage.js';
-import type { Fate, Takeover } from '../../src/storage/takeovers.js';
+} from '../../src/storage/contract/storage.js';
+import type { Fate, Takeover } from '../../src/storage/contract/takeovers.js';
+import { openStorage } from '../../src/storage/open.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 
 /** A database under the contract suite. Its tables are empty at the beginning of each test. */

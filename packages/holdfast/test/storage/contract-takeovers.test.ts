@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
 import { plainKey } from '../../src/model/workflow-key.js';
-import type { Free, TakenOver } from '../../src/storage/takeovers.js';
+import type { Free, TakenOver } from '../../src/storage/contract/takeovers.js';
 import {
   dequeue,
   describeStorage,

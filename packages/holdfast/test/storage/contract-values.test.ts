@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { stepKey } from '../../src/storage/storage.js';
+import { stepKey } from '../../src/storage/contract/storage.js';
 import {
   dequeue,
   describeStorage,

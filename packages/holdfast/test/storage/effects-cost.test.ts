@@ -1,15 +1,15 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
+import type { Effect } from '../../src/storage/contract/messaging.js';
 import type { BatchStatement, Database } from '../../src/storage/database.js';
-import type { Effect } from '../../src/storage/messaging.js';
 import { openStorage } from '../../src/storage/open.js';
 import { columnLiteral } from '../../src/storage/postgres/array-literal.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { SqlSteps } from '../../src/storage/sql/steps.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { newWorkflow, writer } from './contract-support.js';
+import { effectful, sent, set, written } from './messaging-support.js';
 import { type PlanNode, writerSettings } from './plan-nodes.js';
-import { effectful, sent, set, written } from './talk-support.js';
 
 const kinds: Record<string, (i: number) => Effect> = {
   'values of one stream': (i) => written('k', `v${i}`),

@@ -12,7 +12,7 @@ import { SqlStreams } from '../../src/storage/sql/streams.js';
 import { SqlTakeovers } from '../../src/storage/sql/takeovers.js';
 import { SqlVersions } from '../../src/storage/sql/versions.js';
 import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
-import { effectful, sent, set, written } from './talk-support.js';
+import { effectful, sent, set, written } from './messaging-support.js';
 
 /** Every statement of `storage/sql` in this dialect: what its classes hold, and what they put together when called. */
 export async function everyStatement(dialect: Dialect): Promise<(Statement | BatchStatement<object>)[]> {

@@ -1,13 +1,13 @@
 import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
+import type { Storage } from '../../src/storage/contract/storage.js';
 import type { BatchStatement, Database, Dialect, Statement } from '../../src/storage/database.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { SqlQueues } from '../../src/storage/sql/queues.js';
 import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
-import type { Storage } from '../../src/storage/storage.js';
 import { type Backend, describeLayouts, silent } from '../support/backends.js';
 import { first, newClaim } from './contract-support.js';
 import { flatten, type PlanNode, rowsRead } from './plan-nodes.js';

@@ -1,11 +1,7 @@
 import pg from 'pg';
 import { beforeEach, expect, onTestFinished } from 'vitest';
 import type { LimitSettings, QueueSettings } from '../../src/model/queues.js';
-import type { Database } from '../../src/storage/database.js';
-import { postgresDialect } from '../../src/storage/postgres/dialect.js';
-import type { QueueRecord } from '../../src/storage/queues.js';
-import { SqlQueues } from '../../src/storage/sql/queues.js';
-import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
+import type { QueueRecord } from '../../src/storage/contract/queues.js';
 import type {
   ClaimedRecord,
   DebouncedWorkflow,
@@ -13,7 +9,11 @@ import type {
   DequeueParams,
   EnqueuedWorkflow,
   Storage,
-} from '../../src/storage/storage.js';
+} from '../../src/storage/contract/storage.js';
+import type { Database } from '../../src/storage/database.js';
+import { postgresDialect } from '../../src/storage/postgres/dialect.js';
+import { SqlQueues } from '../../src/storage/sql/queues.js';
+import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { newClaim, type Store } from './contract-support.js';
 
 export function enqueued(workflowId: string, more: Partial<EnqueuedWorkflow> = {}): EnqueuedWorkflow {

@@ -139,7 +139,8 @@ function inserts(count: number): string[] {
 /** What statements are called in the sources, e.g. `queues.list`; parts that are put in there are any. */
 function namesInSources(): RegExp[] {
   const folder = new URL('../../src/storage/sql/', import.meta.url);
-  const sources = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), 'utf8'));
+  const files = [...readdirSync(folder), '../caller/completions.ts'];
+  const sources = files.map((file) => readFileSync(new URL(file, folder), 'utf8'));
   const names = sources.flatMap((source) => [
     ...source.matchAll(/(?:\bname:\s*|\(d, |\bbatch\()(['`])([a-zA-Z]{2,}\.[^'`]+)\1/g),
   ]);

@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest';
-import { newToken } from '../../src/engine/work-signals.js';
+import { newToken } from '../../src/engine/wait/work-signals.js';
 import { placeAmong } from '../../src/queues/places.js';
+import type { EnqueuedWorkflow } from '../../src/storage/contract/storage.js';
 import { openStorage } from '../../src/storage/open.js';
-import type { EnqueuedWorkflow } from '../../src/storage/storage.js';
 import { enqueued } from '../storage/queue-support.js';
 import { silent } from './backends.js';
 import { tamper } from './faults.js';

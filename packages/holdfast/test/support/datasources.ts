@@ -9,13 +9,13 @@ import pg from 'pg';
 import postgres from 'postgres';
 import { openDatabaseSync, sqliteDrivers, sqliteFile, type TestDriver } from '../../../../test-support/sqlite.mjs';
 import type { Datasource, DatasourceOptions } from '../../src/index.js';
-import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
-import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
-import { knexDatasource } from '../../src/storage/datasources/knex.js';
-import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
-import { pgDatasource } from '../../src/storage/datasources/pg.js';
-import { postgresDatasource } from '../../src/storage/datasources/postgres.js';
-import { sqliteDatasource } from '../../src/storage/datasources/sqlite.js';
+import { betterSqlite3Datasource } from '../../src/storage/caller/adapters/better-sqlite3.js';
+import { drizzleDatasource } from '../../src/storage/caller/adapters/drizzle.js';
+import { knexDatasource } from '../../src/storage/caller/adapters/knex.js';
+import { kyselyDatasource } from '../../src/storage/caller/adapters/kysely.js';
+import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
+import { postgresDatasource } from '../../src/storage/caller/adapters/postgres-js.js';
+import { sqliteDatasource } from '../../src/storage/caller/adapters/sqlite.js';
 
 /** A library, opened on a database: its datasource, and statements in its own words. */
 export interface Opened<Tx = unknown> {

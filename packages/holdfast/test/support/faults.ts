@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
-import { whileWaiting } from '../../src/engine/context.js';
+import { whileWaiting } from '../../src/engine/api/context.js';
 import type { Logger } from '../../src/index.js';
 import type { VirtualClock } from '../../src/testing/index.js';
 

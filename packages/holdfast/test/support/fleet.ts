@@ -1,7 +1,7 @@
 import { afterEach } from 'vitest';
 import { createCodecs } from '../../src/codec/codec.js';
-import { Executions } from '../../src/engine/executions.js';
 import { Registry } from '../../src/engine/registry.js';
+import { Executions } from '../../src/engine/runtime.js';
 import type { Clock } from '../../src/model/clock.js';
 import { Liveness, type LivenessOptions } from '../../src/recovery/liveness.js';
 import { openStorage } from '../../src/storage/open.js';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { context, FatalError, run, sleep, step, transaction, workflow } from '../../src/index.js';
-import type { Datasource } from '../../src/storage/datasource.js';
+import type { Datasource } from '../../src/storage/caller/datasource.js';
 import { stub, testApp } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure } from '../support/faults.js';

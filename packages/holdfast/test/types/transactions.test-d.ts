@@ -9,13 +9,13 @@ import type { Sql, TransactionSql } from 'postgres';
 import { expectTypeOf } from 'vitest';
 import type { TestDatabaseSync } from '../../../../test-support/sqlite.mjs';
 import { type Client, type Datasource, type Topic, transaction, type WorkflowHandle } from '../../src/index.js';
-import { betterSqlite3Datasource } from '../../src/storage/datasources/better-sqlite3.js';
-import { drizzleDatasource } from '../../src/storage/datasources/drizzle.js';
-import { knexDatasource } from '../../src/storage/datasources/knex.js';
-import { kyselyDatasource } from '../../src/storage/datasources/kysely.js';
-import { pgDatasource } from '../../src/storage/datasources/pg.js';
-import { postgresDatasource } from '../../src/storage/datasources/postgres.js';
-import { sqliteDatasource } from '../../src/storage/datasources/sqlite.js';
+import { betterSqlite3Datasource } from '../../src/storage/caller/adapters/better-sqlite3.js';
+import { drizzleDatasource } from '../../src/storage/caller/adapters/drizzle.js';
+import { knexDatasource } from '../../src/storage/caller/adapters/knex.js';
+import { kyselyDatasource } from '../../src/storage/caller/adapters/kysely.js';
+import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
+import { postgresDatasource } from '../../src/storage/caller/adapters/postgres-js.js';
+import { sqliteDatasource } from '../../src/storage/caller/adapters/sqlite.js';
 
 /** What the compiler infers for those who use transactions; see inference.test-d.ts. */
 

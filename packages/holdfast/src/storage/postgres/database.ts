@@ -1,11 +1,11 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
+import type { StatementProbe } from '../contract/probe.js';
 import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
-import type { StatementProbe } from '../probe.js';
 import { columnLiteral } from './array-literal.js';
 import { connect } from './connect.js';
 import { ensureDatabase, missingDatabase, onceByHand } from './create-database.js';

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import { unusable } from '../database-failed.js';
+import { unusable } from '../contract/failure.js';
 import type { Compat } from '../migrations/compat.js';
 import { isSilent } from './adopted.js';
 import { applyCompat } from './compat.js';

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { describeError, HoldfastError, isErrorNamed } from '../../model/errors.js';
 import { misplacedOption } from '../../model/options.js';
+import { Secrets } from '../connection-secrets.js';
 import type { PostgresSettings } from '../database-option.js';
-import { Secrets } from '../secrets.js';
 
 /** Settings that are no secret, and that errors may repeat. Whatever is not in this list is taken for one. */
 const harmless = new Set(

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { channelOf, generalChannel } from '../channel-names.js';
+import { fromSent, type SentTopics, toSent } from '../contract/topic-notes.js';
 import type { Hearing, Listening, Query, Statement } from '../database.js';
-import { fromSent, type SentTopics, toSent } from '../signal-notes.js';
-import { Ears } from './ears.js';
+import { Ears } from './listener.js';
 import { OpenChannels } from './open-channels.js';
 
 /**

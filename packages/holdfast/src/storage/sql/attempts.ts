@@ -1,5 +1,5 @@
+import { type AttemptChange, type AttemptStanding, stepKey } from '../contract/storage.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import { type AttemptChange, type AttemptStanding, stepKey } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 

@@ -1,6 +1,6 @@
 import { activeStatuses, type WorkflowStatus } from '../../model/status.js';
+import type { Deletions, ExpiredPage, Obstacle } from '../contract/deletions.js';
 import type { Database, Dialect, Row, Statement } from '../database.js';
-import type { Deletions, ExpiredPage, Obstacle } from '../deletions.js';
 import { payloadTables } from './payloads.js';
 
 /** Trees of workflows that go, or stay, as a whole. */

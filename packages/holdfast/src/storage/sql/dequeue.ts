@@ -1,3 +1,4 @@
+import type { Dequeued, DequeueParams, Portion } from '../contract/storage.js';
 import {
   type BatchStatement,
   type Columns,
@@ -7,9 +8,8 @@ import {
   retriedRows,
   waitingRows,
 } from '../database.js';
-import type { Dequeued, DequeueParams, Portion } from '../storage.js';
-import { isKnownAs, knownWorkflows, runnableJson } from './known.js';
 import { claimedColumns, toClaimed } from './rows.js';
+import { isKnownAs, knownWorkflows, runnableJson } from './runnable-workflows.js';
 import { latestVersion } from './versions.js';
 
 /**

@@ -1,7 +1,7 @@
+import type { Effect } from '../contract/messaging.js';
+import type { EffectfulStep } from '../contract/steps.js';
+import { type NewStep, stepKey } from '../contract/storage.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import type { Effect } from '../messaging.js';
-import type { EffectfulStep } from '../steps.js';
-import { type NewStep, stepKey } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
 import { predecessorsOnRecord } from './predecessors.js';
 import { newStepColumns } from './rows.js';

@@ -1,6 +1,6 @@
 import { internalQueue } from '../../model/queues.js';
+import type { DebouncedWorkflow, DedupKey, EnqueuedWorkflow } from '../contract/storage.js';
 import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
-import type { DebouncedWorkflow, DedupKey, EnqueuedWorkflow } from '../storage.js';
 import { inLockOrder } from './lock-order.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 import { partitionKey } from './queues.js';

@@ -1,6 +1,6 @@
 import type { WorkflowStatus } from '../../model/status.js';
+import type { EventStanding, Events, StoredValue } from '../contract/messaging.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
-import type { EventStanding, Events, StoredValue } from '../messaging.js';
 import { isOfDbos } from './of-dbos.js';
 
 type EventId = { readonly workflowId: string; readonly key: string };

@@ -1,5 +1,5 @@
+import type { ExecutorRecord, Executors, NewExecutor } from '../contract/executors.js';
 import { type Database, type Dialect, everyRow, type Row } from '../database.js';
-import type { ExecutorRecord, Executors, NewExecutor } from '../executors.js';
 
 /** The table `executors`. Its instants are the database's own: no other clock has a part in it. */
 export class SqlExecutors implements Executors {

@@ -1,6 +1,6 @@
 import { internalQueue } from '../../model/queues.js';
+import type { Forks, NewFork } from '../contract/forks.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import type { Forks, NewFork } from '../forks.js';
 import { storedInputs } from './payloads.js';
 import { partitionKey } from './queues.js';
 

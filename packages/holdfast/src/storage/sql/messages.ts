@@ -1,5 +1,5 @@
+import type { InboxStanding, MessageRecord, Messages, NewMessage, WaitingMessage } from '../contract/messaging.js';
 import type { Columns, Database, Dialect } from '../database.js';
-import type { InboxStanding, MessageRecord, Messages, NewMessage, WaitingMessage } from '../messaging.js';
 
 type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
 

@@ -1,8 +1,8 @@
 import { internalQueue } from '../../model/queues.js';
 import { type Dialect, everyRow, retriedRows, waitingRows } from '../database.js';
 import { fitting, type Health, queueOrder, stretches, stretchOrder, waiting } from './dequeue.js';
-import { knownWorkflows } from './known.js';
 import { queueColumns } from './queue-rows.js';
+import { knownWorkflows } from './runnable-workflows.js';
 
 /** What waits on queues, runs and is delayed: the counts that limits are measured by, and those that people look at. */
 
@@ -18,13 +18,30 @@ export function unfinishedOn(d: Dialect, isOnIt = 'w.queue_name = $1'): string[]
 }
 
 export function countStatements(d: Dialect) {
-  const workflows = d.table('workflow_status');
-  const isWaiting = waitingRows[d.name].onQueue;
-  // One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere.
+  return {
+    ...workStatements(d),
+    ...countedStatements(d),
+    standing: standingStatement(d),
+    partitions: { healthy: partitionsStatement(d, 'healthy'), suspect: partitionsStatement(d, 'suspect') },
+    unclaimable: unclaimableStatement(d),
+    stray: strayStatement(d),
+  };
+}
+
+/** One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere. */
+function probes(d: Dialect) {
   const has = (rows: string, queue: string): string =>
-    `(select count(*) from (select 1 from ${workflows} where ${rows} and queue_name = ${queue} limit 1) as t) > 0`;
-  const hasWaiting = (queue: string): string => has(isWaiting, queue);
-  const hasRetried = (queue: string): string => has(retriedRows.onQueue, queue);
+    `(select count(*) from (select 1 from ${d.table('workflow_status')} where ${rows} and queue_name = ${queue} limit 1) as t) > 0`;
+  return {
+    hasWaiting: (queue: string): string => has(waitingRows[d.name].onQueue, queue),
+    hasRetried: (queue: string): string => has(retriedRows.onQueue, queue),
+  };
+}
+
+/** On which queues work waits, and when the next delayed workflow is due. */
+function workStatements(d: Dialect) {
+  const { hasWaiting, hasRetried } = probes(d);
+  const nextDue = `(select min(delay_until_epoch_ms) from ${d.table('workflow_status')} where status = 'DELAYED')`;
   return {
     overview: {
       name: 'queues.overview',
@@ -35,8 +52,7 @@ export function countStatements(d: Dialect) {
         'cast(null as bigint) as next_due_at',
         `from ${d.table('queues')} q where ${everyRow('q.name')} union all`,
         `select '${internalQueue}', ${'null, '.repeat(queueColumns.split(',').length - 1)}`,
-        `${hasWaiting(`'${internalQueue}'`)}, ${hasRetried(`'${internalQueue}'`)},`,
-        `(select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
+        `${hasWaiting(`'${internalQueue}'`)}, ${hasRetried(`'${internalQueue}'`)}, ${nextDue}`,
       ].join(' '),
     },
     busy: {
@@ -47,10 +63,18 @@ export function countStatements(d: Dialect) {
         `with recursive ${busyNames(d)}`,
         `select name, ${hasRetried('names.name')} as retried, cast(null as bigint) as next_due_at`,
         'from names where name is not null union all',
-        `select null, null, (select min(delay_until_epoch_ms) from ${workflows} where status = 'DELAYED')`,
+        `select null, null, ${nextDue}`,
       ].join(' '),
     },
     waits: { name: 'queues.waits', pinned: true as const, text: `select ${hasWaiting('$1')} as waiting` },
+  };
+}
+
+function countedStatements(d: Dialect) {
+  const workflows = d.table('workflow_status');
+  const count = (condition: string): string =>
+    `(select count(*) from ${workflows} s where ${condition} and s.queue_name = q.name)`;
+  return {
     // What is delayed is counted for all queues at once: there is no index on it by queue.
     counted: {
       name: 'queues.counted',
@@ -58,10 +82,8 @@ export function countStatements(d: Dialect) {
       text: [
         `with delays as materialized (select queue_name, count(*) as n from ${workflows} where status = 'DELAYED'`,
         'and (cast($1 as text) is null or queue_name = $1) group by queue_name)',
-        `select ${queueColumns},`,
-        `(select count(*) from ${workflows} where ${isWaiting} and queue_name = q.name) as waiting,`,
-        `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = q.name) as running,`,
-        `(select count(*) from ${workflows} s where ${d.rests('s')} and s.queue_name = q.name) as resting,`,
+        `select ${queueColumns}, ${count(waitingRows[d.name].onQueue)} as waiting,`,
+        `${count(d.holdsSlot('s'))} as running, ${count(d.rests('s'))} as resting,`,
         'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
         `from ${d.table('queues')} q where ${everyRow('name')} and (cast($1 as text) is null or name = $1) order by name`,
       ].join(' '),
@@ -73,17 +95,18 @@ export function countStatements(d: Dialect) {
         .map((each) => `(select count(*) ${each})`)
         .join(' + ')} as count`,
     },
-    standing: {
-      name: 'queues.standing',
-      pinned: true as const,
-      text:
-        `select ${queueColumns}, ${hasWaiting('$1')} as waiting, ${standingColumns(d, '$1', '')}, ` +
-        `(select count(*) from ${workflows} s where ${d.holdsSlot('s')} and s.queue_name = $1 ` +
-        `and s.executor_id is distinct from cast($4 as text)) as elsewhere from ${d.table('queues')} q where name = $1`,
-    },
-    partitions: { healthy: partitionsStatement(d, 'healthy'), suspect: partitionsStatement(d, 'suspect') },
-    unclaimable: unclaimableStatement(d),
-    stray: strayStatement(d),
+  };
+}
+
+function standingStatement(d: Dialect) {
+  const running = `${d.table('workflow_status')} s where ${d.holdsSlot('s')} and s.queue_name = $1`;
+  return {
+    name: 'queues.standing',
+    pinned: true as const,
+    text:
+      `select ${queueColumns}, ${probes(d).hasWaiting('$1')} as waiting, ${standingColumns(d, '$1', '')}, ` +
+      `(select count(*) from ${running} and s.executor_id is distinct from cast($4 as text)) as elsewhere ` +
+      `from ${d.table('queues')} q where name = $1`,
   };
 }
 

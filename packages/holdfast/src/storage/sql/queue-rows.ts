@@ -1,6 +1,6 @@
 import type { LimitSettings, QueueSettings, WhileWaiting } from '../../model/queues.js';
+import type { QueueRecord } from '../contract/queues.js';
 import type { Row } from '../database.js';
-import type { QueueRecord } from '../queues.js';
 
 /** A row of the table `queues`, and what it stands for. */
 

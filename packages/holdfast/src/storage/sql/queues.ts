@@ -1,6 +1,5 @@
 import { internalQueue, noPartition } from '../../model/queues.js';
-import { type Database, type Dialect, everyRow, type Row } from '../database.js';
-import { afterChange } from '../database-failed.js';
+import { afterChange } from '../contract/failure.js';
 import type {
   BusyQueues,
   PartitionStanding,
@@ -10,11 +9,12 @@ import type {
   RateWindow,
   Standing,
   WaitingWork,
-} from '../queues.js';
-import { runnableJson } from './known.js';
+} from '../contract/queues.js';
+import { type Database, type Dialect, everyRow, type Row } from '../database.js';
 import { countStatements, unfinishedOn } from './queue-counts.js';
 import { instant, queueColumns, settingColumns, settingTypes, toQueue, toRow } from './queue-rows.js';
 import { toKey } from './rows.js';
+import { runnableJson } from './runnable-workflows.js';
 import { latestVersion } from './versions.js';
 
 /** The table `queues`, and the counts of waiting and running work that go with it. */

@@ -1,6 +1,6 @@
+import { streamEnds } from '../contract/messaging.js';
+import type { NewRetry, Retries } from '../contract/retries.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import { streamEnds } from '../messaging.js';
-import type { NewRetry, Retries } from '../retries.js';
 import { partitionKey } from './queues.js';
 
 /** Retrying: a workflow that has failed goes on under its ID, by one statement. */

@@ -1,7 +1,14 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { WorkflowKey } from '../../model/workflow-key.js';
+import type {
+  CancelledWorkflow,
+  ClaimedRecord,
+  Ending,
+  NewStep,
+  StepRecord,
+  WorkflowRecord,
+} from '../contract/storage.js';
 import type { Columns, Dialect, Row } from '../database.js';
-import type { CancelledWorkflow, ClaimedRecord, Ending, NewStep, StepRecord, WorkflowRecord } from '../storage.js';
 import { storedInputs, storedOutcome } from './payloads.js';
 import { afterColumns } from './predecessors.js';
 

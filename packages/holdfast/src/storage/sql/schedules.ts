@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { internalQueue } from '../../model/queues.js';
+import type { ScheduledRun, ScheduleKey, ScheduleRecord, ScheduleSettings, Schedules } from '../contract/schedules.js';
 import type { Columns, Database, Dialect, Row, Statement } from '../database.js';
-import type { ScheduledRun, ScheduleKey, ScheduleRecord, ScheduleSettings, Schedules } from '../schedules.js';
 import { latestVersion } from './versions.js';
 
 /** The table `workflow_schedules`, and the runs that come of it. */

@@ -1,6 +1,5 @@
 import type { WorkflowStatus } from '../../model/status.js';
-import type { Columns, Database, Dialect } from '../database.js';
-import type { EffectfulStep } from '../steps.js';
+import type { EffectfulStep } from '../contract/steps.js';
 import {
   type AttemptChange,
   type AttemptStanding,
@@ -10,7 +9,8 @@ import {
   type StepStanding,
   type Steps,
   stepKey,
-} from '../storage.js';
+} from '../contract/storage.js';
+import type { Columns, Database, Dialect } from '../database.js';
 import { StepAttempts } from './attempts.js';
 import { EffectfulSteps } from './effects.js';
 import { inLockOrder } from './lock-order.js';

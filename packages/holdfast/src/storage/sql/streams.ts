@@ -1,6 +1,6 @@
 import type { WorkflowStatus } from '../../model/status.js';
+import { type StreamEntry, type StreamStanding, type Streams, streamEnds } from '../contract/messaging.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
-import { type StreamEntry, type StreamStanding, type Streams, streamEnds } from '../messaging.js';
 import { isOfDbos } from './of-dbos.js';
 
 type Place = { readonly workflowId: string; readonly key: string; readonly from: number };

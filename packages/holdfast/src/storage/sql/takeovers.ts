@@ -1,10 +1,18 @@
 import { internalQueue } from '../../model/queues.js';
 import { activeStatuses } from '../../model/status.js';
+import type { CancelledWorkflow } from '../contract/storage.js';
+import type {
+  Fate,
+  Free,
+  IncompleteFilter,
+  IncompleteRecord,
+  TakenOver,
+  Takeover,
+  Takeovers,
+} from '../contract/takeovers.js';
 import { type Database, type Dialect, type Row, waitingRows } from '../database.js';
-import type { CancelledWorkflow } from '../storage.js';
-import type { Fate, Free, IncompleteFilter, IncompleteRecord, TakenOver, Takeover, Takeovers } from '../takeovers.js';
-import { classOf, configOf, isKnownAs } from './known.js';
 import { toCancelled, toKey } from './rows.js';
+import { classOf, configOf, isKnownAs } from './runnable-workflows.js';
 
 /** Taking over work of the dead, in pages. Taking it from queues afterwards is in dequeue.ts, as for any other work. */
 export class SqlTakeovers implements Takeovers {

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
+import type { VersionRecord, Versions } from '../contract/storage.js';
 import { type Database, type Dialect, everyRow } from '../database.js';
-import type { VersionRecord, Versions } from '../storage.js';
 
 /**
  * The table `application_versions`: which versions of an app have run, and which is the latest. In the layout that is

@@ -1,5 +1,5 @@
+import type { WorkflowFilter } from '../contract/storage.js';
 import type { Dialect } from '../database.js';
-import type { WorkflowFilter } from '../storage.js';
 import { workflowColumns } from './rows.js';
 
 /** The text of a list varies with what is asked for. */

@@ -1,6 +1,5 @@
 import { activeStatuses, resumableStatuses } from '../../model/status.js';
-import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import { afterChange } from '../database-failed.js';
+import { afterChange } from '../contract/failure.js';
 import type {
   After,
   CancelledWorkflow,
@@ -19,7 +18,8 @@ import type {
   WorkflowRecord,
   Workflows,
   Writer,
-} from '../storage.js';
+} from '../contract/storage.js';
+import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { Dequeue } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
 import { inLockOrder } from './lock-order.js';

@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import { describeError, HoldfastError, isErrorNamed, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
+import { unusable } from '../contract/failure.js';
+import type { StatementProbe } from '../contract/probe.js';
 import {
   type BatchStatement,
   type Database,
@@ -11,9 +13,7 @@ import {
   type Row,
   type Statement,
 } from '../database.js';
-import { unusable } from '../database-failed.js';
 import { target } from '../migrations/standing.js';
-import type { StatementProbe } from '../probe.js';
 import { hearChanges } from './changes.js';
 import { isSqlite, sqliteCode } from './codes.js';
 import {

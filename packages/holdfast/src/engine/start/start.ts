@@ -1,0 +1,168 @@
+import { nativeCodecName } from '../../codec/codec.js';
+import { isPrimitive } from '../../codec/format.js';
+import { describeKey } from '../../model/workflow-key.js';
+import type { NewWorkflow, WorkflowRecord } from '../../storage/contract/storage.js';
+import { enter, stepScope } from '../api/context.js';
+import type { WorkflowDefinition } from '../api/definition.js';
+import { isDetached, isQueued, type StartOptions } from '../api/start-options.js';
+import type { Engine } from '../engine.js';
+import type { Execution } from '../execution/execution.js';
+import { onceAt } from '../execution/once.js';
+import { failed } from '../execution/outcome.js';
+import type { Started } from '../write/checkpoints.js';
+import { enqueueWorkflow } from './enqueue.js';
+import { checkArguments, checkSame, commonRow, conflictError } from './workflow-row.js';
+
+/** Starts a workflow from ordinary code. Resolves with its ID once it is durable. */
+export async function startWorkflow(
+  engine: Engine,
+  definition: WorkflowDefinition,
+  options: StartOptions,
+  args: readonly unknown[],
+): Promise<string> {
+  engine.checkOpen();
+  if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, options, args, null);
+  const checked = definition.input ? await checkArguments(definition, options, args, null) : args;
+  const row = await newRow(engine, definition, options, checked, null);
+  const started = await engine.checkpoints.start(row);
+  begin(engine, definition, row, started, checked, null);
+  return row.workflowId;
+}
+
+/**
+ * Starts a workflow from inside another. The child's row is committed before the parent's record of it, so that a
+ * record never points to a child that does not exist; a crash in between finds the same child again by its ID.
+ */
+export function startChild(
+  execution: Execution,
+  stepNumber: number,
+  definition: WorkflowDefinition,
+  options: StartOptions,
+  args: readonly unknown[],
+): Promise<string> {
+  return recordStart(execution, stepNumber, definition.name, () =>
+    insertChild(execution, stepNumber, definition, options, args),
+  );
+}
+
+/** An operation of a workflow that leads to another workflow, whose ID is what it leaves on record. */
+export function recordStart(
+  execution: Execution,
+  stepNumber: number,
+  name: string,
+  start: () => Promise<string>,
+  engine: Engine = execution.engine,
+): Promise<string> {
+  return onceAt(execution, stepNumber, name, async () => {
+    const startedAt = execution.engine.clock.now();
+    try {
+      // The schema of its input is user code that a replay does not run.
+      const id = await enter(stepScope(execution, stepNumber, 1), start);
+      const common = { startedAt, begun: false, output: null, error: null, serialization: null };
+      const isHere = engine === execution.engine && { startsChild: true as const };
+      return { ...common, childWorkflowId: id, ...isHere, result: { ok: true, value: id } };
+    } catch (error) {
+      if (!execution.running) throw error;
+      return failed(execution, startedAt, error);
+    }
+  });
+}
+
+async function insertChild(
+  execution: Execution,
+  stepNumber: number,
+  definition: WorkflowDefinition,
+  options: StartOptions,
+  args: readonly unknown[],
+): Promise<string> {
+  const { engine, facts } = execution;
+  const withId = { ...options, id: options.id ?? execution.childId(stepNumber) };
+  if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, withId, args, execution);
+  const checked = definition.input ? await checkArguments(definition, options, args, execution) : args;
+  const row = await newRow(engine, definition, withId, checked, execution);
+  const started = await engine.checkpoints.startChild({
+    ...row,
+    parentWorkflowId: facts.workflowId,
+    parentOwner: facts.owner,
+    ...execution.frontier.after,
+    detached: isDetached(options),
+  });
+  if (isSuperseded(started)) {
+    engine.superseded(facts.workflowId, facts.owner, started);
+    return execution.refuse();
+  }
+  begin(engine, definition, row, started, checked, execution);
+  return row.workflowId;
+}
+
+function isSuperseded(started: Started): started is Exclude<Started, 'created' | WorkflowRecord> {
+  return started !== 'created' && !('workflowId' in started);
+}
+
+function begin(
+  engine: Engine,
+  definition: WorkflowDefinition,
+  row: NewWorkflow,
+  started: Started,
+  args: readonly unknown[],
+  parent: Execution | null,
+): void {
+  if (started === 'created') {
+    const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, attributes } = row;
+    const { user, roles, assumedRole } = row;
+    // One literal, no spreads: V8 would give each of these objects a shape of its own, in memory while the workflow is.
+    engine.run({
+      workflowId,
+      name,
+      owner,
+      attempt: 1,
+      createdAt,
+      incarnation: owner,
+      seed: null,
+      beganAt: null,
+      retries: null,
+      deadlineAt,
+      inputs,
+      serialization,
+      user,
+      roles,
+      assumedRole,
+      attributes,
+      parentWorkflowId: parent?.workflowId ?? null,
+      queueName: null,
+      partition: null,
+      definition,
+      args: readsBackAlike(row, args) ? args : undefined,
+    });
+    return;
+  }
+  if (!('workflowId' in started)) throw conflictError(row.workflowId, 'another workflow', describeKey(definition));
+  checkSame(engine, definition, row, started);
+}
+
+/**
+ * Whether the arguments at hand are what a recovery will read. Other formats than our own may give back something
+ * else (a text for a Date), and an object may be changed by the caller while the workflow runs.
+ */
+function readsBackAlike(row: NewWorkflow, args: readonly unknown[]): boolean {
+  return row.serialization === nativeCodecName && args.every(isPrimitive);
+}
+
+async function newRow(
+  engine: Engine,
+  definition: WorkflowDefinition,
+  options: StartOptions,
+  args: readonly unknown[],
+  parent: Execution | null,
+): Promise<NewWorkflow> {
+  const common = await commonRow(engine, definition, options, args, parent);
+  // A child has its parent's deadline, or an earlier one of its own.
+  const own = common.timeoutMs === null ? Number.POSITIVE_INFINITY : common.createdAt + common.timeoutMs;
+  const deadlineAt = Math.min(own, common.deadlineAt ?? Number.POSITIVE_INFINITY);
+  return {
+    ...common,
+    deadlineAt: Number.isFinite(deadlineAt) ? deadlineAt : null,
+    owner: engine.owners.next(),
+    version: engine.version,
+  };
+}
