@@ -31,7 +31,7 @@ export type { WorkflowRetryOptions } from './management/retry.js';
 export type { StepInfo, WorkflowOperations } from './management/workflows.js';
 export { type Event, type EventOptions, event, type GetOptions } from './messaging/event.js';
 export { type ReadOptions, type Stream, type StreamOptions, stream } from './messaging/stream.js';
-export { type Letter, type SendOptions, type Topic, type TopicOptions, topic } from './messaging/topic.js';
+export { type Message, type SendOptions, type Topic, type TopicOptions, topic } from './messaging/topic.js';
 export type { Duration } from './model/duration.js';
 export type { ErrorDetails } from './model/error-details.js';
 export { type ErrorCode, FatalError, HoldfastError, type HoldfastErrorOf, isHoldfastError } from './model/errors.js';

@@ -1,8 +1,8 @@
 import type { Watcher } from '../classes/instances.js';
 import { workflowInternals } from '../engine/api/workflow.js';
 import type { Loop } from '../engine/loop.js';
-import { noteCallable, noteClosed, noteRunning, standFor } from '../engine/running-apps.js';
-import type { Executions } from '../engine/runtime.js';
+import { attachEngine, markCallable, markClosed, markRunning } from '../engine/running-apps.js';
+import type { Runtime } from '../engine/runtime.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { type Duration, parseDuration } from '../model/duration.js';
@@ -34,7 +34,7 @@ export interface App {
 
 export interface AppParts {
   readonly name: string;
-  readonly engine: Executions;
+  readonly engine: Runtime;
   readonly recovery: Recovery;
   readonly dispatcher: Dispatcher;
   readonly scheduler: Scheduler;
@@ -68,8 +68,8 @@ export function createApp(parts: AppParts): App {
       return closing;
     },
   };
-  standFor(app, engine);
-  noteRunning(engine);
+  attachEngine(app, engine);
+  markRunning(engine);
   return app;
 }
 
@@ -86,7 +86,7 @@ export function attach(parts: AppParts, picked: Picked): void {
   addTo(engine.registry, picked);
   for (const each of picked.workflows) {
     const own = workflowInternals(each);
-    if (own) noteCallable(engine, own.definition);
+    if (own) markCallable(engine, own.definition);
   }
   for (const { definedBy, watch } of picked.classes) {
     if (watch && !watched.has(definedBy)) watched.set(definedBy, watch(lateInstance(parts)));
@@ -107,7 +107,7 @@ function lateInstance(parts: AppParts): Watcher {
 
 /** The opposite of {@link attach}: calls find other apps, or none. */
 export function detach({ engine, watched }: AppParts): void {
-  noteClosed(engine);
+  markClosed(engine);
   for (const stop of watched.values()) stop();
 }
 

@@ -3,8 +3,8 @@ import type { StepProbe } from '../engine/execution/step-probe.js';
 import { unknownQueue } from '../engine/queue/queue-cache.js';
 import { Registry } from '../engine/registry.js';
 import { whileLaunching } from '../engine/running-apps.js';
-import { Executions } from '../engine/runtime.js';
-import { idleRelease } from '../engine/suspend/evict-idle.js';
+import { Runtime } from '../engine/runtime.js';
+import { evictIdle } from '../engine/suspend/evict-idle.js';
 import { otherVersion } from '../engine/warn-once.js';
 import { retention } from '../management/retention.js';
 import { type Clock, DatabaseClock } from '../model/clock.js';
@@ -13,11 +13,11 @@ import { Dispatcher } from '../queues/dispatcher.js';
 import { checkQueueOwners, registerQueues } from '../queues/operations.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
-import { partWithLost } from '../recovery/drop-lost.js';
-import { GoneBack } from '../recovery/gone-back.js';
+import { dropLost } from '../recovery/drop-lost.js';
 import { Liveness, type LivenessOptions } from '../recovery/liveness.js';
 import { reclaim } from '../recovery/reclaim.js';
 import { Recovery } from '../recovery/recovery.js';
+import { RestoredDatabase } from '../recovery/restored-database.js';
 import { applySchedules } from '../schedules/operations.js';
 import { keyOf } from '../schedules/schedule.js';
 import { Scheduler } from '../schedules/scheduler.js';
@@ -48,7 +48,7 @@ export interface Internals {
   /** Instead of the pace at which it is looked for what this process has let go of. */
   readonly reclaimEveryMs?: number;
   /** Receives the engine, and a way to stop the app as a crash would. */
-  readonly onStart?: (engine: Executions, abandon: () => Promise<void>) => void;
+  readonly onStart?: (engine: Runtime, abandon: () => Promise<void>) => void;
 }
 
 /**
@@ -75,7 +75,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
   });
   try {
     const clock = internals.clock ?? (await databaseClock(storage));
-    const engine = new Executions({
+    const engine = new Runtime({
       writer: { executorId: options.executorId ?? generateExecutorId(), appName: checked.name },
       version: await versionOf(options, codeOf(picked), checked.logger),
       storage,
@@ -94,7 +94,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
 }
 
 async function assemble(
-  engine: Executions,
+  engine: Runtime,
   checked: CheckedOptions,
   workflows: LaunchOptions['workflows'],
   internals: Internals,
@@ -109,9 +109,9 @@ async function assemble(
     return liveness.versions();
   };
   engine.peersOn = (queueName) => liveness.peersOn(queueName);
-  engine.load.room.limit = checked.maxRunning;
-  liveness.onReturn = () => partWithLost(engine);
-  engine.news.listen((topic) => {
+  engine.queueLoad.capacity.limit = checked.maxRunning;
+  liveness.onReturn = () => dropLost(engine);
+  engine.news.subscribe((topic) => {
     if (topic === null || topic === 'takeover') liveness.heardOfTakeover();
     if (topic === null || topic === 'executors') liveness.heardOfNewcomer();
   });
@@ -122,12 +122,12 @@ async function assemble(
     isDeadHere,
     takeUp: () => dispatcher.takeUp(),
   });
-  const loops = [deadlineSweep(engine), cancellationWatch(engine), idleRelease(engine, checked.releaseAfterMs)];
+  const loops = [deadlineSweep(engine), cancellationWatch(engine), evictIdle(engine, checked.suspendAfterMs)];
   if (checked.recovery.enabled) loops.push(reclaim(engine, internals.reclaimEveryMs));
   if (checked.retention) loops.push(retention(engine, checked.retention));
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, watched: new Map() };
-  const goneBack = new GoneBack(engine, () => reread(parts, checked));
+  const goneBack = new RestoredDatabase(engine, () => reread(parts, checked));
   engine.onBehind = (workflow) => goneBack.noteBehind(workflow);
   engine.onGone = (workflowId) => goneBack.noteGone(workflowId);
   liveness.onGoneBack = (why) => goneBack.all(why);
@@ -175,7 +175,7 @@ async function reread(parts: AppParts, { queues, listen, schedules }: CheckedOpt
     await registerVersion(engine, listen?.length !== 0);
     await registerQueues(engine, queues);
     await applySchedules(engine, schedules, engine.version);
-    await engine.directory.refresh();
+    await engine.queueCache.refresh();
   };
   await engine.untilAnswered('Registering queues and schedules again', register).catch((error) => {
     engine.logger.error(`Queues and schedules could not be registered again: ${describeError(error)}`);
@@ -202,7 +202,7 @@ async function abandon(parts: AppParts): Promise<void> {
 }
 
 /** One that takes nothing from queues is no reason to keep unversioned work from those that do. */
-async function registerVersion(engine: Executions, asLatest: boolean): Promise<void> {
+async function registerVersion(engine: Runtime, asLatest: boolean): Promise<void> {
   const { storage, version, writer, clock, logger } = engine;
   const { appName } = writer;
   const latest = await storage.versions.register({ name: version, appName, asLatest, now: clock.now() });
@@ -215,7 +215,7 @@ async function registerVersion(engine: Executions, asLatest: boolean): Promise<v
 }
 
 /** A changed workflow is a new version, and what the old one left unfinished waits for it: silently, but for this. */
-async function warnOfOtherVersions(engine: Executions, alive: ReadonlySet<string>): Promise<void> {
+async function warnOfOtherVersions(engine: Runtime, alive: ReadonlySet<string>): Promise<void> {
   const { storage, version, writer } = engine;
   const others = await storage.takeovers.otherVersions({ version, appName: writer.appName });
   // In a deploy the old version lives on until it is done. If its processes die before that, recovery says so.
@@ -232,11 +232,11 @@ async function warnOfOtherVersions(engine: Executions, alive: ReadonlySet<string
 }
 
 /** A queue may be registered later, but a name that is merely misspelt would never be worked on. */
-async function warnOfUnknownQueues(engine: Executions, listen: readonly string[] | undefined): Promise<void> {
-  if (!listen?.some((name) => !engine.directory.known(name))) return;
-  await engine.directory.refresh();
+async function warnOfUnknownQueues(engine: Runtime, listen: readonly string[] | undefined): Promise<void> {
+  if (!listen?.some((name) => !engine.queueCache.has(name))) return;
+  await engine.queueCache.refresh();
   for (const name of listen) {
-    if (!engine.directory.known(name))
-      engine.logger.warn(`launch({ listen }): ${unknownQueue(name, engine.directory.names()).message}`);
+    if (!engine.queueCache.has(name))
+      engine.logger.warn(`launch({ listen }): ${unknownQueue(name, engine.queueCache.names()).message}`);
   }
 }

@@ -3,9 +3,9 @@ import { type GivenClass, givenClass } from '../classes/instances.js';
 import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from '../codec/codec.js';
 import type { WorkflowDefinition } from '../engine/api/definition.js';
 import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/api/workflow.js';
-import { defaultMaxRunning } from '../engine/queue/queue-room.js';
+import { defaultMaxRunning } from '../engine/queue/process-capacity.js';
 import type { Registry } from '../engine/registry.js';
-import { defaultReleaseAfterMs } from '../engine/suspend/evict-idle.js';
+import { defaultSuspendAfterMs } from '../engine/suspend/evict-idle.js';
 import type { DatabaseOption } from '../model/database.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
@@ -67,7 +67,7 @@ export interface LaunchOptions {
    * How long a workflow may only wait (for its sleep, a message, an event, another workflow) until it is let go of, to come
    * back by replay when what it waits for is there. Default 1 minute; sooner when more than a thousand wait.
    */
-  readonly releaseAfter?: Duration;
+  readonly suspendAfter?: Duration;
   /**
    * How many workflows of all its queues together this process has in hand before it takes more, not counting those that only
    * wait (default 1000). `Infinity`: as many as the limits of the queues allow.
@@ -114,7 +114,7 @@ const launchOptionNames = [
   'executorId',
   'recovery',
   'retention',
-  'releaseAfter',
+  'suspendAfter',
   'maxRunning',
   'schema',
   'poolSize',
@@ -138,7 +138,7 @@ export interface CheckedOptions extends DatabaseSource {
   readonly queues: readonly Queue[];
   readonly listen: readonly string[] | undefined;
   readonly schedules: readonly Schedule[];
-  readonly releaseAfterMs: number;
+  readonly suspendAfterMs: number;
   readonly maxRunning: number;
   readonly recovery: RecoverySettings;
   readonly retention: RetentionSettings | undefined;
@@ -177,8 +177,8 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     if (!Array.isArray(listen)) throw invalidOption('launch()', 'listen', listen, 'a list of names of queues');
     for (const each of listen) checkQueueName(each);
   }
-  const { releaseAfter = defaultReleaseAfterMs } = options;
-  const releaseAfterMs = parseDuration(releaseAfter, 'The releaseAfter of launch()');
+  const { suspendAfter = defaultSuspendAfterMs } = options;
+  const suspendAfterMs = parseDuration(suspendAfter, 'The suspendAfter of launch()');
   const { maxRunning = defaultMaxRunning } = options;
   if (maxRunning !== Number.POSITIVE_INFINITY && !(Number.isInteger(maxRunning) && maxRunning > 0)) {
     throw invalidOption('launch()', 'maxRunning', maxRunning, 'a whole number of at least 1, or Infinity');
@@ -200,7 +200,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
     queues,
     listen,
     schedules,
-    releaseAfterMs,
+    suspendAfterMs,
     maxRunning,
     recovery,
     retention,

@@ -5,8 +5,8 @@ import { checkStartOptions, type StartOptions } from '../engine/api/start-option
 import { clockSync, databaseClock } from '../engine/database-clock.js';
 import { rejecting } from '../engine/execution/rejecting.js';
 import { Registry } from '../engine/registry.js';
-import { standFor } from '../engine/running-apps.js';
-import { Executions } from '../engine/runtime.js';
+import { attachEngine } from '../engine/running-apps.js';
+import { Runtime } from '../engine/runtime.js';
 import { batchItems, enqueueTogether, enqueueWorkflow } from '../engine/start/enqueue.js';
 import { enqueueIn } from '../engine/start/enqueue-in-transaction.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
@@ -84,10 +84,10 @@ export async function connect(options: ClientOptions): Promise<Client> {
     const clock = await databaseClock(storage);
     const writer = { executorId: '', appName: name };
     const common = { storage, clock, logger, writer, version: '' };
-    const engine = new Executions({ ...common, codecs, registry: new Registry() });
+    const engine = new Runtime({ ...common, codecs, registry: new Registry() });
     // A client that only enqueues needs no connection to hear by.
     const hear = startOnce(engine);
-    engine.outcomes.onFirstWait = hear;
+    engine.completionWaiters.onFirstWait = hear;
     engine.watches.onFirstWait = hear;
     if (name !== '') await warnOfUnknownApp(engine);
     const sync = clockSync(storage, clock, logger);
@@ -99,7 +99,7 @@ export async function connect(options: ClientOptions): Promise<Client> {
   }
 }
 
-function startOnce({ news }: Executions): () => void {
+function startOnce({ news }: Runtime): () => void {
   let started = false;
   return () => {
     if (!started) void news.start();
@@ -108,7 +108,7 @@ function startOnce({ news }: Executions): () => void {
 }
 
 /** What it starts is for processes of that app only, and waits for them: for ever, if the name is misspelt. */
-async function warnOfUnknownApp({ storage, writer, logger }: Executions): Promise<void> {
+async function warnOfUnknownApp({ storage, writer, logger }: Runtime): Promise<void> {
   const apps = await storage.versions.apps();
   if (apps.includes(writer.appName)) return;
   logger.warn(
@@ -117,7 +117,7 @@ async function warnOfUnknownApp({ storage, writer, logger }: Executions): Promis
   );
 }
 
-function createClient(engine: Executions, stopClock: () => Promise<void>): Client {
+function createClient(engine: Runtime, stopClock: () => Promise<void>): Client {
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     engine.refuseStarts();
@@ -144,11 +144,11 @@ function createClient(engine: Executions, stopClock: () => Promise<void>): Clien
       return closing;
     },
   };
-  standFor(client, engine);
+  attachEngine(client, engine);
   return client;
 }
 
-function clientStarts(engine: Executions): ClientStarts {
+function clientStarts(engine: Runtime): ClientStarts {
   const start = (workflow: unknown, options: StartOptions = {}, ...args: unknown[]) =>
     rejecting('start()', () => {
       engine.checkOpen();

@@ -109,12 +109,11 @@ class CustomCodec implements Codec {
   private tryError(stored: unknown, way: number, failure: unknown): Encoded | Promise<Encoded> {
     const make = partsOf[way];
     if (make === undefined) return unwritten(this.name, failure);
-    const { maxBytes } = this.settings;
-    const mostBytes = way === partsOf.length - 1 ? Number.POSITIVE_INFINITY : maxBytes;
+    const maxBytes = way === partsOf.length - 1 ? Number.POSITIVE_INFINITY : this.settings.maxBytes;
     return settle(
       () => this.encodeAndRead(make(stored, maxBytes), 'The error'),
       ({ text, value }) => {
-        if (!fits(text, mostBytes)) throw tooLarge('The error', text, mostBytes);
+        if (!fits(text, maxBytes)) throw tooLarge('The error', text, maxBytes);
         return { text, value: thrownFrom(value) };
       },
       (cause) => this.tryError(stored, way + 1, cause),

@@ -10,13 +10,13 @@ import type { Codec, Encoded } from './format.js';
 export const defaultMaxValueBytes = 2 * 1024 * 1024;
 
 /** Smaller ones would leave no room for errors. */
-const leastBytes = 1_000;
+const minBytes = 1_000;
 
 /** The option, or undefined if it was not given. */
 export function checkMaxValueBytes(what: string, value: number | undefined): number | undefined {
   if (value === undefined || value === Number.POSITIVE_INFINITY) return value;
-  if (Number.isInteger(value) && value >= leastBytes) return value;
-  const expected = `a whole number of bytes of at least ${leastBytes}, or Infinity for no limit`;
+  if (Number.isInteger(value) && value >= minBytes) return value;
+  const expected = `a whole number of bytes of at least ${minBytes}, or Infinity for no limit`;
   throw invalidOption(what, 'maxValueBytes', value, expected);
 }
 

@@ -26,15 +26,15 @@ export function salvage(thrown: unknown, isStorable: (value: unknown) => boolean
 /** Most characters that are kept of the texts of an error that is too large, from the first attempt to the last. */
 export const cutLengths: readonly number[] = [10_000, 500];
 
-const mostProperties = 30;
-const mostErrors = 10;
+const maxProperties = 30;
+const maxErrors = 10;
 
 /** A copy of what {@link salvage} or a record of an error came to, of which only the beginning is left. Never throws. */
 export function cut(value: unknown, length: number, depth = 0): unknown {
   if (typeof value === 'string') return shorten(clean(value), length);
   if (typeof value === 'bigint') return shorten(String(value), length);
   if (typeof value !== 'object' || value === null || value instanceof Date) return value;
-  if (Array.isArray(value)) return value.slice(0, mostErrors).map((each) => cut(each, length, depth + 1));
+  if (Array.isArray(value)) return value.slice(0, maxErrors).map((each) => cut(each, length, depth + 1));
   const record: Record<string, unknown> = {};
   const omitted: string[] = [];
   for (const key of Object.keys(value)) {
@@ -42,8 +42,8 @@ export function cut(value: unknown, length: number, depth = 0): unknown {
     const isNested = typeof member === 'object' && member !== null && !(member instanceof Date);
     const isKept = !isNested || ((key === 'cause' || key === 'errors') && depth === 0);
     if (key === '__proto__' || member === dropped || typeof member === 'function') continue;
-    if (isKept && Object.keys(record).length < mostProperties) record[clean(key)] = cut(member, length, depth + 1);
-    else if (omitted.length < mostProperties) omitted.push(shorten(clean(key), length));
+    if (isKept && Object.keys(record).length < maxProperties) record[clean(key)] = cut(member, length, depth + 1);
+    else if (omitted.length < maxProperties) omitted.push(shorten(clean(key), length));
   }
   return omitted.length > 0 ? { ...record, [omittedKey]: omitted } : record;
 }

@@ -40,7 +40,7 @@ export interface StoredErrorOptions {
 }
 
 /** Names in that list; more help nobody. */
-const mostNames = 50;
+const maxNames = 50;
 
 /** Longer chains of causes, and deeper objects, are somebody's object graph. */
 const deepest = 100;
@@ -199,9 +199,7 @@ export class StoredErrors {
     }
     const earlier = record[omittedKey];
     if (omitted.length > 0)
-      record[omittedKey] = Array.isArray(earlier)
-        ? [...new Set([...earlier, ...omitted])]
-        : omitted.slice(0, mostNames);
+      record[omittedKey] = Array.isArray(earlier) ? [...new Set([...earlier, ...omitted])] : omitted.slice(0, maxNames);
     return record;
   }
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualClock } from '../testing/virtual-clock.js';
-import { bringBack, Claims } from './claims.js';
+import { Claims, reload } from './claims.js';
 import type { Engine } from './engine.js';
-import { Standing } from './start-gate.js';
+import { StartGate } from './start-gate.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -17,7 +17,7 @@ function engineWithout({ rows = [], histories = [] }: { rows?: readonly string[]
   const parts = {
     clock,
     logger: silent,
-    standing: new Standing(),
+    startGate: new StartGate(),
     owners: { next: () => 'me.1' },
     writer: {},
     version: 'v1',
@@ -62,7 +62,7 @@ describe('workflows that are read together', () => {
       isAwaited: () => true,
       failed: (each: { workflowId: string }) => void failed.push(each.workflowId),
     };
-    await bringBack(engine, rests, running);
+    await reload(engine, rests, running);
     expect([failed, ran]).toEqual([[bad], ids]);
   });
 

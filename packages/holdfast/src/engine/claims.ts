@@ -56,7 +56,7 @@ export class Claims {
   }
 
   /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
-  isBringing(workflow: OwnedWorkflow): boolean {
+  isLoading(workflow: OwnedWorkflow): boolean {
     const { owner } = workflow;
     return this.underWay.has(owner) || this.uncertain.has(owner) || this.unread.has(claimKey(workflow));
   }
@@ -67,10 +67,10 @@ export class Claims {
    */
   async take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]> {
     await this.readBack();
-    const { owners, storage, clock, writer, version, registry, standing } = this.engine;
+    const { owners, storage, clock, writer, version, registry, startGate } = this.engine;
     // Nothing is sent from here on but the claim itself (see start-gate.ts).
-    if (!standing.confirmed) return [];
-    const { returns } = standing;
+    if (!startGate.isOpen) return [];
+    const { lossCount } = startGate;
     const owner = owners.next();
     const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
     this.underWay.add(owner);
@@ -79,7 +79,7 @@ export class Claims {
         if (storage.classify(error) === 'lost') this.lookFor(owner);
         throw error;
       });
-      await this.runClaimed(claimed, returns);
+      await this.runClaimed(claimed, lossCount);
       return claimed;
     } finally {
       this.underWay.delete(owner);
@@ -88,15 +88,15 @@ export class Claims {
 
   /** Runs what lost claims turn out to have taken. Who plans by what runs here calls it first. */
   async readBack(): Promise<void> {
-    const { storage, writer, version, clock, standing } = this.engine;
+    const { storage, writer, version, clock, startGate } = this.engine;
     for (const [owner, until] of this.uncertain) {
-      const { returns } = standing;
+      const { lossCount } = startGate;
       const claimed = await storage.workflows.claimedUnder({ owner, executorId: writer.executorId, version });
       // Another turn of a loop may have found it meanwhile.
       if (!this.uncertain.has(owner)) continue;
       if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
       this.underWay.add(owner);
-      await this.runClaimed(claimed, returns).finally(() => this.underWay.delete(owner));
+      await this.runClaimed(claimed, lossCount).finally(() => this.underWay.delete(owner));
     }
   }
 
@@ -107,13 +107,14 @@ export class Claims {
   }
 
   /** Runs what was claimed when this process had come back so often. */
-  private async runClaimed(claimed: readonly ClaimedRecord[], returns: number): Promise<void> {
+  private async runClaimed(claimed: readonly ClaimedRecord[], lossCount: number): Promise<void> {
     const { engine } = this;
     const records = claimed.filter((record) => record.status === 'PENDING');
-    for (const record of claimed) if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, record);
+    for (const record of claimed)
+      if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDeadLetters(engine, record);
     const failed = ({ workflowId, owner }: ClaimedRecord, error: unknown): void =>
       this.tryLater({ workflowId, owner: owner ?? '' }, 'cannot be read', error);
-    await runInSlices(engine, { records, returns }, { isAwaited: () => true, failed });
+    await runInSlices(engine, { records, lossCount }, { isAwaited: () => true, failed });
   }
 
   /** Nobody else would: it is PENDING, and its owner lives. */
@@ -129,7 +130,7 @@ export class Claims {
         isOver = false;
         this.tryLater(each, 'cannot be read', again);
       };
-      await bringBack(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
+      await reload(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
       if (isOver) this.unread.delete(key);
     };
     clock.at(clock.now() + unreadableMs, () => void retry(), 'background');
@@ -171,12 +172,12 @@ interface Running<T> {
  * Runs workflows again that this process has let go of: those that are still its own, and that are still awaited when
  * their histories have been read (a cancellation may have come meanwhile). One that cannot be read holds up no other.
  */
-export async function bringBack<T extends OwnedWorkflow>(
+export async function reload<T extends OwnedWorkflow>(
   engine: Engine,
   rests: readonly T[],
   { isAwaited, failed }: Running<T>,
 ): Promise<void> {
-  const { returns } = engine.standing;
+  const { lossCount } = engine.startGate;
   const byId = new Map(rests.map((rest) => [rest.workflowId, rest]));
   const failedRecord = ({ workflowId }: ClaimedRecord, error: unknown): void => {
     const rest = byId.get(workflowId);
@@ -185,7 +186,7 @@ export async function bringBack<T extends OwnedWorkflow>(
   const bring = async (part: readonly T[]): Promise<void> => {
     const read = () => engine.storage.workflows.owned(part);
     const records = (await engine.untilAnswered('Reading workflows that are due', read)) ?? [];
-    await runInSlices(engine, { records, returns }, { isAwaited, failed: failedRecord });
+    await runInSlices(engine, { records, lossCount }, { isAwaited, failed: failedRecord });
   };
   await apart(rests, bring, failed);
 }
@@ -211,15 +212,15 @@ async function apart<T>(
  */
 async function runInSlices(
   engine: Engine,
-  { records, returns }: { readonly records: readonly ClaimedRecord[]; readonly returns: number },
+  { records, lossCount }: { readonly records: readonly ClaimedRecord[]; readonly lossCount: number },
   { isAwaited, failed }: Running<ClaimedRecord>,
 ): Promise<void> {
   const runSlice = async (slice: readonly ClaimedRecord[]): Promise<void> => {
     const histories = await readHistories(engine, slice);
     // Taken for dead in between, it may have lost them again. What is in memory when it finds that out is seen to there.
     let own = slice;
-    for (let seen = returns; engine.standing.returns !== seen; ) {
-      seen = engine.standing.returns;
+    for (let seen = lossCount; engine.startGate.lossCount !== seen; ) {
+      seen = engine.startGate.lossCount;
       own = await stillOwned(engine, own);
     }
     for (const record of own.filter(({ workflowId }) => isAwaited(workflowId))) {
@@ -298,7 +299,7 @@ async function readHistories(engine: Engine, claimed: readonly ClaimedRecord[]):
 }
 
 /** Says that a workflow was given up, also to whoever waits for it here. */
-export function reportDead(
+export function reportDeadLetters(
   engine: Engine,
   record: Pick<ClaimedRecord, 'workflowId' | 'status' | 'attempts' | keyof WorkflowKey>,
 ): void {
@@ -307,7 +308,14 @@ export function reportDead(
       'MAX_RECOVERY_ATTEMPTS_EXCEEDED. Find out why it does not survive, then resume it.',
   );
   const { workflowId, status } = record;
-  engine.outcomes.settle({ workflowId, status, output: null, error: null, serialization: null, statusReason: null });
+  engine.completionWaiters.settle({
+    workflowId,
+    status,
+    output: null,
+    error: null,
+    serialization: null,
+    statusReason: null,
+  });
 }
 
 function groupByWorkflow(steps: readonly StepRecord[]): Map<string, StepRecord[]> {

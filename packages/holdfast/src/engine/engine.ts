@@ -13,17 +13,17 @@ import type {
   Writer,
 } from '../storage/contract/storage.js';
 import type { WorkflowDefinition } from './api/definition.js';
-import type { Turns } from './execution/deliveries.js';
-import type { QueueDirectory } from './queue/queue-cache.js';
-import type { Load } from './queue/queue-load.js';
+import type { Macrotasks } from './execution/deliveries.js';
+import type { QueueCache } from './queue/queue-cache.js';
+import type { QueueLoad } from './queue/queue-load.js';
 import type { Registry } from './registry.js';
-import type { Standing } from './start-gate.js';
-import type { Outcomes } from './wait/completion-waiters.js';
+import type { StartGate } from './start-gate.js';
+import type { CompletionWaiters } from './wait/completion-waiters.js';
 import type { News } from './wait/news.js';
 import type { Watches } from './wait/watches.js';
 import type { Checkpoints, Superseded } from './write/checkpoints.js';
-import type { Enqueues } from './write/enqueue-writer.js';
-import type { Sends } from './write/message-writer.js';
+import type { EnqueueWriter } from './write/enqueue-writer.js';
+import type { MessageWriter } from './write/message-writer.js';
 
 /**
  * What the parts of an engine use of each other. Each app has its own; nothing is shared between two apps of a
@@ -42,8 +42,8 @@ export interface Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
-  readonly enqueues: Enqueues;
-  readonly directory: QueueDirectory;
+  readonly enqueueWriter: EnqueueWriter;
+  readonly queueCache: QueueCache;
   readonly news: News;
   /** Whether this process takes work from the queue. A client takes none. */
   worksOn(queueName: string): boolean;
@@ -51,11 +51,11 @@ export interface Engine {
   readonly listens: readonly string[] | null;
   /** The incarnations of the other living executors of this app and version that work on the queue, as far as is known. */
   peersOn(queueName: string): readonly string[];
-  readonly load: Load;
+  readonly queueLoad: QueueLoad;
   /** How many executions have something to do, and do not only wait. */
   readonly busy: number;
   /** Whether a step may begin here at the moment. */
-  readonly standing: Standing;
+  readonly startGate: StartGate;
   /** The versions of the app that some process runs which is not known to be dead, by a look at this moment. */
   versionsAlive(): Promise<ReadonlySet<string>>;
   /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
@@ -67,12 +67,12 @@ export interface Engine {
     /** Waits until a claim is tried again that another process was ahead of. */
     pause(ms: number): Promise<void>;
     /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
-    isBringing(workflow: OwnedWorkflow): boolean;
+    isLoading(workflow: OwnedWorkflow): boolean;
   };
-  readonly outcomes: Outcomes;
+  readonly completionWaiters: CompletionWaiters;
   readonly watches: Watches;
-  readonly sends: Sends;
-  readonly turns: Turns;
+  readonly messageWriter: MessageWriter;
+  readonly macrotasks: Macrotasks;
   /** Runs a workflow that this process has just started or claimed. */
   run(claimed: ClaimedWorkflow): void;
   /** A typed error when the app was shut down. */

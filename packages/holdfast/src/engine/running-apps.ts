@@ -11,7 +11,7 @@ import type { Engine } from './engine.js';
 const engineKey = Symbol.for(`holdfast.engine@${release}`);
 
 /** Makes the object stand for the engine where an option `app` is asked for. */
-export function standFor(app: object, engine: Engine): void {
+export function attachEngine(app: object, engine: Engine): void {
   Object.defineProperty(app, engineKey, { value: engine });
   engine.app = app;
 }
@@ -28,15 +28,15 @@ export function engineOf(app: unknown): Engine | undefined {
  */
 const running = processWide('runningApps', () => new Map<Engine, Map<string, WorkflowDefinition>>());
 
-export function noteRunning(engine: Engine): void {
+export function markRunning(engine: Engine): void {
   running.set(engine, new Map());
 }
 
-export function noteCallable(engine: Engine, definition: WorkflowDefinition): void {
+export function markCallable(engine: Engine, definition: WorkflowDefinition): void {
   running.get(engine)?.set(keyText(definition), definition);
 }
 
-export function noteClosed(engine: Engine): void {
+export function markClosed(engine: Engine): void {
   running.delete(engine);
 }
 
@@ -67,7 +67,7 @@ export function launchHint(): string {
 }
 
 /** The engine that a call means: of the app that it names, of the workflow it is made in, or of the only app there is. */
-export function engineMeant(what: string, app: object | undefined): Engine {
+export function resolveEngine(what: string, app: object | undefined): Engine {
   if (app !== undefined) {
     const engine = engineOf(app);
     if (!engine) throw invalidOption(what, 'app', app, 'what launch() or connect() returned');

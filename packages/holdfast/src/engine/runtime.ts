@@ -7,29 +7,29 @@ import { internalQueue } from '../model/queues.js';
 import type { CancelledWorkflow, Ending, OwnedWorkflow, Storage, Writer } from '../storage/contract/storage.js';
 import { Claims, claimKey } from './claims.js';
 import type { ClaimedWorkflow, Engine } from './engine.js';
-import { Turns } from './execution/deliveries.js';
+import { Macrotasks } from './execution/deliveries.js';
 import { Execution } from './execution/execution.js';
 import { codecOf } from './execution/outcome.js';
 import { runWorkflow } from './execution/run-workflow.js';
 import { timeoutReason } from './execution/workflow-errors.js';
-import { QueueDirectory } from './queue/queue-cache.js';
-import { Load } from './queue/queue-load.js';
+import { QueueCache } from './queue/queue-cache.js';
+import { QueueLoad } from './queue/queue-load.js';
 import type { Registry } from './registry.js';
-import { Standing } from './start-gate.js';
-import { mostWaitingInMemory } from './suspend/evict-idle.js';
-import { type Rest, Resting } from './suspend/suspended.js';
-import { Outcomes } from './wait/completion-waiters.js';
+import { StartGate } from './start-gate.js';
+import { maxWaitingInMemory } from './suspend/evict-idle.js';
+import { type SuspendedWorkflow, SuspendedWorkflows } from './suspend/suspended.js';
+import { CompletionWaiters } from './wait/completion-waiters.js';
 import { News } from './wait/news.js';
 import { Watches } from './wait/watches.js';
-import { Warnings } from './warn-once.js';
+import { WarnOnce } from './warn-once.js';
 import { Backoff, isFinal } from './write/backoff.js';
 import { Checkpoints, type Superseded } from './write/checkpoints.js';
-import { Enqueues } from './write/enqueue-writer.js';
+import { EnqueueWriter } from './write/enqueue-writer.js';
 import { flushed, handOver, waitsBeyond } from './write/hand-over.js';
-import { Sends } from './write/message-writer.js';
+import { MessageWriter } from './write/message-writer.js';
 import { limitOutages, type Retried, reportRefusal } from './write/outage-log.js';
 
-export interface EngineOptions {
+export interface RuntimeOptions {
   readonly writer: Writer;
   readonly version: string;
   readonly storage: Storage;
@@ -47,7 +47,7 @@ export interface EngineOptions {
 const longestFlushMs = 5_000;
 
 /** The engine of one app: every execution of this process, from its claim until it has ended or is someone else's. */
-export class Executions implements Engine {
+export class Runtime implements Engine {
   app: object | undefined;
   readonly writer: Writer;
   readonly version: string;
@@ -58,18 +58,18 @@ export class Executions implements Engine {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly checkpoints: Checkpoints;
-  readonly enqueues: Enqueues;
-  readonly directory: QueueDirectory;
+  readonly enqueueWriter: EnqueueWriter;
+  readonly queueCache: QueueCache;
   readonly news: News;
-  readonly load: Load;
-  readonly standing = new Standing((error) => reportRefusal(this.logger, error));
+  readonly queueLoad: QueueLoad;
+  readonly startGate = new StartGate((error) => reportRefusal(this.logger, error));
   readonly claims = new Claims(this);
-  readonly outcomes: Outcomes;
+  readonly completionWaiters: CompletionWaiters;
   readonly watches: Watches;
-  readonly sends: Sends;
-  readonly turns: Turns;
+  readonly messageWriter: MessageWriter;
+  readonly macrotasks: Macrotasks;
   private readonly running = new Map<string, Execution>();
-  private readonly resting = new Resting(this);
+  private readonly suspended = new SuspendedWorkflows(this);
   versionsAlive: Engine['versionsAlive'] = async () => new Set();
   peersOn: Engine['peersOn'] = () => [];
   /** Called when a row was refused because what its execution has done before is not on record any more. */
@@ -79,7 +79,7 @@ export class Executions implements Engine {
   /** Called when more executions are in memory than are to wait there. */
   onCrowded: (() => void) | undefined;
   private readonly endWaiters = new Set<() => void>();
-  private readonly warnings: Warnings;
+  private readonly warnings: WarnOnce;
   readonly listens: readonly string[] | null;
   /** Those that were cancelled between the commit of their start or claim and their first moment here. */
   private readonly cancelledUnstarted = new Set<string>();
@@ -87,30 +87,30 @@ export class Executions implements Engine {
   private state: 'open' | 'draining' | 'closed' = 'open';
   private readonly unstarted: OwnedWorkflow[] = [];
 
-  constructor(options: EngineOptions) {
+  constructor(options: RuntimeOptions) {
     const { writer, version, storage, clock, codecs, registry } = options;
     const logger = limitOutages(options.logger, (error) => storage.classify(error) !== 'refused');
     [this.writer, this.version, this.storage, this.clock] = [writer, version, storage, clock];
     [this.codecs, this.logger, this.registry] = [codecs, logger, registry];
     this.listens = options.listen ?? null;
-    this.load = new Load(clock);
-    this.warnings = new Warnings(logger);
-    this.checkpoints = new Checkpoints(storage, writer, logger, this.standing);
-    this.enqueues = new Enqueues(storage, logger);
-    this.directory = new QueueDirectory(storage);
+    this.queueLoad = new QueueLoad(clock);
+    this.warnings = new WarnOnce(logger);
+    this.checkpoints = new Checkpoints(storage, writer, logger, this.startGate);
+    this.enqueueWriter = new EnqueueWriter(storage, logger);
+    this.queueCache = new QueueCache(storage);
     this.news = new News(storage, logger);
-    this.news.listen((topic) => {
-      if (topic === null || topic === 'ended') this.outcomes.lookSoon();
+    this.news.subscribe((topic) => {
+      if (topic === null || topic === 'ended') this.completionWaiters.lookSoon();
     });
-    this.outcomes = new Outcomes(storage, clock, logger, (id) => this.isHere(id));
+    this.completionWaiters = new CompletionWaiters(storage, clock, logger, (id) => this.isHere(id));
     this.watches = new Watches(storage, clock, logger, this.news);
-    this.sends = new Sends(storage, logger);
-    this.turns = new Turns(options.beforeResolve);
+    this.messageWriter = new MessageWriter(storage, logger);
+    this.macrotasks = new Macrotasks(options.beforeResolve);
   }
 
   /** How many workflows are this process's, in memory or at rest. */
   get size(): number {
-    return this.running.size + this.resting.size;
+    return this.running.size + this.suspended.size;
   }
 
   /** How many of them have something to do. */
@@ -121,8 +121,8 @@ export class Executions implements Engine {
   }
 
   /** Those at rest. */
-  resters(): readonly Rest[] {
-    return this.resting.all();
+  suspendedWorkflows(): readonly SuspendedWorkflow[] {
+    return this.suspended.all();
   }
 
   get inMemory(): ReadonlyMap<string, Execution> {
@@ -130,9 +130,9 @@ export class Executions implements Engine {
   }
 
   /** No write waits and no result is on its way to user code. What steps do by themselves does not count. */
-  get atRest(): boolean {
-    const writers = [this.checkpoints, this.enqueues, this.sends, this.resting];
-    return this.turns.idle && !this.claims.arePausing && writers.every(({ isIdle }) => isIdle);
+  get isIdle(): boolean {
+    const writers = [this.checkpoints, this.enqueueWriter, this.messageWriter, this.suspended];
+    return this.macrotasks.idle && !this.claims.arePausing && writers.every(({ isIdle }) => isIdle);
   }
 
   checkOpen(): void {
@@ -153,71 +153,71 @@ export class Executions implements Engine {
     // A claim by this very process supersedes its own earlier execution like any other owner's.
     const earlier = this.running.get(workflowId);
     earlier?.park();
-    const rest = this.resting.take(workflowId);
+    const rest = this.suspended.take(workflowId);
     const isBack = rest?.owner === owner;
-    if (earlier) this.load.leave(earlier);
-    if (rest && !isBack) this.load.leave(rest);
+    if (earlier) this.queueLoad.leave(earlier);
+    if (rest && !isBack) this.queueLoad.leave(rest);
     if (deadlineAt !== null && deadlineAt <= this.clock.now()) {
       this.running.delete(workflowId);
-      if (rest && isBack) this.load.leave(rest);
+      if (rest && isBack) this.queueLoad.leave(rest);
       void this.expireUnstarted(claimed);
       return;
     }
     const execution = new Execution(this, claimed);
-    execution.isRestless = this.resting.wasStirred(workflowId);
+    execution.staysInMemory = this.suspended.hadLateCall(workflowId);
     this.running.set(workflowId, execution);
     if (rest && isBack) {
       execution.tellAtEnd = rest.tellAtEnd;
       execution.hadPredecessors = rest.hadPredecessors;
       execution.frontier = rest.frontier;
-      execution.isRestless = rest.wasStirred;
-      this.load.replace(rest, execution);
-    } else this.load.enter(execution);
-    if (this.running.size > mostWaitingInMemory) this.onCrowded?.();
+      execution.staysInMemory = rest.hadLateCall;
+      this.queueLoad.replace(rest, execution);
+    } else this.queueLoad.enter(execution);
+    if (this.running.size > maxWaitingInMemory) this.onCrowded?.();
     if (deadlineAt !== null) execution.deadlineTimer = this.clock.at(deadlineAt, () => void this.expire(workflowId));
     void runWorkflow(execution, this.couldNotRun);
   }
 
   private readonly couldNotRun = (execution: Execution, error: unknown): void => {
     this.drop(execution);
-    this.claims.tryLater(execution.facts, 'could not be run', error);
+    this.claims.tryLater(execution.claim, 'could not be run', error);
   };
 
   /** Lets go of an execution that only waits: its memory is free, its workflow goes on being this process's. */
-  rest(execution: Execution): boolean {
-    const waits = execution.restableWaits();
+  suspend(execution: Execution): boolean {
+    const waits = execution.suspendableWaits();
     const until = execution.idleUntil();
     // What is due at this moment is about to go on.
     if (!waits || until === undefined || until <= this.clock.now() || this.state !== 'open') return false;
     this.running.delete(execution.workflowId);
-    const rest = this.resting.add(execution, waits);
-    this.load.replace(execution, rest);
-    execution.letGo(this.resting.stirrerOf(rest));
+    const rest = this.suspended.add(execution, waits);
+    this.queueLoad.replace(execution, rest);
+    execution.suspend(this.suspended.lateCallHandler(rest));
     return true;
   }
 
   finished(ending: Ending, owner: string): boolean {
     const execution = this.running.get(ending.workflowId);
     // A newer execution here means that this outcome was another's to write after all.
-    if (execution?.facts.owner !== owner) return false;
+    if (execution?.claim.owner !== owner) return false;
     this.drop(execution);
-    const heard = this.outcomes.settle(ending);
-    if (!heard && execution.facts.queueName !== null) this.news.tellOthers('ended');
+    const heard = this.completionWaiters.settle(ending);
+    if (!heard && execution.claim.queueName !== null) this.news.announceToOthers('ended');
     return heard;
   }
 
   superseded(workflowId: string, owner: string, by: Superseded): void {
-    const rest = this.resting.of(workflowId);
+    const rest = this.suspended.of(workflowId);
     const execution = this.running.get(workflowId);
     // One that was cancelled may be deleted before its code has ended.
     const isUnexpected = rest !== undefined || execution?.running === true;
-    if (rest?.owner === owner) this.dropRest(rest);
-    else if (execution?.facts.owner === owner) {
+    if (rest?.owner === owner) this.dropSuspended(rest);
+    else if (execution?.claim.owner === owner) {
       if (by.status === 'CANCELLED' && by.owner === owner) execution.cancel(null);
       else execution.park();
       this.drop(execution);
     } else return;
-    this.outcomes.watchElsewhere(workflowId);
+    this.completionWaiters.watchElsewhere(workflowId);
     // Still its own, and yet not to be written.
     if (by.owner === owner && by.status === 'PENDING') this.onBehind?.({ workflowId, owner });
     if (by.status === undefined && isUnexpected) this.onGone?.(workflowId);
@@ -225,19 +225,19 @@ export class Executions implements Engine {
 
   async stall(workflowId: string, owner: string, error: HoldfastError): Promise<void> {
     const execution = this.running.get(workflowId);
-    if (execution?.facts.owner !== owner || !execution.running) return;
+    if (execution?.claim.owner !== owner || !execution.running) return;
     execution.park();
     this.logger.error(error.message);
     try {
-      const { text } = await codecOf(this, execution.facts.serialization).encodeError(error);
+      const { text } = await codecOf(this, execution.claim.serialization).encodeError(error);
       const stalled = { workflowId, owner, error: text, reason: error.message, now: this.clock.now() };
       await this.untilAnswered('Setting a workflow aside', () => this.storage.workflows.stall(stalled));
     } catch (failure) {
       this.drop(execution);
-      return this.claims.tryLater(execution.facts, 'could not be set aside', failure);
+      return this.claims.tryLater(execution.claim, 'could not be set aside', failure);
     }
     this.drop(execution);
-    this.outcomes.watchElsewhere(workflowId);
+    this.completionWaiters.watchElsewhere(workflowId);
   }
 
   async cancel(workflowIds: readonly string[], reason: string | null): Promise<void> {
@@ -253,9 +253,9 @@ export class Executions implements Engine {
         this.cancelledUnstarted.add(claimKey({ workflowId: each.workflowId, owner: each.owner }));
       }
       this.wasCancelled(each);
-      if (each.queueName !== null) this.news.tell(`queue:${each.queueName}`);
+      if (each.queueName !== null) this.news.announce(`queue:${each.queueName}`);
     }
-    if (cancelled.length > 0) this.news.tellOthers('cancelled');
+    if (cancelled.length > 0) this.news.announceToOthers('cancelled');
   }
 
   worksOn(queueName: string): boolean {
@@ -272,18 +272,18 @@ export class Executions implements Engine {
     const execution = this.running.get(workflowId);
     if (execution) {
       // It may have been resumed, and be running again, before this news arrived.
-      if (execution.facts.owner !== owner) return;
+      if (execution.claim.owner !== owner) return;
       execution.cancel(reason);
       this.drop(execution);
     }
-    const rest = this.resting.of(workflowId);
+    const rest = this.suspended.of(workflowId);
     if (rest) {
       if (rest.owner !== owner) return;
-      this.dropRest(rest);
+      this.dropSuspended(rest);
     }
     this.watches.ended(workflowId);
     const none = { output: null, error: null, serialization: null };
-    this.outcomes.settle({ workflowId, status: 'CANCELLED', ...none, statusReason: reason });
+    this.completionWaiters.settle({ workflowId, status: 'CANCELLED', ...none, statusReason: reason });
   }
 
   /** Repeats a statement until the database answers or the app closes. For writes that must not be lost. */
@@ -312,7 +312,7 @@ export class Executions implements Engine {
     const timeUp = new AbortController();
     const timer = this.clock.at(until, () => timeUp.abort());
     const isDone = (): boolean =>
-      this.resting.nextAt > until && [...this.running.values()].every((each) => waitsBeyond(each, until));
+      this.suspended.nextAt > until && [...this.running.values()].every((each) => waitsBeyond(each, until));
     while (!timeUp.signal.aborted && !isDone()) {
       const nextEnd = new Promise<void>((resolve) => this.endWaiters.add(resolve));
       await Promise.race([nextEnd, delay(this.clock, 100, timeUp.signal)]);
@@ -327,17 +327,17 @@ export class Executions implements Engine {
     this.state = 'closed';
     this.claims.stop();
     const unfinished = [...this.running.values()];
-    const resting = this.resting.close();
+    const resting = this.suspended.close();
     for (const execution of unfinished) execution.park();
     const timeUp = new Promise((resolve) => setTimeout(resolve, longestFlushMs).unref());
-    const writes = [flushed(this.checkpoints, unfinished), this.enqueues.idle(), this.sends.idle()];
+    const writes = [flushed(this.checkpoints, unfinished), this.enqueueWriter.idle(), this.messageWriter.idle()];
     await Promise.race([Promise.all(writes), timeUp]);
-    for (const each of [this.checkpoints, this.enqueues, this.sends]) each.close(closedError());
+    for (const each of [this.checkpoints, this.enqueueWriter, this.messageWriter]) each.close(closedError());
     this.running.clear();
-    this.outcomes.close();
+    this.completionWaiters.close();
     this.watches.close();
     // Also what was started or claimed while closing, and never ran here.
-    const owned = [...unfinished.map(({ facts }) => facts), ...resting, ...this.unstarted];
+    const owned = [...unfinished.map(({ claim }) => claim), ...resting, ...this.unstarted];
     await handOver(this, owned, longestFlushMs);
   }
 
@@ -346,17 +346,17 @@ export class Executions implements Engine {
     this.state = 'closed';
     this.claims.stop();
     this.checkpoints.close();
-    this.enqueues.close();
-    this.sends.close();
-    this.resting.close();
+    this.enqueueWriter.close();
+    this.messageWriter.close();
+    this.suspended.close();
     for (const execution of this.running.values()) execution.park();
     this.running.clear();
-    this.outcomes.close();
+    this.completionWaiters.close();
     this.watches.close();
   }
 
   private isHere(workflowId: string): boolean {
-    return this.running.has(workflowId) || this.resting.of(workflowId) !== undefined;
+    return this.running.has(workflowId) || this.suspended.of(workflowId) !== undefined;
   }
 
   /** One whose deadline has passed when it is about to run. */
@@ -365,7 +365,7 @@ export class Executions implements Engine {
     this.cancelledUnstarted.delete(claimKey({ workflowId, owner }));
     // Someone else may have cancelled it before, and told nobody here.
     this.watches.ended(workflowId);
-    this.outcomes.watchElsewhere(workflowId);
+    this.completionWaiters.watchElsewhere(workflowId);
   }
 
   private async expire(workflowId: string): Promise<void> {
@@ -380,19 +380,19 @@ export class Executions implements Engine {
 
   private drop(execution: Execution): void {
     if (this.running.get(execution.workflowId) === execution) this.running.delete(execution.workflowId);
-    this.load.leave(execution);
-    this.over(execution);
+    this.queueLoad.leave(execution);
+    this.announceEnd(execution);
   }
 
-  private dropRest(rest: Rest): void {
-    this.resting.take(rest.workflowId);
-    this.load.leave(rest);
-    this.over(rest);
+  private dropSuspended(rest: SuspendedWorkflow): void {
+    this.suspended.take(rest.workflowId);
+    this.queueLoad.leave(rest);
+    this.announceEnd(rest);
   }
 
-  private over({ workflowId, tellAtEnd }: Pick<Execution, 'workflowId' | 'tellAtEnd'>): void {
+  private announceEnd({ workflowId, tellAtEnd }: Pick<Execution, 'workflowId' | 'tellAtEnd'>): void {
     this.watches.ended(workflowId);
-    if (tellAtEnd) for (const topic of tellAtEnd) this.news.tellOthers(topic);
+    if (tellAtEnd) for (const topic of tellAtEnd) this.news.announceToOthers(topic);
     if (this.endWaiters.size === 0) return;
     for (const resolve of this.endWaiters) resolve();
     this.endWaiters.clear();

@@ -9,7 +9,7 @@
  * Asked before each attempt of a step and each statement that takes on work, by the clock and not by a flag that a timer sets: after a stop (SIGSTOP, a blocked
  * event loop) answers from the database, and the steps they lead to, come before any timer.
  */
-export class Standing {
+export class StartGate {
   private monotonic: () => number = () => 0;
   /** Where nobody keeps it up, as in a client, there is nothing to lose. */
   private until = Number.POSITIVE_INFINITY;
@@ -21,24 +21,24 @@ export class Standing {
    * How often this process has parted with what others took. What was started or claimed before the last time, and comes
    * into memory after it, may be another's by now.
    */
-  returns = 0;
+  lossCount = 0;
   /** How often the database was found to lack what was committed. What is on record as this process's may be a surprise. */
-  doubts = 0;
+  rollbackCount = 0;
 
   /** Hears when the first kind is refused, with the reason, and with null when none is refused any more. */
   constructor(private readonly onRefused: (error: Error | null) => void = () => {}) {}
 
-  get confirmed(): boolean {
-    return this.isHeard && this.refusals.size === 0;
+  get isOpen(): boolean {
+    return this.isConfirmed && this.refusals.size === 0;
   }
 
   /** Whether others know that this process lives. */
-  get isHeard(): boolean {
+  get isConfirmed(): boolean {
     return this.monotonic() < this.until;
   }
 
   /** From now on it holds only as far as it is confirmed, on this clock. */
-  follow(monotonic: () => number): void {
+  followClock(monotonic: () => number): void {
     this.monotonic = monotonic;
     this.until = Number.NEGATIVE_INFINITY;
   }
@@ -63,17 +63,17 @@ export class Standing {
   }
 
   /** Resolves at the next heartbeat that is answered; undefined: this process is heard now. */
-  untilHeard(): Promise<void> | undefined {
-    return this.isHeard ? undefined : new Promise((resolve) => this.hearing.add(resolve));
+  untilConfirmed(): Promise<void> | undefined {
+    return this.isConfirmed ? undefined : new Promise((resolve) => this.hearing.add(resolve));
   }
 
   private wake(): void {
-    if (this.isHeard) wakeAll(this.hearing);
-    if (this.confirmed) wakeAll(this.waiting);
+    if (this.isConfirmed) wakeAll(this.hearing);
+    if (this.isOpen) wakeAll(this.waiting);
   }
 
   /** Calls `wake` at the next confirmation. Returns how to do without. */
-  onceConfirmed(wake: () => void): () => void {
+  onceOpen(wake: () => void): () => void {
     this.waiting.add(wake);
     return () => void this.waiting.delete(wake);
   }

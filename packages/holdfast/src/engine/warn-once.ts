@@ -4,7 +4,7 @@ import type { Logger } from '../model/logger.js';
 const most = 10_000;
 
 /** What is said once, however often it comes up. */
-export class Warnings {
+export class WarnOnce {
   private readonly said = new Set<string>();
 
   constructor(private readonly logger: Logger) {}

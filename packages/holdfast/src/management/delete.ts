@@ -33,7 +33,7 @@ export async function deleteWorkflows(
     const deleted = await engine.storage.deletions.remove(params);
     if (deleted > 0) {
       // Who ran one that was cancelled a moment ago may not have heard of that yet, and now finds no trace of it.
-      engine.news.tellOthers('deleted');
+      engine.news.announceToOthers('deleted');
       return deleted;
     }
     const [obstacle] = await engine.storage.deletions.obstacles(params);

@@ -10,7 +10,7 @@ import { recordStart } from '../engine/start/start.js';
 import { parseDuration } from '../model/duration.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName, newWorkflowId } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, maxInt, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import { describeKey } from '../model/workflow-key.js';
 import type { NewFork } from '../storage/contract/forks.js';
@@ -68,7 +68,7 @@ function newId(engine: Engine): string {
 function checkForkOptions(options: ForkOptions): void {
   checkKnownOptions(what, options, forkOptionNames);
   const { fromStep, id, version, timeout, replaceChildren } = options;
-  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep, 0, mostInt);
+  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep, 0, maxInt);
   if (id !== undefined) checkName('A workflow ID', id);
   if (version !== undefined) checkName('A version', version);
   if (timeout !== undefined && timeout !== null) parseDuration(timeout, `The timeout of ${what}`);
@@ -97,7 +97,7 @@ async function fork(engine: Engine, workflowId: string, options: ForkOptions & {
     if (!existing) throw await refusal(engine, row, original);
     if (existing.forkedFrom !== workflowId) throw conflict(row, existing);
   }
-  engine.news.tell(newsOf(row));
+  engine.news.announce(newsOf(row));
   return row.workflowId;
 }
 

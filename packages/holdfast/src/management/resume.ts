@@ -31,7 +31,7 @@ export async function resumeWorkflows<T>(
     ...(moveTo && { moveTo }),
     now: engine.clock.now(),
   });
-  for (const queueName of new Set(resumed.map((each) => each.queueName))) engine.news.tell(`queue:${queueName}`);
+  for (const queueName of new Set(resumed.map((each) => each.queueName))) engine.news.announce(`queue:${queueName}`);
   return workflowIds.map((id) => createHandle<T>(engine, id));
 }
 

@@ -14,8 +14,8 @@ const batchSize = 50;
  * Each statement has a cost of its own, so that larger ones delete several times as many workflows in the same time. On SQLite the
  * process stands still while a statement runs.
  */
-const mostOnSqlite = 50;
-const mostElsewhere = 1_000;
+const maxOnSqlite = 50;
+const maxElsewhere = 1_000;
 
 /**
  * A statement that took longer than `slowMs` is followed by smaller ones: others wait for its connection, and Postgres gives it up
@@ -35,7 +35,7 @@ const restPart = 0.25;
 const youngestMs = 60_000;
 
 /** So many that cannot be deleted are passed over. Where there are more, it is not their size. */
-const mostStuck = 20;
+const maxStuck = 20;
 
 /**
  * Deletes workflows that ended long ago, or of which there are too many. Every process of the app that is told to does it,
@@ -49,11 +49,11 @@ export function retention(engine: Engine, settings: RetentionSettings): Loop {
   const runOnce = async (): Promise<void> => {
     const before = await cutoff(engine, settings);
     if (before === undefined) return;
-    const { deleted, heldUp, stuck } = await sweep(engine, before);
+    const { deleted, locked, stuck } = await sweep(engine, before);
     if (deleted > 0)
       logger.info(`Retention: ${deleted} workflows that ended before ${new Date(before).toISOString()} were deleted.`);
-    if (heldUp > 0)
-      logger.warn(`Retention: ${heldUp} workflows are locked by somebody, and are looked at again next time.`);
+    if (locked > 0)
+      logger.warn(`Retention: ${locked} workflows are locked by somebody, and are looked at again next time.`);
     if (stuck.length > 0)
       logger.warn(
         `Retention: ${stuck.join(', ')} could not be deleted, each with all that it has started, and others were. Of one ` +
@@ -80,14 +80,14 @@ async function longestRatePeriod(storage: Storage): Promise<number> {
 
 interface Swept {
   deleted: number;
-  heldUp: number;
+  locked: number;
   /** The first of them with what they failed by. */
   stuck: string[];
 }
 
 async function sweep(engine: Engine, before: number): Promise<Swept> {
   const { storage, writer } = engine;
-  const total: Swept = { deleted: 0, heldUp: 0, stuck: [] };
+  const total: Swept = { deleted: 0, locked: 0, stuck: [] };
   const remove = remover(engine, before, total);
   let page: ExpiredPage | undefined;
   do {
@@ -106,7 +106,7 @@ async function sweep(engine: Engine, before: number): Promise<Swept> {
  */
 function remover(engine: Engine, before: number, total: Swept) {
   const { storage } = engine;
-  const most = storage.writeLanes > 1 ? mostElsewhere : mostOnSqlite;
+  const most = storage.writeLanes > 1 ? maxElsewhere : maxOnSqlite;
   let size = batchSize;
   const removeSome = async (left: string[]): Promise<void> => {
     const workflowIds = left.splice(0, size);
@@ -115,8 +115,8 @@ function remover(engine: Engine, before: number, total: Swept) {
       total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
     } catch (error) {
       const failure = storage.classify(error);
-      if (failure === 'lost' || total.stuck.length === mostStuck) throw error;
-      if (failure === 'held-up') total.heldUp += workflowIds.length;
+      if (failure === 'lost' || total.stuck.length === maxStuck) throw error;
+      if (failure === 'locked') total.locked += workflowIds.length;
       else if (workflowIds.length === 1) total.stuck.push(`"${workflowIds[0]}" (${describeError(error)})`);
       else {
         // One by one, because the next that fails is the one.

@@ -6,7 +6,7 @@ import { notFoundError } from '../engine/execution/workflow-errors.js';
 import type { ErrorDetails } from '../model/error-details.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, maxInt, misplacedOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import { parseRetries, parseUnderWay, type RetryMark } from '../model/retries.js';
 import { isResumable, isTerminal } from '../model/status.js';
@@ -47,7 +47,7 @@ export async function retryWorkflows<T>(
   for (const id of workflowIds) checkName('A workflow ID', id);
   checkKnownOptions(what, options, ['fromStep', 'version']);
   const { fromStep, version } = options;
-  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep, 0, mostInt);
+  if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep, 0, maxInt);
   if (fromStep !== undefined && workflowIds.length !== 1) {
     throw misplacedOption(what, 'fromStep', 'is a step of one workflow, so give it one ID');
   }
@@ -173,7 +173,7 @@ async function retry(engine: Engine, { record, plan, fromStep }: Prepared, versi
   const answer = await engine.untilAnswered('Retrying a workflow', statement, true);
   if (!answer) throw closedError();
   const queueName = answer.done?.queueName ?? (await doneBefore(engine, workflowId, mark.token));
-  engine.news.tell(`queue:${queueName}`);
+  engine.news.announce(`queue:${queueName}`);
 }
 
 /** What changed nothing was done by an earlier sending of the same statement, or another call came first. */

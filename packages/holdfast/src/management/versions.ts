@@ -30,7 +30,7 @@ export function versionOperations(engine: Engine): VersionOperations {
       if (appName === '') throw nameless('setLatest()');
       if (await engine.storage.versions.setLatest({ name, appName, now: engine.clock.now() })) {
         // Work without a version is now for other processes than before.
-        engine.news.tell('queues');
+        engine.news.announce('queues');
         return;
       }
       const known = (await list()).map((version) => version.name);

@@ -106,7 +106,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       const now = engine.clock.now();
       const delayUntil = now + parseDuration(delay, 'The delay of setDelay()');
       const queueName = await storage.workflows.setDelay({ workflowId, delayUntil, now });
-      if (queueName !== undefined) engine.news.tell('delays');
+      if (queueName !== undefined) engine.news.announce('delays');
       return changed(engine, workflowId, queueName);
     },
     setPriority: async (workflowId, priority) => {
@@ -145,8 +145,8 @@ async function checkTakesPriority(engine: Engine, workflowId: string): Promise<v
   const [record] = await engine.storage.workflows.get([workflowId]);
   const waits = record?.status === 'ENQUEUED' || record?.status === 'DELAYED';
   if (!waits || record.queueName === null) return;
-  await engine.directory.refresh();
-  const queue = engine.directory.known(record.queueName);
+  await engine.queueCache.refresh();
+  const queue = engine.queueCache.has(record.queueName);
   const error = queue && priorityMisfit('setPriority()', queue);
   if (error) throw error;
 }

@@ -1,11 +1,11 @@
 import type { Engine } from '../engine/engine.js';
-import { type InboxLimits, InboxRoom, type Load } from '../engine/wait/inbox-room.js';
+import { InboxCapacity, type InboxLimits, type InboxLoad } from '../engine/wait/inbox-capacity.js';
 import { watchKey } from '../engine/wait/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import { isTerminal, type WorkflowStatus } from '../model/status.js';
-import type { InboxStanding, NewMessage } from '../storage/contract/messaging.js';
-import type { StorageWithin } from '../storage/contract/storage.js';
+import type { InboxState, NewMessage } from '../storage/contract/messaging.js';
+import type { TransactionStorage } from '../storage/contract/storage.js';
 
 /** Which messages of a topic are refused for what waits at, or became of, their recipient. */
 export interface Rules {
@@ -39,9 +39,9 @@ export function rulesOf(what: string, options: RuleOptions): Rules {
 export function admitted(engine: Engine, rules: Rules, messages: NewMessage[]): NewMessage[] | Promise<NewMessage[]> {
   const loads = loadsOf(messages);
   if (rules.toEnded === 'refuse') return afterLooks(engine, rules, messages, loads);
-  const taken = new Map<string, Load>();
+  const taken = new Map<string, InboxLoad>();
   for (const [key, { load }] of loads) {
-    if (!engine.sends.room.take(key, load, rules.limits)) {
+    if (!engine.messageWriter.room.take(key, load, rules.limits)) {
       giveBack(engine, taken);
       return afterLooks(engine, rules, messages, loads);
     }
@@ -52,25 +52,25 @@ export function admitted(engine: Engine, rules: Rules, messages: NewMessage[]): 
 
 /** The messages are stored, or will not be. */
 export function sent(engine: Engine, messages: readonly NewMessage[]): void {
-  for (const [key, { load }] of loadsOf(messages)) engine.sends.room.done(key, load);
+  for (const [key, { load }] of loadsOf(messages)) engine.messageWriter.room.done(key, load);
 }
 
 /** What a transaction sends is seen by nobody else before it commits, so that it has to look for itself. */
-const roomsIn = new WeakMap<object, InboxRoom>();
+const roomsIn = new WeakMap<object, InboxCapacity>();
 
 /** Stores a message in a transaction of the caller, if there is room beside what the transaction has sent before. False: no recipient. */
 export async function sendWithin(
   rules: Rules,
   tx: object,
-  within: StorageWithin,
+  within: TransactionStorage,
   message: NewMessage,
 ): Promise<boolean> {
-  const room = roomsIn.get(tx) ?? new InboxRoom();
+  const room = roomsIn.get(tx) ?? new InboxCapacity();
   roomsIn.set(tx, room);
   const { messageId, destination: workflowId, topic } = message;
   const key = watchKey(workflowId, topic);
   const load = loadOf(message);
-  const full = await room.find(key, load, rules.limits, () => within.messages.standing({ workflowId, topic }));
+  const full = await room.find(key, load, rules.limits, () => within.messages.inboxState({ workflowId, topic }));
   // The repetition of a send that has succeeded succeeds.
   if (full && (await within.messages.stored([messageId])).has(messageId)) return true;
   if (full) throw inboxFull(rules, workflowId, full);
@@ -85,14 +85,14 @@ async function afterLooks(
   engine: Engine,
   rules: Rules,
   messages: NewMessage[],
-  loads: ReadonlyMap<string, InboxLoad>,
+  loads: ReadonlyMap<string, LoadedInbox>,
 ): Promise<NewMessage[]> {
   if (rules.toEnded === 'refuse') await refuseEnded(engine, rules, messages);
-  const taken = new Map<string, Load>();
+  const taken = new Map<string, InboxLoad>();
   for (const [key, { load, first }] of loads) {
     const { destination: workflowId, topic } = first;
-    const look = () => engine.storage.messages.standing({ workflowId, topic });
-    const full = await engine.sends.room.find(key, load, rules.limits, () =>
+    const look = () => engine.storage.messages.inboxState({ workflowId, topic });
+    const full = await engine.messageWriter.room.find(key, load, rules.limits, () =>
       engine.untilAnswered('Looking into an inbox', look),
     );
     if (
@@ -129,13 +129,13 @@ async function areStored(engine: Engine, messages: readonly NewMessage[]): Promi
   return ids.every((id) => stored?.has(id));
 }
 
-interface InboxLoad {
-  readonly load: Load;
+interface LoadedInbox {
+  readonly load: InboxLoad;
   readonly first: NewMessage;
 }
 
-function loadsOf(messages: readonly NewMessage[]): Map<string, InboxLoad> {
-  const loads = new Map<string, InboxLoad>();
+function loadsOf(messages: readonly NewMessage[]): Map<string, LoadedInbox> {
+  const loads = new Map<string, LoadedInbox>();
   for (const message of messages) {
     const key = watchKey(message.destination, message.topic);
     const { load: before, first } = loads.get(key) ?? { load: { messages: 0, bytes: 0 }, first: message };
@@ -145,15 +145,15 @@ function loadsOf(messages: readonly NewMessage[]): Map<string, InboxLoad> {
   return loads;
 }
 
-function loadOf({ value }: NewMessage): Load {
+function loadOf({ value }: NewMessage): InboxLoad {
   return { messages: 1, bytes: Buffer.byteLength(value) };
 }
 
-function giveBack(engine: Engine, taken: ReadonlyMap<string, Load>): void {
-  for (const [key, load] of taken) engine.sends.room.done(key, load);
+function giveBack(engine: Engine, taken: ReadonlyMap<string, InboxLoad>): void {
+  for (const [key, load] of taken) engine.messageWriter.room.done(key, load);
 }
 
-function inboxFull({ what, limits }: Rules, workflowId: string, { waiting, bytes }: InboxStanding): HoldfastError {
+function inboxFull({ what, limits }: Rules, workflowId: string, { waiting, bytes }: InboxState): HoldfastError {
   return new HoldfastError(
     'INBOX_FULL',
     `${what}: workflow "${workflowId}" has ${waiting} messages of ${bytes} bytes that it has not received, and its inbox takes ` +

@@ -4,13 +4,13 @@ import type { Engine } from '../engine/engine.js';
 import { sleepName } from '../engine/execution/deliveries.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { once, onceAt, reserve } from '../engine/execution/once.js';
-import { checkOpenFor, engineMeant } from '../engine/running-apps.js';
+import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { endKey, watchKey } from '../engine/wait/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
 import { checkKnownOptions, refuseOptions } from '../model/options.js';
-import type { EventStanding, StoredValue } from '../storage/contract/messaging.js';
+import type { EventState, StoredValue } from '../storage/contract/messaging.js';
 import { doneInCallOrder } from './call-order.js';
 import {
   brokenOff,
@@ -20,7 +20,7 @@ import {
   type Serialization,
   valueOutcome,
 } from './message-outcomes.js';
-import { type Accept, foundBefore, foundWithin, type Sought, seek } from './wait-for.js';
+import { type Accept, type Awaited, foundBefore, foundWithin, waitFor } from './wait-for.js';
 
 export interface EventOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */
@@ -133,8 +133,8 @@ async function setNow(
   execution: Execution,
   event: { readonly stepNumber: number; readonly key: string; readonly value: string; readonly serialization: string },
 ): Promise<void> {
-  const { engine, facts } = execution;
-  const { workflowId, owner } = facts;
+  const { engine, claim } = execution;
+  const { workflowId, owner } = claim;
   if (!execution.running) return execution.refuse();
   const set = () => engine.storage.events.set({ workflowId, owner, ...event });
   const landed = await engine.untilAnswered('Setting an event', set);
@@ -144,7 +144,7 @@ async function setNow(
     engine.superseded(workflowId, owner, { owner: now?.owner ?? null, status: now?.status });
     return execution.refuse();
   }
-  engine.news.tell(`event:${watchKey(workflowId, event.key)}`);
+  engine.news.announce(`event:${watchKey(workflowId, event.key)}`);
 }
 
 function get(own: EventParts, workflowId: string, options: GetOptions): Promise<unknown> {
@@ -152,7 +152,7 @@ function get(own: EventParts, workflowId: string, options: GetOptions): Promise<
   checkKnownOptions(`get() of ${own.what}`, options, ['timeout', 'app']);
   const { timeout = defaultTimeoutMs } = options;
   const timeoutMs = parseDuration(timeout, `The timeout of get() of ${own.what}`);
-  const engine = engineMeant(`get() of ${own.what}`, options.app);
+  const engine = resolveEngine(`get() of ${own.what}`, options.app);
   const execution = currentExecution();
   if (execution) return getRecorded(own, workflowId, timeoutMs, engine, execution);
   checkOpenFor(engine);
@@ -211,12 +211,12 @@ function seekEvent(
   key: string,
   absence: Absence,
   failsFast = false,
-): Sought<StoredValue | undefined> {
+): Awaited<StoredValue | undefined> {
   const keys = [watchKey(workflowId, key), endKey(workflowId)];
-  const accept: Accept<EventStanding, StoredValue | undefined> = ({ event, status }) => {
+  const accept: Accept<EventState, StoredValue | undefined> = ({ event, status }) => {
     absence.isAbsent = status === undefined;
     if (event) return { value: event };
     return status === 'SUCCESS' || status === 'ERROR' ? { value: undefined } : undefined;
   };
-  return seek(watches.events, keys, { workflowId, key }, accept, failsFast);
+  return waitFor(watches.events, keys, { workflowId, key }, accept, failsFast);
 }

@@ -3,7 +3,7 @@ import type { Watcher } from '../engine/wait/watch.js';
 import { type InboxQuestion, watchKey } from '../engine/wait/watches.js';
 import { processWide } from '../model/process-wide.js';
 import type { WaitingMessage } from '../storage/contract/messaging.js';
-import { Looks, restBy, type Sought } from './wait-for.js';
+import { type Awaited, Looks, restBy } from './wait-for.js';
 
 /**
  * The messages of one topic for one execution. Whoever receives first gets the first message.
@@ -25,7 +25,7 @@ class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
     private readonly topic: string,
   ) {}
 
-  receive(): Sought<WaitingMessage> {
+  receive(): Awaited<WaitingMessage> {
     let receiver!: Receiver;
     const found = new Promise<WaitingMessage>((resolve, reject) => {
       receiver = { resolve, reject };

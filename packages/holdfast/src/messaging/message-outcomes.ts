@@ -2,7 +2,7 @@ import type { Codec, Encoded } from '../codec/codec.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { failed, type Outcome } from '../engine/execution/outcome.js';
-import { tellOfEffects } from '../engine/wait/notify-effects.js';
+import { notifyEffects } from '../engine/wait/notify-effects.js';
 import { isHoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import type { Effect, StoredValue } from '../storage/contract/messaging.js';
@@ -19,7 +19,7 @@ export function checkSerialization(what: string, serialization: unknown): void {
 export function codecFor(engine: Engine, chosen: Serialization | undefined, execution?: Execution): Codec {
   const { portable, native } = engine.codecs;
   if (chosen !== undefined) return chosen === 'portable' ? portable : native;
-  return execution?.facts.serialization === portable.name ? portable : native;
+  return execution?.claim.serialization === portable.name ? portable : native;
 }
 
 /** What an operation without a result of its own comes to: its effects, in its turn, or why there are none. */
@@ -33,7 +33,7 @@ export async function effectsOutcome(
   const common = { output: null, error: null, serialization: name, childWorkflowId: null, startedAt, begun: false };
   try {
     const made = await inCallOrder(execution, line, effects);
-    const onCommit = (): void => tellOfEffects(execution, made.effects);
+    const onCommit = (): void => notifyEffects(execution, made.effects);
     return { ...common, ...made, onCommit, result: { ok: true, value: undefined } };
   } catch (error) {
     return failed(execution, startedAt, error);

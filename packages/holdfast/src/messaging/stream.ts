@@ -11,7 +11,7 @@ import type { Execution } from '../engine/execution/execution.js';
 import { once } from '../engine/execution/once.js';
 import { failed, type Outcome } from '../engine/execution/outcome.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
-import { checkOpenFor, engineMeant } from '../engine/running-apps.js';
+import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { endKey, watchKey } from '../engine/wait/watches.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkOwnName } from '../model/ids.js';
@@ -23,7 +23,7 @@ import {
   isStreamEnd,
   type StoredValue,
   type StreamEntry,
-  type StreamStanding,
+  type StreamState,
   streamEnd,
 } from '../storage/contract/messaging.js';
 import {
@@ -34,7 +34,7 @@ import {
   type Serialization,
   valueOutcome,
 } from './message-outcomes.js';
-import { foundEventually, type Sought, seek } from './wait-for.js';
+import { type Awaited, foundEventually, waitFor } from './wait-for.js';
 
 export interface StreamOptions {
   /** How values are stored (default `native`, in a portable workflow `portable`). */
@@ -214,7 +214,7 @@ function read(own: StreamParts, workflowId: string, options: ReadOptions): Async
   checkKnownOptions(what, options, ['from', 'app']);
   const from = checkCount(what, 'from', options.from ?? 0);
   if (from > lastOffset) throw invalidOption(what, 'from', from, `at most ${lastOffset}`);
-  const engine = engineMeant(what, options.app);
+  const engine = resolveEngine(what, options.app);
   const execution = currentExecution();
   if (execution) return readRecorded(own, workflowId, from, engine, execution);
   checkOpenFor(engine);
@@ -344,9 +344,9 @@ function seekValues(
   { workflowId, key }: { readonly workflowId: string; readonly key: string },
   from: number,
   failsFast = false,
-): Sought<Values> {
+): Awaited<Values> {
   const question = { workflowId, key, from };
-  return seek<typeof question, StreamStanding, Values>(
+  return waitFor<typeof question, StreamState, Values>(
     watches.streams,
     [watchKey(workflowId, key), endKey(workflowId)],
     question,

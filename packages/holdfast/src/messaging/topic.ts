@@ -7,7 +7,7 @@ import { sleepName } from '../engine/execution/deliveries.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { once, onceAt, reserve } from '../engine/execution/once.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
-import { checkOpenFor, engineMeant } from '../engine/running-apps.js';
+import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { storageIn } from '../engine/start/enqueue-in-transaction.js';
 import { schemaError } from '../engine/start/workflow-row.js';
 import { watchKey } from '../engine/wait/watches.js';
@@ -45,7 +45,7 @@ export interface SendOptions {
 }
 
 /** One of several messages that are sent together. */
-export interface Letter<Sent> {
+export interface Message<Sent> {
   readonly to: string;
   readonly value: Sent;
   readonly idempotencyKey?: string;
@@ -65,7 +65,7 @@ export interface Topic<Sent, Received = Sent> {
    */
   sendIn(tx: unknown, workflowId: string, value: Sent, options?: SendOptions): Promise<void>;
   /** Sends several, all or none. */
-  sendAll(letters: readonly Letter<Sent>[], options?: Pick<SendOptions, 'app'>): Promise<void>;
+  sendAll(letters: readonly Message<Sent>[], options?: Pick<SendOptions, 'app'>): Promise<void>;
   /**
    * In a workflow: the oldest message to it that it has not received yet, or the next to come. `undefined` if none comes
    * in time (default 60 seconds).
@@ -126,18 +126,18 @@ interface TopicParts {
   readonly rules: Rules;
 }
 
-function checkLetters(what: string, letters: unknown): readonly Letter<unknown>[] {
+function checkLetters(what: string, letters: unknown): readonly Message<unknown>[] {
   if (!Array.isArray(letters)) throw invalidOption(what, 'letters', letters, 'a list of { to, value }');
   for (const letter of letters) checkKnownOptions(`A letter of ${what}`, letter, ['to', 'value', 'idempotencyKey']);
   return letters;
 }
 
-function send(own: TopicParts, letters: readonly Letter<unknown>[], app: object | undefined): Promise<void> {
+function send(own: TopicParts, letters: readonly Message<unknown>[], app: object | undefined): Promise<void> {
   for (const { to, idempotencyKey } of letters) {
     checkName('A workflow ID', to);
     if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
   }
-  const engine = engineMeant(`send() of ${own.what}`, app);
+  const engine = resolveEngine(`send() of ${own.what}`, app);
   const scope = currentScope();
   if (scope?.step) {
     checkOpenFor(engine);
@@ -150,12 +150,12 @@ function send(own: TopicParts, letters: readonly Letter<unknown>[], app: object 
   return sendNow(own, letters, engine);
 }
 
-async function sendIn(own: TopicParts, tx: unknown, letter: Letter<unknown>, app: object | undefined): Promise<void> {
+async function sendIn(own: TopicParts, tx: unknown, letter: Message<unknown>, app: object | undefined): Promise<void> {
   const { to, idempotencyKey } = letter;
   checkName('A workflow ID', to);
   if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
   const what = `sendIn() of ${own.what}`;
-  const engine = engineMeant(what, app);
+  const engine = resolveEngine(what, app);
   checkOpenFor(engine);
   const messages = await ready(own, [letter], engine);
   sent(engine, messages);
@@ -172,7 +172,7 @@ function otherDatabase({ what }: TopicParts): HoldfastError {
   );
 }
 
-function sendRecorded(own: TopicParts, letters: readonly Letter<unknown>[], execution: Execution): Promise<void> {
+function sendRecorded(own: TopicParts, letters: readonly Message<unknown>[], execution: Execution): Promise<void> {
   return once(execution, sendName, () =>
     effectsOutcome(execution, lineOf(own), async () => {
       const messages = await ready(own, letters, execution.engine, execution);
@@ -189,19 +189,19 @@ function lineOf({ topic }: TopicParts): string {
 }
 
 /** Goes out in the order of the calls: at once, unless it, or one before it, is still being made ready. */
-async function sendNow(own: TopicParts, letters: readonly Letter<unknown>[], engine: Engine): Promise<void> {
+async function sendNow(own: TopicParts, letters: readonly Message<unknown>[], engine: Engine): Promise<void> {
   const made = ready(own, letters, engine);
   const isFirst = Array.isArray(made) && !isAnyBefore(engine, lineOf(own));
   const messages = isFirst ? made : await inCallOrder(engine, lineOf(own), async () => made);
   try {
-    if (messages.length > 0 && !(await engine.sends.send(messages))) throw absentError(letters);
+    if (messages.length > 0 && !(await engine.messageWriter.send(messages))) throw absentError(letters);
   } finally {
     sent(engine, messages);
   }
-  for (const { destination } of messages) engine.news.tell(`message:${watchKey(destination, own.topic)}`);
+  for (const { destination } of messages) engine.news.announce(`message:${watchKey(destination, own.topic)}`);
 }
 
-function absentError(letters: readonly Letter<unknown>[]): HoldfastError {
+function absentError(letters: readonly Message<unknown>[]): HoldfastError {
   const [first, second] = letters;
   if (first && !second) return notFoundError(first.to);
   return new HoldfastError(
@@ -214,7 +214,7 @@ function absentError(letters: readonly Letter<unknown>[]): HoldfastError {
 /** The messages, encoded and admitted: at once, where nothing has to be waited for. */
 function ready(
   own: TopicParts,
-  letters: readonly Letter<unknown>[],
+  letters: readonly Message<unknown>[],
   engine: Engine,
   execution?: Execution,
 ): NewMessage[] | Promise<NewMessage[]> {
@@ -229,13 +229,13 @@ function ready(
  */
 function toMessages(
   own: TopicParts,
-  letters: readonly Letter<unknown>[],
+  letters: readonly Message<unknown>[],
   engine: Engine,
   execution?: Execution,
 ): NewMessage[] | Promise<NewMessage[]> {
   const codec = codecFor(engine, own.options.serialization, execution);
   const sentAt = engine.clock.now();
-  const toMessage = ({ to, idempotencyKey }: Letter<unknown>, value: string): NewMessage => ({
+  const toMessage = ({ to, idempotencyKey }: Message<unknown>, value: string): NewMessage => ({
     messageId: idempotencyKey === undefined ? randomUUID() : keyedId(idempotencyKey, to),
     destination: to,
     topic: own.topic,

@@ -5,7 +5,7 @@ import type { Watch, Watcher } from '../engine/wait/watch.js';
 import type { Timer } from '../model/clock.js';
 
 /** Something that is waited for. */
-export interface Sought<Value> {
+export interface Awaited<Value> {
   /** Rejects when the app closes, and with `failsFast` if the role may not look. */
   readonly found: Promise<Value>;
   /** Resolves when a look that began after this call has been answered. Whether it was found then. */
@@ -20,13 +20,13 @@ export interface Sought<Value> {
 export type Accept<Answer, Value> = (answer: Answer) => { readonly value: Value } | undefined;
 
 /** Waits for one thing under some keys of a watch. */
-export function seek<Question, Answer, Value>(
+export function waitFor<Question, Answer, Value>(
   watch: Watch<Question, Answer>,
   keys: readonly string[],
   question: Question,
   accept: Accept<Answer, Value>,
   failsFast = false,
-): Sought<Value> {
+): Awaited<Value> {
   let settle!: { resolve(value: Value): void; reject(error: unknown): void };
   const found = new Promise<Value>((resolve, reject) => {
     settle = { resolve, reject };
@@ -115,7 +115,7 @@ export class Looks {
 export function foundBefore<Value>(
   execution: Execution,
   timer: { readonly stepNumber: number; readonly timeoutMs: number; readonly startedAt: number },
-  sought: Sought<Value>,
+  sought: Awaited<Value>,
 ): Promise<Value | undefined> {
   const { clock } = execution.engine;
   return new Promise((resolve, reject) => {
@@ -135,7 +135,7 @@ export function foundBefore<Value>(
     };
     const stop = execution.onCancel(wait);
     const giveUp = async (): Promise<void> => {
-      wait.rest = undefined;
+      wait.watchWhileSuspended = undefined;
       if (!(await sought.lookedNow())) end(() => resolve(undefined));
     };
     const begin = async (): Promise<void> => {
@@ -147,7 +147,7 @@ export function foundBefore<Value>(
       alarm = clock.at(until, () => void giveUp());
       // On record, perhaps by an earlier execution: then it is sooner than it looked.
       wait.until = until;
-      wait.rest = sought.rest;
+      wait.watchWhileSuspended = sought.rest;
     };
     sought.found.then(
       (value) => end(() => resolve(value)),
@@ -158,7 +158,7 @@ export function foundBefore<Value>(
 }
 
 /** Waits in a workflow, as long as it takes. */
-export function foundEventually<Value>(execution: Execution, sought: Sought<Value>): Promise<Value> {
+export function foundEventually<Value>(execution: Execution, sought: Awaited<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const end = (settle: () => void): void => {
       stop();
@@ -177,7 +177,7 @@ export function foundEventually<Value>(execution: Execution, sought: Sought<Valu
 export async function foundWithin<Value>(
   engine: Engine,
   timeoutMs: number,
-  sought: Sought<Value>,
+  sought: Awaited<Value>,
 ): Promise<Value | undefined> {
   const { clock } = engine;
   let alarm: Timer | undefined;

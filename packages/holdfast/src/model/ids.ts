@@ -6,7 +6,7 @@ import { show } from './options.js';
 const longestName = 512;
 
 /** An index entry of Postgres has 2704 bytes, and there is one that holds two names and that of a queue. */
-const mostBytes = 900;
+const maxBytes = 900;
 
 /**
  * A UUIDv7: milliseconds first, so that new rows go to the end of the primary key instead of all over it.
@@ -160,7 +160,7 @@ function nameProblem(name: unknown): string | undefined {
   if (name.trim() === '') return 'must not be empty';
   if (name.length > longestName) return `is ${name.length} characters long, and ${longestName} are allowed`;
   const bytes = Buffer.byteLength(name);
-  if (bytes > mostBytes) return `is ${bytes} bytes long in UTF-8, and ${mostBytes} are allowed`;
+  if (bytes > maxBytes) return `is ${bytes} bytes long in UTF-8, and ${maxBytes} are allowed`;
   if (name.includes('\0')) return 'contains a NUL character, which Postgres cannot store';
   if (!name.isWellFormed()) return 'contains half a surrogate pair, which is not valid Unicode';
   return undefined;

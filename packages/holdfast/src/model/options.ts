@@ -92,7 +92,7 @@ export function checkCount(what: string, option: string, value: unknown, least =
 }
 
 /** The largest `int` of Postgres. */
-export const mostInt = 2 ** 31 - 1;
+export const maxInt = 2 ** 31 - 1;
 
 /** A value as messages show it. */
 export function show(value: unknown): string {

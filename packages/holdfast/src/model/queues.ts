@@ -34,7 +34,7 @@ export interface QueueOptions extends QueueLimits {
   /** `false`: strictly first come, first served; enqueueing with a priority is then an error (default true). */
   readonly priority?: boolean;
   /**
-   * What becomes of the slot of a workflow that only waits and was let go of (`releaseAfter` of `launch`). `hold` (the
+   * What becomes of the slot of a workflow that only waits and was let go of (`suspendAfter` of `launch`). `hold` (the
    * default): it keeps it. `release`: others run meanwhile, and it waits for its turn on the queue before it goes on.
    */
   readonly whileWaiting?: WhileWaiting;

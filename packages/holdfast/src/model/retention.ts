@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from './duration.js';
-import { checkCount, checkKnownOptions, invalidOption, misplacedOption, mostInt } from './options.js';
+import { checkCount, checkKnownOptions, invalidOption, maxInt, misplacedOption } from './options.js';
 
 /** How long workflows are kept that have ended, as `launch({ retention })`. Without it they are kept for ever. */
 export interface RetentionOptions {
@@ -31,7 +31,7 @@ export function checkRetention(options: RetentionOptions | undefined): Retention
   if (everyMs < shortestEveryMs) throw invalidOption(what, 'every', every, 'at least 1 s');
   return {
     afterMs: after === undefined ? null : parseDuration(after, `${what}: "after"`),
-    keep: keep === undefined ? null : checkCount(what, 'keep', keep, 0, mostInt),
+    keep: keep === undefined ? null : checkCount(what, 'keep', keep, 0, maxInt),
     everyMs,
   };
 }

@@ -1,7 +1,7 @@
 /** "Did you mean": the closest of the known names, for messages that teach. */
 export function didYouMean(given: string, known: readonly string[]): string {
   let best: string | undefined;
-  let bestDistance = mostTypos(given.length) + 1;
+  let bestDistance = maxTypos(given.length) + 1;
   for (const candidate of known) {
     const typos = editDistance(given.toLowerCase(), candidate.toLowerCase());
     const distance = isForm(given, candidate) ? Math.min(typos, 1) : typos;
@@ -21,7 +21,7 @@ function isForm(given: string, known: string): boolean {
 }
 
 /** In a short name, all but every letter could be one: what has nothing in common is not what was meant. */
-function mostTypos(length: number): number {
+function maxTypos(length: number): number {
   return length < 4 ? Math.floor(length / 2) : Math.max(2, Math.floor(length / 3));
 }
 

@@ -201,7 +201,7 @@ async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
       const stored = await engine.untilAnswered('Debouncing a workflow', attempt, isOutside);
       engine.checkOpen();
       if (stored) {
-        engine.news.tell('delays');
+        engine.news.announce('delays');
         return stored.workflowId;
       }
       // Unless it is the queue that is missing, or the key is held, what held it has ended since.
@@ -226,6 +226,6 @@ async function checkObstacle(engine: Engine, row: DebouncedWorkflow): Promise<vo
   const [holder] = await engine.storage.workflows.holders([{ queueName, dedupId }]);
   if (holder) throw duplicateError(row, holder);
   if (queueName === internalQueue) return;
-  await engine.directory.refresh();
-  await engine.directory.require(queueName);
+  await engine.queueCache.refresh();
+  await engine.queueCache.require(queueName);
 }

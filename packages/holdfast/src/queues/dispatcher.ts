@@ -20,7 +20,7 @@ const fewQueues = 100;
  * Those of more are read after news of a change, and otherwise so often for each queue, and at least so often: what DBOS or SQL
  * has changed is in no news, nor is a change of a process that is not heard.
  */
-const settingsMs = { perQueue: 20, mostHearing: 60_000, mostDeaf: 10_000 };
+const settingsMs = { perQueue: 20, maxHearing: 60_000, maxDeaf: 10_000 };
 
 /** The same if work waits on a queue that is not known here. */
 const unknownQueueMs = 10_000;
@@ -53,7 +53,7 @@ export class Dispatcher implements WorkListener {
   constructor(private readonly engine: Engine) {
     const { clock, logger } = engine;
     const everyMs = (): number => {
-      const ms = engine.news.hearsOthers ? pollMs.hearing : pollMs.deaf;
+      const ms = engine.news.isListening ? pollMs.hearing : pollMs.deaf;
       return Math.round(ms * (1 - jitter / 2 + Math.random() * jitter));
     };
     const runOnce = async (): Promise<void> => {
@@ -68,8 +68,8 @@ export class Dispatcher implements WorkListener {
     });
     this.promotion = new Promotion(engine, () => this.overview.wake());
     engine.news.worker = this;
-    engine.news.listen((topic) => this.heard(topic));
-    engine.load.onFreed = (queueName, wasSuspect) => this.freed(queueName, wasSuspect);
+    engine.news.subscribe((topic) => this.heard(topic));
+    engine.queueLoad.onFreed = (queueName, wasSuspect) => this.freed(queueName, wasSuspect);
   }
 
   /** Takes up work; resolves when it has looked once. */
@@ -109,7 +109,7 @@ export class Dispatcher implements WorkListener {
 
   looksFirst(queueName: string, count: number): boolean {
     if (this.stopped || !this.workerOf(queueName)) return false;
-    if (this.engine.directory.known(queueName)?.paused) return false;
+    if (this.engine.queueCache.has(queueName)?.paused) return false;
     this.calls.own(queueName, count);
     return true;
   }
@@ -138,7 +138,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private knows(queueName: string): boolean {
-    return queueName === internalQueue || this.engine.directory.known(queueName) !== undefined;
+    return queueName === internalQueue || this.engine.queueCache.has(queueName) !== undefined;
   }
 
   /**
@@ -147,7 +147,7 @@ export class Dispatcher implements WorkListener {
    */
   private freed(queueName: string, wasSuspect: boolean): void {
     const spans = this.limitsOf(queueName).some(spansFleet);
-    if (this.stopped && spans) this.engine.news.tellOthers(`queue:${queueName}`);
+    if (this.stopped && spans) this.engine.news.announceToOthers(`queue:${queueName}`);
     if (this.stopped) return;
     // Another one may be waiting for it to end.
     if (wasSuspect) outside(() => this.workerOf(queueName)?.wakeThoroughly());
@@ -164,7 +164,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private limitsOf(queueName: string): readonly QueueSettings['limits'][] {
-    const settings = this.engine.directory.known(queueName)?.settings;
+    const settings = this.engine.queueCache.has(queueName)?.settings;
     return settings ? [settings.limits, ...(settings.partition ? [settings.partition] : [])] : [];
   }
 
@@ -178,7 +178,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private async readOverview(): Promise<void> {
-    const { clock, directory, news, storage } = this.engine;
+    const { clock, queueCache, news, storage } = this.engine;
     const before = this.settingsDueAt;
     // News that come meanwhile make them due again.
     this.settingsDueAt = Number.POSITIVE_INFINITY;
@@ -188,8 +188,8 @@ export class Dispatcher implements WorkListener {
       this.settingsDueAt = before;
       throw error;
     }
-    const count = directory.names().length;
-    const most = news.hearsOthers ? settingsMs.mostHearing : settingsMs.mostDeaf;
+    const count = queueCache.names().length;
+    const most = news.isListening ? settingsMs.maxHearing : settingsMs.maxDeaf;
     this.settingsReadAt = clock.now();
     const next = count > fewQueues ? this.settingsReadAt + Math.min(count * settingsMs.perQueue, most) : 0;
     this.settingsDueAt = Math.min(this.settingsDueAt, next);
@@ -206,7 +206,7 @@ export class Dispatcher implements WorkListener {
 
   private look({ queues, internal, nextDueAt }: QueueOverview): void {
     if (this.stopped) return;
-    this.engine.directory.update(queues.map(({ queue }) => queue));
+    this.engine.queueCache.update(queues.map(({ queue }) => queue));
     for (const { queue, ...work } of queues) this.lookAt(queue.name, work);
     this.lookAt(internalQueue, internal);
     this.promotion.nextIs(nextDueAt);
@@ -228,7 +228,7 @@ export class Dispatcher implements WorkListener {
   private workerOf(name: string): QueueWorker | undefined {
     if (name !== internalQueue) {
       if (!this.engine.worksOn(name)) return undefined;
-      const queue = this.engine.directory.known(name);
+      const queue = this.engine.queueCache.has(name);
       if (!queue || (queue.appName !== null && queue.appName !== this.engine.writer.appName)) return undefined;
     }
     let worker = this.workers.get(name);

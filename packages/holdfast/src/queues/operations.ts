@@ -37,7 +37,7 @@ export interface QueueStatus extends QueueInfo {
   /** Workflows that hold a slot, of whichever process. */
   readonly running: number;
   /** Workflows that only wait and have given their slot back (`whileWaiting: 'release'`). */
-  readonly resting: number;
+  readonly suspended: number;
   /** Workflows whose delay is not over. */
   readonly delayed: number;
 }
@@ -189,7 +189,7 @@ async function changeQueue(
 }
 
 async function remove(engine: Engine, name: string): Promise<void> {
-  const { storage, directory, news } = engine;
+  const { storage, queueCache, news } = engine;
   if (!(await storage.queues.remove(name))) {
     const queues = await storage.queues.list();
     if (!queues.some((queue) => queue.name === name))
@@ -205,16 +205,16 @@ async function remove(engine: Engine, name: string): Promise<void> {
       { details: { name, count } },
     );
   }
-  await afterChange(() => directory.refresh()).finally(() => news.tell('queues'));
+  await afterChange(() => queueCache.refresh()).finally(() => news.announce('queues'));
 }
 
 function changed(engine: Engine, queues: readonly QueueRecord[]): void {
-  for (const queue of queues) engine.directory.put(queue);
-  engine.news.tell('queues');
+  for (const queue of queues) engine.queueCache.put(queue);
+  engine.news.announce('queues');
 }
 
-function toStatus({ waiting, running, resting, delayed, ...queue }: QueueRecord & QueueCounts): QueueStatus {
-  return { ...toInfo(queue), waiting, running, resting, delayed };
+function toStatus({ waiting, running, suspended, delayed, ...queue }: QueueRecord & QueueCounts): QueueStatus {
+  return { ...toInfo(queue), waiting, running, suspended, delayed };
 }
 
 function toInfo({ name, appName, settings, paused, createdAt, updatedAt }: QueueRecord): QueueInfo {

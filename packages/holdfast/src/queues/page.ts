@@ -18,24 +18,16 @@ export const idle = { running: 0, elsewhere: 0, recentStarts: 0, nextStartAt: nu
 
 export function fromMemory(
   queue: QueueRecord,
-  { turn, elsewhere }: { readonly turn: number; readonly elsewhere: number },
+  { lockVersion, elsewhere }: { readonly lockVersion: number; readonly elsewhere: number },
   here: number,
 ) {
-  return { queue: { ...queue, turn }, standing: { ...idle, elsewhere, running: elsewhere + here }, allKnown: true };
+  return { queue: { ...queue, lockVersion }, usage: { ...idle, elsewhere, running: elsewhere + here }, allKnown: true };
 }
 
 export function sameSettings(a: QueueRecord, b: QueueRecord): boolean {
   return a === b || JSON.stringify(a.settings) === JSON.stringify(b.settings);
 }
 
-export function most(kind: Kind): number {
+export function maxPage(kind: Kind): number {
   return kind === 'suspect' ? 1 : Number.POSITIVE_INFINITY;
-}
-
-/** The longest pause after turns of the queue were lost to other processes. */
-const mostLostTurnMs = 32;
-
-/** The more turns were lost in a row, the more processes there are who want the next one. */
-export function lostTurnMs(turnsLost: number): number {
-  return Math.random() * Math.min(mostLostTurnMs, 2 ** turnsLost);
 }

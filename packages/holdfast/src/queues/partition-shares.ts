@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import type { LimitSettings } from '../model/queues.js';
-import type { PartitionStanding, RateWindow } from '../storage/contract/queues.js';
+import type { PartitionUsage, RateWindow } from '../storage/contract/queues.js';
 import { freeHere, freeInFleet, nextStart, type Share } from './plan.js';
 
 /** How many partitions are looked at by one statement. */
@@ -29,12 +29,12 @@ interface Shares {
 /** Goes round the partitions from behind the one that was served last, until there is enough to share out. */
 export async function sharesOfPartitions(engine: Engine, wanted: Wanted): Promise<Shares> {
   const { queueName, perPartition, slots } = wanted;
-  const found: PartitionStanding[] = [];
-  const free = (each: PartitionStanding): number =>
+  const found: PartitionUsage[] = [];
+  const free = (each: PartitionUsage): number =>
     Math.min(
       each.waiting,
       freeInFleet(perPartition, each),
-      freeHere(perPartition, engine.load.ofPartition(queueName, each.partition)),
+      freeHere(perPartition, engine.queueLoad.ofPartition(queueName, each.partition)),
     );
   let { after } = wanted;
   let wrapped = after === '';

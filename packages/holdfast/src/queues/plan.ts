@@ -1,15 +1,15 @@
 import type { LimitSettings } from '../model/queues.js';
-import type { Standing } from '../storage/contract/queues.js';
+import type { LimitUsage } from '../storage/contract/queues.js';
 import type { Portion } from '../storage/contract/storage.js';
 
 /** Which work may start now: the arithmetic of limits and turns, without a database. */
 
 /** How much more a queue or partition may start, by limits of the whole fleet. */
-export function freeInFleet(limits: LimitSettings, standing: Standing): number {
+export function freeInFleet(limits: LimitSettings, usage: LimitUsage): number {
   const { concurrency, rateLimit } = limits;
   return Math.min(
-    concurrency === null ? Number.POSITIVE_INFINITY : concurrency - standing.running,
-    rateLimit === null ? Number.POSITIVE_INFINITY : rateLimit.max - standing.recentStarts,
+    concurrency === null ? Number.POSITIVE_INFINITY : concurrency - usage.running,
+    rateLimit === null ? Number.POSITIVE_INFINITY : rateLimit.max - usage.recentStarts,
   );
 }
 
@@ -19,10 +19,10 @@ export function freeHere(limits: LimitSettings, running: number): number {
 }
 
 /** When a rate limit that is used up lets the next one start; undefined if it is not what holds things up. */
-export function nextStart(limits: LimitSettings, standing: Standing): number | undefined {
+export function nextStart(limits: LimitSettings, usage: LimitUsage): number | undefined {
   const { rateLimit } = limits;
-  if (rateLimit === null || standing.recentStarts < rateLimit.max || standing.nextStartAt === null) return undefined;
-  return standing.nextStartAt + rateLimit.perMs;
+  if (rateLimit === null || usage.recentStarts < rateLimit.max || usage.nextStartAt === null) return undefined;
+  return usage.nextStartAt + rateLimit.perMs;
 }
 
 /** Limits that processes have to agree on: without one, each can take work without asking what the others do. */

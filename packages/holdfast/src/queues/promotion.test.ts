@@ -17,7 +17,7 @@ function rig(...found: number[]) {
     owners: { incarnation: 'self' },
     peersOn: () => [],
     storage: { workflows: { promoteDue } },
-    news: { tell: () => {}, tellDue: () => {} },
+    news: { announce: () => {}, tellDue: () => {} },
     logger: { warn: () => {} },
   } as unknown as Engine;
   const promotion = new Promotion(engine, () => {});

@@ -96,7 +96,7 @@ export class Promotion {
       const queues = await storage.workflows.promoteDue({ now, limit: pageSize });
       if (queues.length === 0) this.inVain = { at: now, due: Math.min(now, due) };
       else this.promotedUpTo = now;
-      for (const [name, count] of countEach(queues)) news.tell(`queue:${name}`, count);
+      for (const [name, count] of countEach(queues)) news.announce(`queue:${name}`, count);
       if (queues.length < pageSize) return;
     }
   }

@@ -1,13 +1,13 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
-import { mostBusy } from '../engine/queue/queue-load.js';
+import { maxBusy } from '../engine/queue/queue-load.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
 import type { QueueRecord, RateWindow } from '../storage/contract/queues.js';
-import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/contract/storage.js';
-import { again, fromMemory, idle, type Kind, lostTurnMs, most, nothing, type Page, sameSettings } from './page.js';
+import { again, fromMemory, idle, type Kind, maxPage, nothing, type Page, sameSettings } from './page.js';
 import { sharesOfPartitions } from './partition-shares.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
+import { QueueClaims } from './queue-claims.js';
 import { warnOfUnclaimable } from './unclaimable.js';
 import type { How, Verdict } from './work-calls.js';
 
@@ -54,7 +54,7 @@ export class QueueWorker {
    * What is certain without looking, as long as the turn is still this one: at most so many run elsewhere, because
    * nobody there has claimed since. What runs here is known here, and counts until its end is confirmed.
    */
-  private sure: { readonly turn: number; readonly elsewhere: number } | undefined;
+  private sure: { readonly lockVersion: number; readonly elsewhere: number } | undefined;
   /** The last look found a limit in the way. */
   private tookAt = Number.NEGATIVE_INFINITY;
   private full = false;
@@ -67,8 +67,7 @@ export class QueueWorker {
   private asksFirst = false;
   /** What the last claim or look of a turn has left. */
   private left: Verdict['left'] = 'unfit';
-  /** Turns of the queue that were lost to other processes, one after the other. */
-  private turnsLost = 0;
+  private readonly claims: QueueClaims;
   /** More is left for the moment, until so much of what was taken has ended. */
   private isPausing = false;
   private readonly onRoom = (haveEnded: boolean): void => {
@@ -86,6 +85,7 @@ export class QueueWorker {
     private readonly onLook: () => (verdict: Verdict) => Promise<void> = () => async () => {},
   ) {
     const { clock, logger } = engine;
+    this.claims = new QueueClaims(engine, name);
     this.loop = new Loop({ name: `Queue "${name}"`, clock, logger, runOnce: () => this.runOnce() });
     this.loop.start();
   }
@@ -118,7 +118,7 @@ export class QueueWorker {
     await this.loop.stop();
     this.rateTimer?.cancel();
     this.retryTimer?.cancel();
-    this.engine.load.room.forget(this.onRoom);
+    this.engine.queueLoad.capacity.stopWaiting(this.onRoom);
   }
 
   private async runOnce(): Promise<void> {
@@ -130,10 +130,10 @@ export class QueueWorker {
     this.retryTimer?.cancel();
     // Also for a claim whose answer was lost: what it took is looked for with the next one.
     const retry = (): void => this.wakeThoroughly();
-    const { clock, claims, standing } = this.engine;
+    const { clock, claims, startGate } = this.engine;
     try {
       // Nothing could be claimed before that.
-      if (!standing.confirmed) standing.onceConfirmed(this.onConfirmed);
+      if (!startGate.isOpen) startGate.onceOpen(this.onConfirmed);
       // Before anything is planned: what a lost claim has taken counts too, and nobody else would run it.
       await claims.readBack();
       const taken = await this.takeTurn(thorough, maySuspect);
@@ -153,7 +153,7 @@ export class QueueWorker {
       failure = { error };
       return 0;
     };
-    const looks = maySuspect && !this.engine.load.hasSuspect(this.name);
+    const looks = maySuspect && !this.engine.queueLoad.hasSuspect(this.name);
     const suspects = looks ? await this.take('suspect').catch(failed) : 0;
     // No room was left for them. The next that comes free is theirs, or the others would take it each time.
     if (looks && suspects === 0 && this.full) this.maySuspect = true;
@@ -164,8 +164,8 @@ export class QueueWorker {
   }
 
   private async explainWait(): Promise<void> {
-    const { directory, storage, clock } = this.engine;
-    const queue = directory.known(this.name);
+    const { queueCache, storage, clock } = this.engine;
+    const queue = queueCache.has(this.name);
     const now = clock.now();
     if (now - this.explainedAt < explainMs) return;
     this.explainedAt = now;
@@ -191,23 +191,23 @@ export class QueueWorker {
 
   private firstPage(): number {
     if (this.name === internalQueue) return pageSize.first;
-    return this.engine.load.room.firstPage(pageSize.first, this.engine.peersOn(this.name).length);
+    return this.engine.queueLoad.capacity.firstPage(pageSize.first, this.engine.peersOn(this.name).length);
   }
 
   /** Whether what is left waits for what was taken: for room, so that pages are not too small, and for the sake of others. */
   private pauses(): boolean {
-    const { room } = this.engine.load;
+    const { capacity } = this.engine.queueLoad;
     const ends =
-      this.name === internalQueue ? 0 : room.endsBeforeNext(this.pageSize, this.engine.peersOn(this.name).length);
+      this.name === internalQueue ? 0 : capacity.endsBeforeNext(this.pageSize, this.engine.peersOn(this.name).length);
     this.pageSize = Math.min(pageSize.largest, 2 * this.pageSize);
     this.isPausing = ends > 0;
-    if (this.isPausing) room.seek(this.onRoom, ends);
+    if (this.isPausing) capacity.waitForCapacity(this.onRoom, ends);
     if (this.isPausing) this.left = 'full';
     return this.isPausing;
   }
 
   private takePage(kind: Kind): Promise<Page> {
-    const queue = this.engine.directory.known(this.name);
+    const queue = this.engine.queueCache.has(this.name);
     this.left = 'unfit';
     if (this.name === internalQueue) return this.takeFreely(null, kind);
     if (!queue || queue.paused) return Promise.resolve(this.nothing('barred'));
@@ -218,26 +218,30 @@ export class QueueWorker {
   }
 
   private isCrowded(): boolean {
-    const { room } = this.engine.load;
-    this.full = this.isPausing || room.free() <= 0;
+    const { capacity } = this.engine.queueLoad;
+    this.full = this.isPausing || capacity.free() <= 0;
     if (this.full) this.left = 'full';
-    if (this.full && !this.isPausing) room.seek(this.onRoom, 1);
+    if (this.full && !this.isPausing) capacity.waitForCapacity(this.onRoom, 1);
     return this.full;
   }
 
   /** No limit but this process's own: no question of what others do. */
   private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
-    const { load } = this.engine;
-    const room = queue ? freeHere(queue.settings.limits, load.of(this.name)) : this.roomWithin();
+    const { queueLoad } = this.engine;
+    const room = queue ? freeHere(queue.settings.limits, queueLoad.of(this.name)) : this.roomWithin();
     this.full = room <= 0;
     if (this.full && !queue) this.lookForRoom();
     if (this.full) return this.nothing('full');
     if (await this.isGone()) return this.nothing('nothing');
     // Others may have come first meanwhile.
     if (queue && this.isCrowded()) return nothing;
-    const n = Math.min(this.pageSize, room, queue ? load.room.free() : room, most(kind));
-    const terms = { turn: queue?.turn ?? null, exclusive: false, firstCome: queue?.settings.priority === false };
-    const { claimed, mixed } = await this.claim(kind, terms, [{ partition: null, n }]);
+    const n = Math.min(this.pageSize, room, queue ? queueLoad.capacity.free() : room, maxPage(kind));
+    const terms = {
+      lockVersion: queue?.lockVersion ?? null,
+      exclusive: false,
+      firstCome: queue?.settings.priority === false,
+    };
+    const { claimed, mixed } = await this.claims.claim(kind, terms, [{ partition: null, n }], { rateLimited: false });
     return { claimed, more: claimed.length === n || mixed };
   }
 
@@ -247,7 +251,7 @@ export class QueueWorker {
    */
   private roomWithin(): number {
     const now = this.engine.clock.now();
-    const room = Math.min(mostBusy, this.engine.load.room.limit) - this.engine.busy;
+    const room = Math.min(maxBusy, this.engine.queueLoad.capacity.limit) - this.engine.busy;
     if (room <= 0 && now - this.tookAt < trickle.everyMs) return room;
     this.tookAt = now;
     return Math.max(room, trickle.most);
@@ -257,63 +261,59 @@ export class QueueWorker {
     const { limits } = known.settings;
     const sure = kind === 'healthy' ? this.sure : undefined;
     this.sure = undefined;
-    const seen = sure ? fromMemory(known, sure, this.engine.load.of(this.name)) : await this.look(known);
+    const seen = sure ? fromMemory(known, sure, this.engine.queueLoad.of(this.name)) : await this.look(known);
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
-    const free = freeInFleet(limits, seen.standing);
+    const free = freeInFleet(limits, seen.usage);
     // Others may have come first while this one was looking.
     if (this.isCrowded()) return nothing;
-    const { load } = this.engine;
-    const room = Math.min(freeHere(limits, load.of(this.name)), load.room.free());
-    const n = Math.min(this.pageSize, free, room, most(kind));
+    const { queueLoad } = this.engine;
+    const room = Math.min(freeHere(limits, queueLoad.of(this.name)), queueLoad.capacity.free());
+    const n = Math.min(this.pageSize, free, room, maxPage(kind));
     this.full = n <= 0;
     if (this.full) this.left = free <= 0 ? 'barred' : 'full';
-    if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.standing));
-    const { turn } = seen.queue;
-    const terms = { turn, exclusive: true, firstCome: !known.settings.priority };
-    const { claimed, held } = await this.claim(kind, terms, [{ partition: null, n }], limits.rateLimit !== null);
+    if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.usage));
+    const { lockVersion } = seen.queue;
+    const terms = { lockVersion, exclusive: true, firstCome: !known.settings.priority };
+    const { claimed, held } = await this.claims.claim(kind, terms, [{ partition: null, n }], {
+      rateLimited: limits.rateLimit !== null,
+    });
     // Full now; but if a rate limit is what fills it, another look finds out when it lets the next one start.
     const mayGoOn = n < free || limits.rateLimit !== null;
     if (claimed.length === 0) return this.takeAgain(held);
     if (claimed.length === free) this.left = 'barred';
     // More is waiting, as far as one can tell: the next claim need not look.
-    if (claimed.length === n && limits.rateLimit === null && seen.allKnown && this.allRun(claimed)) {
-      this.sure = { turn: turn + 1, elsewhere: seen.standing.elsewhere };
+    if (claimed.length === n && limits.rateLimit === null && seen.allKnown && this.claims.allRun(claimed)) {
+      this.sure = { lockVersion: lockVersion + 1, elsewhere: seen.usage.elsewhere };
     }
     return { claimed, more: claimed.length === n && mayGoOn };
-  }
-
-  /** A workflow that is past its deadline is PENDING for a moment, and does not run. */
-  private allRun(claimed: readonly ClaimedRecord[]): boolean {
-    const now = this.engine.clock.now();
-    return claimed.every(({ status, deadlineAt }) => status !== 'PENDING' || deadlineAt === null || deadlineAt > now);
   }
 
   private async takeByPartition(known: QueueRecord, kind: Kind): Promise<Page> {
     const { limits, partition: perPartition } = known.settings;
     if (!perPartition) return nothing;
     const exclusive = spansFleet(limits) || spansFleet(perPartition);
-    const seen = exclusive ? await this.look(known) : { queue: known, standing: idle };
+    const seen = exclusive ? await this.look(known) : { queue: known, usage: idle };
     if (!seen) return nothing;
     if (!sameSettings(seen.queue, known)) return again;
-    const room = freeHere(limits, this.engine.load.of(this.name));
-    const free = freeInFleet(limits, seen.standing);
-    const slots = Math.min(this.pageSize, free, room, most(kind));
+    const room = freeHere(limits, this.engine.queueLoad.of(this.name));
+    const free = freeInFleet(limits, seen.usage);
+    const slots = Math.min(this.pageSize, free, room, maxPage(kind));
     this.full = slots <= 0;
     if (this.full) this.left = free <= 0 ? 'barred' : 'full';
-    if (this.full) return this.waitForRate(nextStart(limits, seen.standing));
+    if (this.full) return this.waitForRate(nextStart(limits, seen.usage));
     const { shares, blockedUntil, exhausted } = await sharesOfPartitions(this.engine, {
       ...{ queueName: this.name, perPartition, slots, after: this.cursor, rate: this.window(perPartition.rateLimit) },
       ...{ suspects: kind === 'suspect', isStopped: () => this.stopped },
     });
     if (this.isCrowded()) return nothing;
-    const { portions, last } = shareOut(Math.min(slots, this.engine.load.room.free()), shares);
+    const { portions, last } = shareOut(Math.min(slots, this.engine.queueLoad.capacity.free()), shares);
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (this.full) this.left = perPartition.workerConcurrency === null ? 'barred' : 'full';
     if (portions.length === 0) return this.waitForRate(blockedUntil);
-    const rated = limits.rateLimit !== null || perPartition.rateLimit !== null;
-    const terms = { turn: seen.queue.turn, exclusive, firstCome: !known.settings.priority };
-    const { claimed, held, mixed } = await this.claim(kind, terms, portions, rated);
+    const rateLimited = limits.rateLimit !== null || perPartition.rateLimit !== null;
+    const terms = { lockVersion: seen.queue.lockVersion, exclusive, firstCome: !known.settings.priority };
+    const { claimed, held, mixed } = await this.claims.claim(kind, terms, portions, { rateLimited });
     if (claimed.length > 0) {
       if (last !== undefined) this.cursor = last;
       // With a rate limit another look finds out when it lets the next one of each partition start.
@@ -324,7 +324,7 @@ export class QueueWorker {
 
   /** Nothing was taken. If another process has moved the turn on, it is unknown what waits. */
   private async takeAgain(held: boolean): Promise<Page> {
-    if (!held) await this.engine.claims.pause(lostTurnMs(this.turnsLost++));
+    if (!held) await this.claims.pauseAfterConflict();
     return held ? nothing : again;
   }
 
@@ -346,41 +346,19 @@ export class QueueWorker {
    */
   private async look(known: QueueRecord) {
     const rate = this.window(known.settings.limits.rateLimit);
-    const { storage, writer, directory, load, claims } = this.engine;
-    const here = load.of(this.name);
-    const seen = await storage.queues.standing({ name: this.name, executorId: writer.executorId, rate });
+    const { storage, writer, queueCache, queueLoad, claims } = this.engine;
+    const here = queueLoad.of(this.name);
+    const seen = await storage.queues.usage({ name: this.name, executorId: writer.executorId, rate });
     if (seen && !seen.queue.paused) this.left = seen.waiting ? 'unfit' : 'nothing';
     else this.left = 'barred';
     if (!seen || seen.queue.paused || !seen.waiting) return undefined;
-    directory.put(seen.queue);
-    const { running, elsewhere } = seen.standing;
+    queueCache.put(seen.queue);
+    const { running, elsewhere } = seen.usage;
     return { ...seen, allKnown: claims.areCertain && running - elsewhere <= here };
   }
 
   private window(rateLimit: LimitSettings['rateLimit']): RateWindow | null {
     return rateLimit && { max: rateLimit.max, since: this.engine.clock.now() - rateLimit.perMs };
-  }
-
-  /** `held` is false if someone else has moved the turn on: then it is unknown what waits. */
-  private async claim(
-    kind: Kind,
-    terms: Pick<DequeueParams, 'turn' | 'exclusive' | 'firstCome'>,
-    portions: readonly Portion[],
-    rateLimited = false,
-  ): Promise<Dequeued> {
-    const { claims, storage, load } = this.engine;
-    const limit = portions.reduce((sum, { n }) => sum + n, 0);
-    const byPartition = portions.some(({ partition }) => partition !== null);
-    const common = { queueName: this.name, portions, ...terms, byPartition, rateLimited };
-    let [held, mixed] = [true, false];
-    const taking = claims.take(limit, async (claim) => {
-      const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
-      ({ held, mixed } = dequeued);
-      return dequeued.claimed;
-    });
-    const claimed = await taking.finally(load.room.reserve(limit));
-    if (held) this.turnsLost = 0;
-    return { claimed, held, mixed };
   }
 
   private lookForRoom(): void {

@@ -42,12 +42,12 @@ export async function warnOfUnclaimable(engine: Engine, queueName: string): Prom
 
 /** Says that work waits on a queue that does not exist: clients with SQL, and DBOS, can put it there. */
 export async function warnOfStrays(engine: Engine): Promise<void> {
-  const { storage, writer, directory } = engine;
+  const { storage, writer, queueCache } = engine;
   for (const { queueName, workflowId } of await storage.queues.stray(writer.appName)) {
     engine.warnOnce(
       `stray ${queueName}`,
       `Work waits on queue "${queueName}", for instance workflow "${workflowId}", and there is no such queue.` +
-        `${didYouMean(queueName, directory.names())} Give it to launch({ queues: [...] }), or move the work: ` +
+        `${didYouMean(queueName, queueCache.names())} Give it to launch({ queues: [...] }), or move the work: ` +
         `app.workflows.cancel('${workflowId}'), then app.workflows.resume('${workflowId}', { queue }).`,
     );
   }

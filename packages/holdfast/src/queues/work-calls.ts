@@ -55,9 +55,9 @@ const firstLookMs = 20;
 /** A call that was passed on and not answered says that others have no room either: how long nothing more is passed on. */
 const passedMs = 1_000;
 /** Calls of one queue that are remembered, so that one that is repeated is not taken for new. */
-const mostCalls = 500;
+const maxCalls = 500;
 /** The same of all queues together, of calls that are over: there may be ten thousand queues. */
-const mostOver = 2_000;
+const maxOver = 2_000;
 
 /** `careful`: the work is probably gone, so a cheap probe comes before a claim. `refill`: slots became free here. */
 export type How = 'at once' | 'careful' | 'refill';
@@ -258,7 +258,7 @@ export class WorkCalls {
   private remember(entry: Entry): void {
     this.remembered.add(entry);
     for (const oldest of this.remembered) {
-      if (this.remembered.size <= mostOver) break;
+      if (this.remembered.size <= maxOver) break;
       this.forget(oldest);
     }
   }
@@ -276,7 +276,7 @@ export class WorkCalls {
     const ofQueue = this.queues.get(given.queueName) ?? new Map<number, Entry>();
     this.queues.set(given.queueName, ofQueue.set(given.token, entry));
     for (const oldest of ofQueue.values()) {
-      if (ofQueue.size <= mostCalls) break;
+      if (ofQueue.size <= maxCalls) break;
       this.over(oldest);
       this.forget(oldest);
     }

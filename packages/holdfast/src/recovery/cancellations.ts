@@ -1,7 +1,7 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import type { CancelledWorkflow } from '../storage/contract/storage.js';
-import { type HoldingEngine, partWithLost } from './drop-lost.js';
+import { dropLost, type HoldingEngine } from './drop-lost.js';
 
 const everyMs = 500;
 
@@ -37,7 +37,7 @@ export function cancellationWatch(
   };
   const { clock, logger } = engine;
   const loop = new Loop({ name: 'The cancellation watch', everyMs, clock, logger, runOnce });
-  engine.news.listen((topic) => {
+  engine.news.subscribe((topic) => {
     if (topic === 'deleted') held.isDue = true;
     if (topic === null || topic === 'cancelled' || topic === 'deleted') loop.wake();
   });
@@ -57,7 +57,7 @@ function heldWatch(engine: Engine & HoldingEngine & { readonly size: number }) {
       if (!watch.isDue && !isChanged && sinceMs < heldEveryMs.atLeast) return;
       [watch.isDue, lookedAt, lastChange] = [false, clock.now(), change];
       // What is CANCELLED others see to: this process may have done it, and be about to learn that it did.
-      if (engine.size > 0) await partWithLost(engine, 'deleted');
+      if (engine.size > 0) await dropLost(engine, 'deleted');
     },
   };
   return watch;

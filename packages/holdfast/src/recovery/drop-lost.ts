@@ -7,7 +7,7 @@ const pageSize = 1000;
 export interface HoldingEngine extends Pick<Engine, 'storage' | 'superseded'> {
   readonly inMemory: ReadonlyMap<string, Execution>;
   /** Those that rest. */
-  resters(): readonly OwnedWorkflow[];
+  suspendedWorkflows(): readonly OwnedWorkflow[];
 }
 
 /**
@@ -15,10 +15,10 @@ export interface HoldingEngine extends Pick<Engine, 'storage' | 'superseded'> {
  * fence keeps its writes out in any case, but a step that comes next would begin first, perhaps long after the new owner
  * has done it. So this comes before any step begins again.
  */
-export async function partWithLost(engine: HoldingEngine, what: 'all' | 'deleted' = 'all'): Promise<void> {
+export async function dropLost(engine: HoldingEngine, what: 'all' | 'deleted' = 'all'): Promise<void> {
   const { workflows } = engine.storage;
-  const running = [...engine.inMemory.values()].filter((each) => each.running).map(({ facts }) => facts);
-  const held = [...running, ...engine.resters()];
+  const running = [...engine.inMemory.values()].filter((each) => each.running).map(({ claim }) => claim);
+  const held = [...running, ...engine.suspendedWorkflows()];
   for (let first = 0; first < held.length; first += pageSize) {
     const page = held.slice(first, first + pageSize).map(({ workflowId, owner }) => ({ workflowId, owner }));
     const owned = new Set((await workflows.owned(page)).map(({ workflowId }) => workflowId));

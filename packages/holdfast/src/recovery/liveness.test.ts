@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Engine } from '../engine/engine.js';
-import { Standing } from '../engine/start-gate.js';
+import { StartGate } from '../engine/start-gate.js';
 import { OwnerTokens } from '../model/ids.js';
 import { VirtualClock } from '../testing/virtual-clock.js';
 import { Liveness } from './liveness.js';
@@ -11,7 +11,7 @@ const ttlMs = 30_000;
 /** Heartbeats to a database that answers when the test says so. */
 class Beats {
   readonly clock = new VirtualClock();
-  readonly standing = new Standing();
+  readonly startGate = new StartGate();
   /** Those that wait for an answer, with what they say of the lock. */
   readonly waiting: {
     readonly lockKey: unknown;
@@ -34,11 +34,11 @@ class Beats {
         });
       },
     };
-    const { clock, standing } = this;
+    const { clock, startGate } = this;
     const writer = { executorId: 'me', appName: 'app' };
     const storage = { executors, announce: async () => {} };
-    const news = { tellOthers: () => {} };
-    const parts = { clock, standing, logger: silent, owners: new OwnerTokens(), storage, news, writer };
+    const news = { announceToOthers: () => {} };
+    const parts = { clock, startGate, logger: silent, owners: new OwnerTokens(), storage, news, writer };
     this.liveness = new Liveness(parts as unknown as Engine, { ttlMs, monotonic: () => clock.now() });
   }
 

@@ -4,10 +4,10 @@ import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
 import type { ExecutorRecord, NewExecutor } from '../storage/contract/executors.js';
 import type { Presence } from '../storage/database.js';
-import { type Death, type ExecutorStanding, Peers } from './peers.js';
+import { type Death, type ExecutorState, Peers } from './peers.js';
 import { isGone, ownProcess, type ProcessIdentity } from './process.js';
 
-export type { Death, ExecutorStanding } from './peers.js';
+export type { Death, ExecutorState } from './peers.js';
 
 export interface LivenessOptions {
   /** How long this process may be silent until others take it for dead. */
@@ -32,7 +32,7 @@ const seekEveryMs = 1_000;
 const fencedAfter = 2 / 3;
 
 /** Heartbeats that wait for an answer at the same time: one on a connection that is dead must not hold up the next. */
-const mostUnanswered = 2;
+const maxUnanswered = 2;
 
 /** How often the others are looked at: at the slowest, and, for each whose lock may vanish, at the fastest. */
 const slowestLookMs = 5_000;
@@ -102,7 +102,7 @@ export class Liveness {
     this.ttlMs = options.ttlMs ?? defaultTtlMs;
     this.monotonic = options.monotonic ?? (() => performance.now());
     // From now on, so that nothing is claimed before others know of this process.
-    engine.standing.follow(this.monotonic);
+    engine.startGate.followClock(this.monotonic);
     this.process = options.process ?? ownProcess();
     this.peers = new Peers(owners.incarnation, options.isGone ?? isGone);
     this.presence = { key: lockKeyOf(owners.incarnation), held: (isHeld) => this.noteSession(isHeld) };
@@ -134,7 +134,7 @@ export class Liveness {
 
   /** Whether this process may begin steps: it was heard a short while ago. */
   get confirmed(): boolean {
-    return this.engine.standing.isHeard;
+    return this.engine.startGate.isConfirmed;
   }
 
   /** Joins the others, and knows of their deaths as far as one look tells. Must come before anything is claimed. */
@@ -166,7 +166,7 @@ export class Liveness {
     await Promise.race([leaving, timeUp]);
     clearTimeout(timer);
     // They would count on it until their next look.
-    this.engine.news.tellOthers('executors');
+    this.engine.news.announceToOthers('executors');
   }
 
   /** As a crash would: it is silent from now on. */
@@ -182,8 +182,8 @@ export class Liveness {
   }
 
   /** All of the app that are in the table, this one among them. */
-  executors(): readonly ExecutorStanding[] {
-    const own: ExecutorStanding[] = this.own ? [{ record: this.own, standing: 'alive' }] : [];
+  executors(): readonly ExecutorState[] {
+    const own: ExecutorState[] = this.own ? [{ record: this.own, standing: 'alive' }] : [];
     return [...own, ...this.peers.standings()];
   }
 
@@ -265,7 +265,7 @@ export class Liveness {
 
   /** Does not wait longer for an answer than until the next one is due. */
   private async beat(): Promise<void> {
-    if (this.unanswered >= mostUnanswered) return;
+    if (this.unanswered >= maxUnanswered) return;
     this.unanswered++;
     const beating = this.beatOnce().finally(() => {
       this.unanswered--;
@@ -312,7 +312,7 @@ export class Liveness {
     await this.wasForgotten();
     this.takeovers = 0;
     await this.join();
-    this.engine.news.tellOthers('executors');
+    this.engine.news.announceToOthers('executors');
   }
 
   /**
@@ -333,7 +333,7 @@ export class Liveness {
     this.heardAt = Math.max(this.heardAt, sentAt);
     if (!this.confirmed) await this.partWithLost();
     // Not from when this one was sent: parting may take long, and others have been answered meanwhile.
-    this.engine.standing.confirmUntil(this.heardAt + this.ttlMs * fencedAfter);
+    this.engine.startGate.confirmUntil(this.heardAt + this.ttlMs * fencedAfter);
     // The session broke or came back while this was under way.
     if (lockKey !== this.lockKey) this.heartbeat.wake();
   }
@@ -344,7 +344,7 @@ export class Liveness {
     const parting = (async () => {
       await before?.catch(() => {});
       // First: what comes into memory while this looks at what is there has to look for itself.
-      this.engine.standing.returns++;
+      this.engine.startGate.lossCount++;
       await this.onReturn?.();
     })();
     this.parting = parting;

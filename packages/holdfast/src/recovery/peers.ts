@@ -14,7 +14,7 @@ export interface Death {
 /** `suspected`: something speaks for its death, and not yet enough. */
 type Life = 'alive' | 'suspected' | 'dead';
 
-export interface ExecutorStanding {
+export interface ExecutorState {
   readonly record: ExecutorRecord;
   readonly standing: Life;
 }
@@ -115,7 +115,7 @@ export class Peers {
     return this.peers.get(incarnation)?.death !== undefined;
   }
 
-  standings(): ExecutorStanding[] {
+  standings(): ExecutorState[] {
     return [...this.peers.values()].map((peer) => ({ record: peer.record, standing: lifeOf(peer) }));
   }
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { checkRecovery, checkWorkflowRecovery, policyFor } from '../model/recovery.js';
 import { plainKey } from '../model/workflow-key.js';
-import { fateOf, insisting, judge } from './policy.js';
+import { decisionFor, insisting, judge } from './policy.js';
 
 const now = 1_000_000;
 const run = { startedAt: now - 1000, attempts: 1 };
@@ -73,7 +73,7 @@ it('says in terms of a takeover just what it says to people', () => {
     {},
   ] as const;
   for (const own of all) {
-    const fate = fateOf(plainKey('wf'), policy(own), now);
+    const fate = decisionFor(plainKey('wf'), policy(own), now);
     const { action, because } = judge(policy(own), run, now);
     const isOld = fate.tooOld !== null && run.startedAt < fate.tooOld.startedBefore;
     const isExceeded = fate.exceeded !== null && run.attempts > fate.maxAttempts;
@@ -88,7 +88,7 @@ it('says in terms of a takeover just what it says to people', () => {
 
 it('names the age in the words of the option', () => {
   const reasonOf = (maxResumeAge: string) =>
-    fateOf(plainKey('wf'), policy({ recovery: { maxResumeAge } }), now).tooOld?.reason;
+    decisionFor(plainKey('wf'), policy({ recovery: { maxResumeAge } }), now).tooOld?.reason;
   expect(reasonOf('24h')).toContain('(1d)');
   expect(reasonOf('90m')).toContain('(90m)');
   expect(reasonOf('1500ms')).toContain('(1500ms)');

@@ -1,6 +1,6 @@
 import type { RecoveryPolicy } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
-import type { Fate } from '../storage/contract/takeovers.js';
+import type { RecoveryDecision } from '../storage/contract/takeovers.js';
 
 /** What becomes of a workflow whose process died: decided here for people to read, and as terms for the statement that acts. */
 
@@ -60,7 +60,7 @@ export function becauseOf(
 }
 
 /** The same as terms for a takeover. An operator who asks for it by name does not wait for himself (`autoResume`). */
-export function fateOf(key: WorkflowKey, policy: RecoveryPolicy, now: number): Fate {
+export function decisionFor(key: WorkflowKey, policy: RecoveryPolicy, now: number): RecoveryDecision {
   const { maxResumeAgeMs, maxAttempts, onExceeded, resumable, autoResume, onNotResumed } = policy;
   const { name, className, configName } = key;
   return {

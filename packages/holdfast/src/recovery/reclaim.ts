@@ -22,7 +22,7 @@ const patienceMs = 10_000;
 
 export type Holder = Engine & {
   readonly inMemory: ReadonlyMap<string, Execution>;
-  resters(): readonly OwnedWorkflow[];
+  suspendedWorkflows(): readonly OwnedWorkflow[];
 };
 
 /**
@@ -30,7 +30,7 @@ export type Holder = Engine & {
  * its last commits (a failover to a standby that lacked them): the workflow had ended here, or been taken over by another
  * process, and is PENDING again under a process that lives and has let go of it. Nobody else would ever take it.
  *
- * It looks after a connection was lost, or a row was refused for want of its predecessors (gone-back.ts), and otherwise once a
+ * It looks after a connection was lost, or a row was refused for want of its predecessors (restored-database.ts), and otherwise once a
  * minute: a restore that loses less than a heartbeat is seen by nothing else. Whatever it is wrong about is fenced like any other
  * takeover.
  */
@@ -40,7 +40,7 @@ export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
   let turnsLeft = turnsApart;
   let suspects = new Map<string, number>();
   const runOnce = async (): Promise<void> => {
-    const breaks = engine.storage.breaks() + engine.standing.doubts;
+    const breaks = engine.storage.breaks() + engine.startGate.rollbackCount;
     if (breaks !== lookedAfter) [lookedAfter, looksLeft] = [breaks, looksNeeded];
     if (looksLeft === 0 && --turnsLeft > 0) return;
     const began = performance.now();
@@ -66,10 +66,10 @@ export async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
   // After the look: what came to be held meanwhile is held. So is what has been started or claimed here and is not in
   // memory yet: the answer, or its history, may take as long as a connection that is a black hole is waited for. Given
   // back, it would run once more when that comes.
-  const held = new Set([...engine.inMemory.values()].map(({ facts }) => keyOf(facts)));
-  for (const rest of engine.resters()) held.add(keyOf(rest));
+  const held = new Set([...engine.inMemory.values()].map(({ claim }) => keyOf(claim)));
+  for (const rest of engine.suspendedWorkflows()) held.add(keyOf(rest));
   const isComing = (each: OwnedWorkflow): boolean =>
-    engine.claims.isBringing(each) || engine.checkpoints.isStarting(each.owner);
+    engine.claims.isLoading(each) || engine.checkpoints.isStarting(each.owner);
   return found.filter((each) => !held.has(keyOf(each)) && !isComing(each));
 }
 
@@ -80,7 +80,7 @@ async function giveBack(engine: Holder, lost: readonly OwnedWorkflow[]): Promise
       'commits. They go on from what is on record.',
   );
   await handOver(engine, lost, patienceMs);
-  engine.news.tell('queues');
+  engine.news.announce('queues');
 }
 
 function keyOf({ workflowId, owner }: OwnedWorkflow): string {

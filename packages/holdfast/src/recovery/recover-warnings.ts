@@ -7,7 +7,7 @@ import type { Knowledge } from './incomplete.js';
 /** Why `recover()` has put back nothing of what it was given. An empty list alone would pass for "all is well". */
 
 /** How many IDs are told of, one by one. */
-const mostLines = 20;
+const maxLines = 20;
 
 /** Says of which of these executors nothing is known at all. `known`: those in the table, and those with work to recover. */
 export async function warnOfUnknownExecutors(
@@ -15,7 +15,7 @@ export async function warnOfUnknownExecutors(
   executorIds: readonly string[],
   known: ReadonlySet<string>,
 ): Promise<void> {
-  const doubtful = [...new Set(executorIds)].filter((id) => !known.has(id)).slice(0, mostLines);
+  const doubtful = [...new Set(executorIds)].filter((id) => !known.has(id)).slice(0, maxLines);
   if (doubtful.length === 0) return;
   const { storage, writer, version, logger } = engine;
   const elsewhere = await storage.takeovers.incomplete({
@@ -44,7 +44,7 @@ export async function warnOfUnrecovered(
   knowledge: Knowledge,
   workflowIds: readonly string[],
 ): Promise<void> {
-  const ids = [...new Set(workflowIds)].slice(0, mostLines);
+  const ids = [...new Set(workflowIds)].slice(0, maxLines);
   if (ids.length === 0) return;
   const { storage, logger } = engine;
   const found = new Map((await storage.workflows.get(ids)).map((record) => [record.workflowId, record]));

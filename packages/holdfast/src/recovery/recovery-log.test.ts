@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Engine } from '../engine/engine.js';
-import { Notices } from './recovery-log.js';
+import { RecoveryLog } from './recovery-log.js';
 
 function stage() {
   const lines: string[] = [];
@@ -10,7 +10,7 @@ function stage() {
     registry: { get: () => ({}), policyOf: () => ({ autoResume: false }) },
     warnOnce: (_: string, line: string) => warn(line),
   };
-  return { notices: new Notices(engine as unknown as Engine), lines };
+  return { notices: new RecoveryLog(engine as unknown as Engine), lines };
 }
 
 it('looks for stranded work once after each death, and forgets deaths that nobody knows of any more', () => {

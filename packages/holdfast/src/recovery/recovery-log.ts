@@ -5,7 +5,7 @@ import { describeKey, keyText, type WorkflowKey } from '../model/workflow-key.js
 import type { Left, Page } from './takeover.js';
 
 /** What recovery says to those who read the log. Each thing that stays as it is, is said once, in bounded memory. */
-export class Notices {
+export class RecoveryLog {
   /** What was last said of the workflows of a name that wait for an operator. */
   private readonly forOperator = new Map<string, string>();
   /** Deaths after which stranded work was looked for. */

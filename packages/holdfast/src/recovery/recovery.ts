@@ -2,15 +2,21 @@ import { Loop } from '../engine/loop.js';
 import type { RecoverySettings } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
 import type { ExecutorRecord } from '../storage/contract/executors.js';
-import type { Bereft, Fate, Free, IncompleteFilter, IncompleteRecord } from '../storage/contract/takeovers.js';
+import type {
+  DeadExecutor,
+  Free,
+  IncompleteFilter,
+  IncompleteRecord,
+  RecoveryDecision,
+} from '../storage/contract/takeovers.js';
 import { incarnationOf, type Knowledge, ownerOf, planHere } from './incomplete.js';
 import type { Death } from './peers.js';
 import { insisting, type RecoveryPlan } from './policy.js';
 import { warnOfUnknownExecutors, warnOfUnrecovered } from './recover-warnings.js';
-import { Notices } from './recovery-log.js';
+import { RecoveryLog } from './recovery-log.js';
 import { type SweepReport, Tally } from './report.js';
-import { warnOfStrangers } from './strangers.js';
-import { fates, type Left, type Page, pageSize, type RecoveringEngine, takeOver } from './takeover.js';
+import { decisions, type Left, type Page, pageSize, type RecoveringEngine, takeOver } from './takeover.js';
+import { warnOfUnknownExecutorsWork } from './unknown-executors.js';
 
 /** Work that cannot be taken over yet, because its function is not registered, is tried again after this long. */
 const retryMs = 1000;
@@ -64,10 +70,10 @@ export class Recovery {
   /** What `app.recovery.incomplete()` goes by. */
   readonly knowledge: Knowledge;
   /** Executors with work that could not be taken over yet. */
-  private readonly waiting = new Map<string, Bereft>();
+  private readonly waiting = new Map<string, DeadExecutor>();
   private readonly loop: Loop;
   private readonly underWay = new Set<Promise<unknown>>();
-  private readonly notices: Notices;
+  private readonly notices: RecoveryLog;
   /** Executors with unfinished work of which nothing is known, when it was last looked. */
   private strangers: readonly string[] = [];
   private launched = false;
@@ -79,7 +85,7 @@ export class Recovery {
     const { engine, deaths, settings } = parts;
     const { clock, logger } = engine;
     this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
-    this.notices = new Notices(engine);
+    this.notices = new RecoveryLog(engine);
     this.knowledge = {
       versions: () => deaths.versions(),
       ownerOf: (record) => {
@@ -158,7 +164,7 @@ export class Recovery {
       if (page.putBack.length === pageSize) this.begun();
     };
     const { engine } = this.parts;
-    const left = await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
+    const left = await takeOver(engine, { free, fates: decisions(engine), note, isOver: () => this.stopped });
     if (count > 0) engine.logger.info(`Recovering ${count} unfinished workflows.`);
     const isUnfinished = this.notices.left(left, 'it is tried again each second');
     if (!isUnfinished) for (const each of executors) this.waiting.delete(textOf(each));
@@ -172,7 +178,7 @@ export class Recovery {
     for (const each of await this.findDead(this.launched ? 'later' : 'launch')) this.waiting.set(textOf(each), each);
     if (!this.launched) {
       const theirs = this.strangers.map((executorId) => ({ executorId, incarnation: null }));
-      await warnOfStrangers(engine, this.freeOf(theirs), this.strangers);
+      await warnOfUnknownExecutorsWork(engine, this.freeOf(theirs), this.strangers);
     }
     [this.launched, this.lookedAt] = [true, now];
     await this.bury(now);
@@ -185,7 +191,7 @@ export class Recovery {
     }
   }
 
-  private async findDead(when: 'launch' | 'later'): Promise<Bereft[]> {
+  private async findDead(when: 'launch' | 'later'): Promise<DeadExecutor[]> {
     const { engine, deaths, isDeadHere } = this.parts;
     const { version, writer } = engine;
     const pending = await engine.storage.takeovers.executors({ version, appName: writer.appName });
@@ -203,7 +209,7 @@ export class Recovery {
   }
 
   /** Whoever is in the table and not dead keeps what it owns, under whatever executor ID. */
-  private freeOf(executors: readonly Bereft[]): Free {
+  private freeOf(executors: readonly DeadExecutor[]): Free {
     const { engine } = this.parts;
     return { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), executors };
   }
@@ -226,7 +232,7 @@ export class Recovery {
     }
     const { appName } = engine.writer;
     const free: Free = { appName, version: engine.version, live: [engine.owners.incarnation], executors };
-    const asked = fates(engine, (policy) => ({ ...policy, autoResume: true }));
+    const asked = decisions(engine, (policy) => ({ ...policy, autoResume: true }));
     const pending = await engine.storage.takeovers.executors({ version: engine.version, appName });
     const { ids, left } = await this.take(free, asked);
     // Not watched from now on: that they are dead was said of this moment, and who comes under such an ID later may live.
@@ -239,14 +245,14 @@ export class Recovery {
   private async ofIds(workflowIds: readonly string[]): Promise<string[]> {
     const { engine } = this.parts;
     const free = { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), workflowIds };
-    const { ids } = await this.take(free, fates(engine, insisting));
+    const { ids } = await this.take(free, decisions(engine, insisting));
     const taken = new Set(ids);
     const others = workflowIds.filter((id) => !taken.has(id));
     await warnOfUnrecovered(engine, this.knowledge, others);
     return ids;
   }
 
-  private async take(free: Free, given: readonly Fate[]): Promise<{ ids: string[]; left: Left }> {
+  private async take(free: Free, given: readonly RecoveryDecision[]): Promise<{ ids: string[]; left: Left }> {
     const taken: { readonly workflowId: string; readonly createdAt: number }[] = [];
     const note = (page: Page): void => {
       for (const each of page.putBack) if (each.status === 'ENQUEUED') taken.push(each);
@@ -256,7 +262,7 @@ export class Recovery {
     // Here first: one that was only thought dead, and hears of it like the others, must not be the one to get it back.
     const announce = async (): Promise<void> => {
       await takeUp();
-      engine.news.tellOthers('queues');
+      engine.news.announceToOthers('queues');
     };
     const left = await takeOver(engine, { free, fates: given, note, announce });
     return { ids: taken.sort((a, b) => a.createdAt - b.createdAt).map(({ workflowId }) => workflowId), left };
@@ -272,7 +278,7 @@ export class Recovery {
       tally.addPage(page, policyOf);
       this.notices.acted(page);
     };
-    await takeOver(engine, { free, fates: fates(engine), note, isOver: () => this.stopped });
+    await takeOver(engine, { free, fates: decisions(engine), note, isOver: () => this.stopped });
     for (const [record, { action, because }] of await this.plans()) {
       if (action === 'wait-for-operator' || action === 'other-version' || action === 'none')
         tally.add(record, action, because);
@@ -354,6 +360,6 @@ export class Recovery {
   }
 }
 
-function textOf({ executorId, incarnation }: Bereft): string {
+function textOf({ executorId, incarnation }: DeadExecutor): string {
   return `${incarnation ?? ''} ${executorId}`;
 }

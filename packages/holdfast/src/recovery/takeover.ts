@@ -1,11 +1,11 @@
-import { reportDead } from '../engine/claims.js';
+import { reportDeadLetters } from '../engine/claims.js';
 import type { Engine } from '../engine/engine.js';
 import { internalQueue } from '../model/queues.js';
 import type { RecoveryPolicy } from '../model/recovery.js';
 import { keyText } from '../model/workflow-key.js';
 import type { CancelledWorkflow } from '../storage/contract/storage.js';
-import type { Bereft, Fate, Free, TakenOver, Takeover } from '../storage/contract/takeovers.js';
-import { fateOf } from './policy.js';
+import type { DeadExecutor, Free, RecoveryDecision, TakenOver, Takeover } from '../storage/contract/takeovers.js';
+import { decisionFor } from './policy.js';
 
 /** How many workflows one statement takes over: many dead ones are dealt with in pieces that nobody has to wait for. */
 export const pageSize = 1000;
@@ -19,17 +19,20 @@ export interface Page {
 }
 
 /** What is to become of each workflow that this process knows. `adjust` is for those who do not go by the policy alone. */
-export function fates(engine: Engine, adjust: (policy: RecoveryPolicy) => RecoveryPolicy = (policy) => policy): Fate[] {
+export function decisions(
+  engine: Engine,
+  adjust: (policy: RecoveryPolicy) => RecoveryPolicy = (policy) => policy,
+): RecoveryDecision[] {
   const now = engine.clock.now();
-  return engine.registry.all().map((each) => fateOf(each, adjust(engine.registry.policyOf(each)), now));
+  return engine.registry.all().map((each) => decisionFor(each, adjust(engine.registry.policyOf(each)), now));
 }
 
 /** How often one goes on although a page was empty and more is there: others were taking the same, or holding on to it. */
-const mostRounds = 5;
+const maxRounds = 5;
 
 interface Terms {
   readonly free: Free;
-  readonly fates: readonly Fate[];
+  readonly fates: readonly RecoveryDecision[];
   /** Hears of each page. */
   note(page: Page): void;
   /** Whether it is enough. */
@@ -48,7 +51,7 @@ export async function takeOver(engine: RecoveringEngine, terms: Terms): Promise<
     const taken = (await cancelPages(engine, terms)) + (await putBackPages(engine, terms));
     if (taken > 0 && 'executors' in terms.free) await tellFormerOwners(engine, terms.free.executors);
     const left = await engine.storage.takeovers.left(terms.free);
-    if (round === mostRounds || terms.isOver?.() || !left.some((each) => resumed.has(keyText(each)))) return left;
+    if (round === maxRounds || terms.isOver?.() || !left.some((each) => resumed.has(keyText(each)))) return left;
   }
 }
 
@@ -76,10 +79,10 @@ async function putBackPages(engine: RecoveringEngine, terms: Terms): Promise<num
     taken += putBack.length;
     terms.note({ putBack, cancelled: [] });
     // Of all queues together: who hears of it looks at all of them in one statement, and thoroughly.
-    const announce = terms.announce ?? (async () => engine.news.tell('queues'));
+    const announce = terms.announce ?? (async () => engine.news.announce('queues'));
     if (putBack.some(({ status }) => status === 'ENQUEUED')) await announce();
-    if (putBack.some(({ status }) => status !== 'ENQUEUED')) engine.news.tell('ended');
-    for (const each of putBack) if (each.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDead(engine, each);
+    if (putBack.some(({ status }) => status !== 'ENQUEUED')) engine.news.announce('ended');
+    for (const each of putBack) if (each.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDeadLetters(engine, each);
     await letOthersRun();
   }
   return taken;
@@ -89,10 +92,10 @@ async function putBackPages(engine: RecoveringEngine, terms: Terms): Promise<num
  * One that was not dead after all finds out as soon as it hears of it, by its next heartbeat at the latest, and begins nothing
  * more of what it has lost.
  */
-async function tellFormerOwners(engine: RecoveringEngine, executors: readonly Bereft[]): Promise<void> {
+async function tellFormerOwners(engine: RecoveringEngine, executors: readonly DeadExecutor[]): Promise<void> {
   const tell = () => engine.storage.executors.tellOfTakeover(executors);
   await engine.untilAnswered('Telling an executor that its work was taken over', tell);
-  engine.news.tellOthers('takeover');
+  engine.news.announceToOthers('takeover');
 }
 
 /**
@@ -103,7 +106,7 @@ async function putBackPage({ storage }: Engine, page: Takeover & { readonly queu
   try {
     return await storage.takeovers.putBack(page);
   } catch (error) {
-    if (storage.classify(error) !== 'held-up') throw error;
+    if (storage.classify(error) !== 'locked') throw error;
     return storage.takeovers.putBack({ ...page, passOverLocked: true });
   }
 }
@@ -120,9 +123,9 @@ function pageOf({ clock }: Engine, { free, fates: given }: Terms): Takeover {
 async function tellCancelled(engine: RecoveringEngine, cancelled: readonly CancelledWorkflow[]): Promise<void> {
   for (const each of cancelled) {
     engine.wasCancelled(each);
-    if (each.queueName !== null) engine.news.tell(`queue:${each.queueName}`);
+    if (each.queueName !== null) engine.news.announce(`queue:${each.queueName}`);
   }
-  engine.news.tellOthers('cancelled');
+  engine.news.announceToOthers('cancelled');
   // A child whose start was committed while its parent was being cancelled was not seen then.
   for (const reason of new Set(cancelled.map((each) => each.reason))) {
     const ids = cancelled.filter((each) => each.reason === reason).map((each) => each.workflowId);

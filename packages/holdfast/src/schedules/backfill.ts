@@ -31,7 +31,7 @@ interface Range {
 }
 
 /** Most ticks of one backfill. */
-const mostTicks = 10_000;
+const maxTicks = 10_000;
 /** How many runs one statement enqueues. */
 const pageSize = 500;
 
@@ -67,7 +67,7 @@ export async function backfill(
   const started = new Set<string>();
   const turn = async (): Promise<boolean> => {
     if (await startAll(engine, await read(), range, started)) return true;
-    await engine.directory.refresh();
+    await engine.queueCache.refresh();
     return false;
   };
   // A page is started by a statement of its own: a later one may fail when others are under way.
@@ -101,10 +101,10 @@ async function startAll(
 }
 
 function ticksIn(engine: Engine, schedule: ScheduleRecord, { from, to }: Range): number[] {
-  const ticks = cronOf(schedule).between(from - 1, Math.min(to - 1, engine.clock.now()), mostTicks + 1);
-  if (ticks.length <= mostTicks) return ticks;
+  const ticks = cronOf(schedule).between(from - 1, Math.min(to - 1, engine.clock.now()), maxTicks + 1);
+  if (ticks.length <= maxTicks) return ticks;
   const what = `backfill() of schedule "${schedule.name}"`;
-  const most = `early enough for a range of at most ${mostTicks} ticks (go through a longer one in parts)`;
+  const most = `early enough for a range of at most ${maxTicks} ticks (go through a longer one in parts)`;
   throw invalidOption(what, 'to', new Date(to), most);
 }
 

@@ -69,7 +69,7 @@ export function scheduleOperations(engine: Engine): ScheduleOperations {
     delete: async (name) => {
       engine.checkOpen();
       if (!(await storage.schedules.remove(key(name)))) throw await notFound(engine, name);
-      engine.news.tell('schedules');
+      engine.news.announce('schedules');
     },
     trigger: <T>(name: string) =>
       rejecting('trigger()', () => {
@@ -109,7 +109,7 @@ export async function applySchedules(
   await checkOwner(engine, schedules);
   const { storage, clock, news } = engine;
   await storage.schedules.apply({ settings, appName: appNameOf(engine), version, now: clock.now() });
-  news.tell('schedules');
+  news.announce('schedules');
   // Another app may have taken a name just now.
   await afterChange(() => checkOwner(engine, schedules));
 }
@@ -143,7 +143,7 @@ async function create(engine: Engine, schedule: Schedule): Promise<ScheduleInfo>
       { details: { name: schedule.name } },
     );
   }
-  news.tell('schedules');
+  news.announce('schedules');
   return toScheduleInfo(engine, record);
 }
 
@@ -160,7 +160,7 @@ async function trigger<T>(engine: Engine, name: string): Promise<WorkflowHandle<
       return createHandle<T>(engine, workflowId);
     }
     // It, or its queue, was changed or deleted since it was read.
-    await engine.directory.refresh();
+    await engine.queueCache.refresh();
   }
 }
 
@@ -181,7 +181,7 @@ async function fired(engine: Engine, schedule: ScheduleRecord, run: ScheduledRun
 
 async function changed(engine: Engine, name: string, record: ScheduleRecord | undefined): Promise<ScheduleInfo> {
   if (!record) throw await notFound(engine, name);
-  engine.news.tell('schedules');
+  engine.news.announce('schedules');
   return toScheduleInfo(engine, record);
 }
 

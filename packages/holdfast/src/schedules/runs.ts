@@ -38,5 +38,5 @@ export async function toRun(
 
 /** Whoever works on the schedule's queue is to look at it now. */
 export function tellOfRuns(engine: Engine, { queueName }: Pick<ScheduleRecord, 'queueName'>): void {
-  engine.news.tell(`queue:${queueName ?? internalQueue}`);
+  engine.news.announce(`queue:${queueName ?? internalQueue}`);
 }

@@ -55,7 +55,7 @@ export class Scheduler {
     const { clock, logger, news } = engine;
     const everyMs = (): number => Math.round(reloadMs * (1 - jitter + Math.random() * 2 * jitter));
     this.loop = new Loop({ name: 'The scheduler', everyMs, clock, logger, runOnce: () => this.runOnce() });
-    news.listen((topic) => {
+    news.subscribe((topic) => {
       if (topic === 'schedules' || topic === null) this.wake();
     });
   }
@@ -206,7 +206,7 @@ export class Scheduler {
     const { name, queueName } = record;
     if (ticks.length === 0) return [];
     try {
-      const queue = queueName === null ? undefined : engine.directory.known(queueName);
+      const queue = queueName === null ? undefined : engine.queueCache.has(queueName);
       if (queue?.settings.partition) await checkQueue(engine, `Schedule "${name}"`, queueName);
       const source = await sourceOf(engine, record);
       return await Promise.all(ticks.map((tick) => toRun(engine, source, tickId(name, tick), tick)));
@@ -248,7 +248,7 @@ export class Scheduler {
   /** As a rule another process was first. */
   private async explainNothing({ name, queueName }: ScheduleRecord): Promise<void> {
     if (queueName === null) return;
-    await this.engine.directory.require(queueName).catch((error) => {
+    await this.engine.queueCache.require(queueName).catch((error) => {
       this.engine.warnOnce(
         `queue of ${name}`,
         `Schedule "${name}" is not run as long as its queue is missing. ${describeError(error)}`,

@@ -130,7 +130,7 @@ async function rehearse(
 /** A queue on which the runs of a schedule would be taken up. */
 export async function checkQueue(engine: Engine, what: string, queueName: string | null): Promise<void> {
   if (queueName === null) return;
-  const { appName, settings } = await engine.directory.require(queueName);
+  const { appName, settings } = await engine.queueCache.require(queueName);
   if (settings.partition !== null) {
     throw invalidOption(what, 'queue', queueName, 'a queue without partitions: a scheduled run has no partition key');
   }

@@ -29,7 +29,7 @@ export interface Database extends Statements {
   breaks(): number;
   /** See Storage: signals to and from other processes. Sent by the given `query`, with whatever that commits with. */
   announce(topics: readonly string[], query?: Query): Promise<void>;
-  hear(hearing: Hearing): Listening;
+  listen(hearing: ListenerCallbacks): Listening;
   close(): Promise<void>;
 }
 
@@ -39,8 +39,8 @@ export interface Statements {
 }
 
 /** Hears of changes by other processes: what they announced, or null for "anything may have changed". */
-export interface Hearing {
-  heard(topics: readonly string[] | null): void;
+export interface ListenerCallbacks {
+  received(topics: readonly string[] | null): void;
   /** Whether it would hear of one at the moment. */
   state(hears: boolean): void;
   /** Channels that were asked for are open from now on. What was announced on them before this moment may be missed. */
@@ -138,7 +138,7 @@ export type ColumnType = 'text' | 'int' | 'bigint' | 'double' | 'bool' | 'json';
  * - `unusable`: certainly not applied, and a repeat would fail alike, whatever the data: the role lacks a right, or a table,
  *   column or function is missing. Only a person can change that.
  */
-export type Failure = 'lost' | 'retry' | 'held-up' | 'slow' | 'refused' | 'unusable';
+export type Failure = 'lost' | 'retry' | 'locked' | 'slow' | 'refused' | 'unusable';
 
 /** The places where the two databases' SQL differs. */
 export interface Dialect {

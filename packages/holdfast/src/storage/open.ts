@@ -1,7 +1,7 @@
 import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import { misplacedOption } from '../model/options.js';
-import { storageWithin } from './caller/in-transaction.js';
+import { storageInTransaction } from './caller/in-transaction.js';
 import { databaseFailed, isDatabaseError, unusable } from './contract/failure.js';
 import type { StatementProbe } from './contract/probe.js';
 import type { Storage } from './contract/storage.js';
@@ -78,8 +78,8 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     breaks: () => database.breaks(),
     silentMessages: database.silentMessages === true,
     announce: (topics) => database.announce(topics),
-    within: (tx) => storageWithin(database, tx),
-    hear: (hearing) => database.hear(hearing),
+    inTransaction: (tx) => storageInTransaction(database, tx),
+    listen: (hearing) => database.listen(hearing),
     close: () => database.close(),
   };
 }
@@ -114,7 +114,7 @@ function withTypedErrors(database: Database): Database {
     changeCounter: () => database.changeCounter(),
     breaks: () => database.breaks(),
     announce: (topics, by) => run({ name: 'announce' }, () => database.announce(topics, by)),
-    hear: (hearing) => database.hear(hearing),
+    listen: (hearing) => database.listen(hearing),
     close: () => {
       closed = true;
       return database.close();

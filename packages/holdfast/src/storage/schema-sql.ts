@@ -1,8 +1,8 @@
 import { type Compat, compatSettings, indexesOfOthers } from './migrations/compat.js';
 import { holdfastMigrations } from './migrations/holdfast.js';
 import { dropIndex, oldestCodeAt, plainStatements } from './migrations/migration.js';
+import { target } from './migrations/migration-state.js';
 import { sharedMigrations } from './migrations/shared.js';
-import { target } from './migrations/standing.js';
 import { withoutTriggers } from './postgres/adopted.js';
 import { postgresDdl } from './postgres/ddl.js';
 import { grantStatements, neededRights } from './postgres/rights.js';

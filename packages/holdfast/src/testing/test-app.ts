@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { App } from '../app/app.js';
 import { launchWith } from '../app/launch.js';
 import { checkOptionNames, type LaunchOptions } from '../app/options.js';
-import type { Executions } from '../engine/runtime.js';
+import type { Runtime } from '../engine/runtime.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { defaultLogger, type Logger } from '../model/logger.js';
 import { processWide } from '../model/process-wide.js';
@@ -26,7 +26,7 @@ export interface TestAppOptions extends Omit<Partial<LaunchOptions>, 'database'>
    * Lets go of every workflow as soon as it only waits, so that each wait ends in a replay: shows whether your code
    * repeats itself exactly.
    */
-  readonly releaseAtOnce?: boolean;
+  readonly suspendAtOnce?: boolean;
   /** Crashes the app, as `crash()` does, at this statement. */
   readonly crashAt?: CrashPoint;
   /** What crashes there: the app in memory (the default), or the whole process, by SIGKILL. */
@@ -72,7 +72,7 @@ const defaults = { name: 'test', executorId: 'test', logger: errorsOnly, dev: fa
 /** Incarnations that have crashed. They share a process with those that have not, and are to be as dead as if they had not. */
 const crashedHere = processWide('crashedApps', () => new Set<string>());
 
-function asCrashed(engine: Executions, abandon: () => Promise<void>): Promise<void> {
+function asCrashed(engine: Runtime, abandon: () => Promise<void>): Promise<void> {
   crashedHere.add(engine.owners.incarnation);
   return abandon();
 }
@@ -91,7 +91,7 @@ interface Shared {
 }
 
 /** Checked here with those of `launch`, which would refuse an option in its own name, and list only its own. */
-const ownOptionNames = ['clock', 'releaseAtOnce', 'crashAt', 'crash', 'stubs', 'patience'];
+const ownOptionNames = ['clock', 'suspendAtOnce', 'crashAt', 'crash', 'stubs', 'patience'];
 
 /** Launches an app on a temporary SQLite file (or on the database given), with a virtual clock. */
 export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
@@ -110,11 +110,11 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
 }
 
 async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> {
-  const { clock: clockChoice, crashAt, crash: crashOf = 'app', releaseAtOnce, stubs: _, ...rest } = options;
+  const { clock: clockChoice, crashAt, crash: crashOf = 'app', suspendAtOnce, stubs: _, ...rest } = options;
   const { patience = defaultPatience, ...launchOptions } = rest;
   const patienceMs = parseDuration(patience, 'testApp({ patience })');
   const { clock, signals, stubs, attempts } = shared;
-  const life = new Life(releaseAtOnce === true);
+  const life = new Life(suspendAtOnce === true);
   const crashClock = crashOf === 'process' ? new CrashClock(crashAt) : new CrashClock(crashAt, life.crashHere);
   const running = new RunningSteps(stubs, attempts);
   const app = await launchWith(
@@ -157,7 +157,7 @@ async function start(options: TestAppOptions, shared: Shared): Promise<TestApp> 
 
 /** One launch of an app, until it crashes or is stopped. */
 class Life {
-  engine: Executions | undefined;
+  engine: Runtime | undefined;
   /** Settles when all of a crash is over. */
   over: Promise<void> | undefined;
   readonly crashed: Promise<void>;
@@ -166,14 +166,14 @@ class Life {
   private leaveClock = (): void => {};
   private readonly releasing: NodeJS.Timeout | undefined;
 
-  constructor(releaseAtOnce: boolean) {
+  constructor(suspendAtOnce: boolean) {
     this.crashed = new Promise<void>((resolve) => {
       this.reportCrash = resolve;
     });
-    if (releaseAtOnce) this.releasing = setInterval(() => releaseAll(this.engine), 1).unref();
+    if (suspendAtOnce) this.releasing = setInterval(() => releaseAll(this.engine), 1).unref();
   }
 
-  readonly begin = (started: Executions, abandonApp: () => Promise<void>): void => {
+  readonly begin = (started: Runtime, abandonApp: () => Promise<void>): void => {
     this.engine = started;
     this.abandon = () => asCrashed(started, abandonApp);
   };
@@ -212,8 +212,8 @@ class Life {
   }
 }
 
-function releaseAll(engine: Executions | undefined): void {
-  for (const execution of engine?.inMemory.values() ?? []) engine?.rest(execution);
+function releaseAll(engine: Runtime | undefined): void {
+  for (const execution of engine?.inMemory.values() ?? []) engine?.suspend(execution);
 }
 
 interface Watched {
@@ -235,7 +235,7 @@ async function atRest({ life, crashClock, running, patienceMs }: Watched, settli
     const held = settling.whileRunning() ? undefined : running.atWork();
     if (held && performance.now() - Math.max(since, held.since) > patienceMs) throw clockHeld(held.facts, patienceMs);
     heldTurns = held ? heldTurns + 1 : 0;
-    if (held || crashClock.underWay > 0 || life.engine?.atRest !== true) quietTurns = -1;
+    if (held || crashClock.underWay > 0 || life.engine?.isIdle !== true) quietTurns = -1;
   }
 }
 

@@ -3,7 +3,7 @@ import type { Execution } from '../engine/execution/execution.js';
 import { processWide } from '../model/process-wide.js';
 import { type Completions, hasCompletions, openCompletions } from '../storage/caller/completions.js';
 import type { Datasource } from '../storage/caller/datasource.js';
-import type { Borrowed } from '../storage/caller/transaction.js';
+import type { CallerTransaction } from '../storage/caller/transaction.js';
 import { sqlState } from '../storage/postgres/failures.js';
 
 /**
@@ -16,16 +16,16 @@ import { sqlState } from '../storage/postgres/failures.js';
  * in the function at once. Checkpoints are fenced: what comes after one knows of it. A record is not, so that whoever
  * comes after one that may still be written must meet it in its table:
  *
- * 1. An execution with `record` has owned its workflow at a moment at which the table was there already ({@link homeOf}).
+ * 1. An execution with `record` has owned its workflow at a moment at which the table was there already ({@link outcomeLocationOf}).
  * 2. So it is there for every execution that comes later. One with `checkpoint` that may have had predecessors looks for
  *    it when it owns the workflow, and if it is there, commits a record as well: the primary key lets one of them through.
  */
-export type Home =
+export type OutcomeLocation =
   | { readonly kind: 'record'; readonly completions: Completions }
   /** `earlier`: where others keep, or kept, records: processes that judge differently, or DBOS. If it is there by now. */
   | { readonly kind: 'checkpoint'; readonly earlier: () => Promise<Completions | undefined> };
 
-type Homes = WeakMap<Engine, WeakMap<object, Promise<Home | undefined>>>;
+type Homes = WeakMap<Engine, WeakMap<object, Promise<OutcomeLocation | undefined>>>;
 const homes = processWide<Homes>('transactionHomes', () => new WeakMap());
 const tables = processWide('completionTables', () => new WeakMap<object, Promise<Completions>>());
 
@@ -33,7 +33,10 @@ const tables = processWide('completionTables', () => new WeakMap<object, Promise
 const heldSince = processWide('heldSinceCompletions', () => new WeakMap<object, WeakSet<Execution>>());
 
 /** Found out once per app and datasource. Undefined: the workflow has another owner, which is no time to find out. */
-export async function homeOf<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {
+export async function outcomeLocationOf<Tx>(
+  execution: Execution,
+  datasource: Datasource<Tx>,
+): Promise<OutcomeLocation | undefined> {
   const known = homes.get(execution.engine) ?? new WeakMap();
   homes.set(execution.engine, known);
   const found = await remembered(known, datasource, () => find(execution, datasource));
@@ -58,16 +61,16 @@ async function isHeldSince<Tx>(execution: Execution, datasource: Datasource<Tx>)
   return true;
 }
 
-async function isOwner({ engine, facts }: Execution): Promise<boolean> {
-  const [row] = await engine.storage.workflows.get([facts.workflowId]);
-  return row?.owner === facts.owner && row.status === 'PENDING';
+async function isOwner({ engine, claim }: Execution): Promise<boolean> {
+  const [row] = await engine.storage.workflows.get([claim.workflowId]);
+  return row?.owner === claim.owner && row.status === 'PENDING';
 }
 
-export function borrowed<Tx>(datasource: Datasource<Tx>, tx: Tx): Borrowed {
+export function borrowed<Tx>(datasource: Datasource<Tx>, tx: Tx): CallerTransaction {
   return { dialect: datasource.dialect, query: (text, params) => datasource.query(tx, text, params) };
 }
 
-async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<Home | undefined> {
+async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<OutcomeLocation | undefined> {
   const onSqlite = datasource.dialect === 'sqlite';
   // The record has a table of its own there, also in our own file: which must not be open with two copies of SQLite.
   if (onSqlite) await datasource.transact({ readOnly: true }, (tx) => reaches(execution, datasource, tx));
@@ -90,16 +93,16 @@ function tableOf<Tx>(datasource: Datasource<Tx>): Promise<Completions> {
 }
 
 function reaches<Tx>({ engine }: Execution, datasource: Datasource<Tx>, tx: Tx): Promise<boolean> {
-  return engine.storage.within(borrowed(datasource, tx)).reaches('record a step');
+  return engine.storage.inTransaction(borrowed(datasource, tx)).reaches('record a step');
 }
 
 /** The row of this very workflow under its owner token is in no other database. */
 async function look<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<'elsewhere' | 'fenced' | 'here'> {
   const { storage } = execution.engine;
-  const { workflowId, owner } = execution.facts;
+  const { workflowId, owner } = execution.claim;
   const seen = await datasource
     .transact({}, async (tx) => {
-      const within = storage.within(borrowed(datasource, tx));
+      const within = storage.inTransaction(borrowed(datasource, tx));
       return (await within.reaches('record a step')) && (await within.owns(workflowId, owner));
     })
     .catch((error: unknown) => {

@@ -25,7 +25,7 @@ import {
   isUnanswered,
   isUnreachable,
 } from './failures.js';
-import { borrowed, type Home, homeOf, judgeAgain } from './outcome-location.js';
+import { borrowed, judgeAgain, type OutcomeLocation, outcomeLocationOf } from './outcome-location.js';
 
 export interface TransactionCall<Tx> {
   readonly datasource: Datasource<Tx>;
@@ -58,7 +58,7 @@ export class TransactionRun<Tx> {
   /** False if all attempts were used up before one began here: nobody has looked for what those came to. */
   private wasTried = false;
   /** Stays what it was: of an attempt whose commit was not answered the next one must learn in the same place. */
-  private home: Home | undefined;
+  private home: OutcomeLocation | undefined;
   /** Where records are looked for and written. Undefined: nobody else writes any, and this execution does without. */
   private completions: Completions | undefined;
   /** How many statements had been confirmed before the first transaction began that went on record. */
@@ -78,7 +78,7 @@ export class TransactionRun<Tx> {
     this.wasTried = true;
     const backoff = new Backoff(`Transaction "${call.name}" of workflow "${execution.workflowId}"`, logger);
     for (;;) {
-      if (!execution.engine.standing.confirmed) await whileWaiting(untilConfirmed(execution), scope.step);
+      if (!execution.engine.startGate.isOpen) await whileWaiting(untilConfirmed(execution), scope.step);
       this.phase = 'opening';
       [this.isUnheard, this.isEnded] = [false, false];
       try {
@@ -191,8 +191,8 @@ export class TransactionRun<Tx> {
     };
   }
 
-  private async findHome(): Promise<Home> {
-    this.home ??= await homeOf(this.execution, this.call.datasource);
+  private async findHome(): Promise<OutcomeLocation> {
+    this.home ??= await outcomeLocationOf(this.execution, this.call.datasource);
     const { home } = this;
     if (!home) {
       const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
@@ -207,7 +207,7 @@ export class TransactionRun<Tx> {
   private async body(tx: Tx, scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
     // The database was waited for since the attempt began, and this process may have been stopped meanwhile. Not to be
     // waited for in an open transaction.
-    this.isUnheard = !this.execution.engine.standing.confirmed;
+    this.isUnheard = !this.execution.engine.startGate.isOpen;
     if (this.isUnheard) throw new Error('It is not certain that this process is heard.');
     this.phase = 'running';
     const value = await enter(scope, () => this.call.fn(tx));
@@ -230,18 +230,18 @@ export class TransactionRun<Tx> {
    * this, because the snapshot does not see a row of the workflow that was put back meanwhile either.
    */
   private async withCheckpoint(tx: Tx, outcome: Outcome, before: After): Promise<Outcome> {
-    const { engine, facts, deliveries } = this.execution;
+    const { engine, claim, deliveries } = this.execution;
     const { stepNumber, name, datasource } = this.call;
     // Taken at the last moment: from here on results that come after it wait for it.
     this.seq ??= deliveries.takeSeq();
     const completedAt = engine.clock.now();
     const { output, error, serialization, childWorkflowId, startedAt } = outcome;
-    const { workflowId, owner } = facts;
+    const { workflowId, owner } = claim;
     const written = { output, error, serialization, childWorkflowId, startedAt, completedAt, completionSeq: this.seq };
     const requestedAfter = this.execution.requestedAfter(stepNumber);
     const { after } = this.execution.frontier;
     const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written };
-    const { steps } = engine.storage.within(borrowed(datasource, tx));
+    const { steps } = engine.storage.inTransaction(borrowed(datasource, tx));
     const record = async (named: After): Promise<boolean> =>
       (await steps.recordMany(engine.writer.appName, [{ ...row, ...named }])).has(stepKey(row));
     if (
@@ -254,11 +254,11 @@ export class TransactionRun<Tx> {
 
   /** It may have had predecessors, with or without steps that they left. */
   private get isLater(): boolean {
-    return this.execution.history !== undefined || this.execution.facts.attempt > 1;
+    return this.execution.history !== undefined || this.execution.claim.attempt > 1;
   }
 
   private get key() {
-    const { workflowId, incarnation } = this.execution.facts;
+    const { workflowId, incarnation } = this.execution.claim;
     const { stepNumber } = this.call;
     // A retry frees the number: what has another instant on record then is of the attempts before it, and is replaced.
     return { workflowId, stepNumber, startedAt: this.execution.isNewSince(stepNumber), incarnation };
@@ -271,7 +271,7 @@ export class TransactionRun<Tx> {
 
   private async toOutcome(found: Completion, startedAt: number): Promise<Outcome> {
     const { output, error } = found;
-    const { engine, facts } = this.execution;
+    const { engine, claim } = this.execution;
     const { codecs } = engine;
     try {
       const codec = found.serialization === null ? codecs.native : codecs.for(found.serialization);
@@ -282,7 +282,7 @@ export class TransactionRun<Tx> {
       return { output, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
     } catch (cause) {
       const why = `the record of transaction "${this.call.name}" cannot be read. ${codecs.errors.describe(cause)}`;
-      void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+      void engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
       throw new Over();
     }
   }
@@ -297,7 +297,7 @@ export class TransactionRun<Tx> {
    * neither to run the function nor to call it failed would be right, and to try again changes nothing.
    */
   private refuse(error: unknown): never {
-    const { engine, facts } = this.execution;
+    const { engine, claim } = this.execution;
     const { datasource, name } = this.call;
     const refusal = isHoldfastError(error) ? error : forbidden(datasource, name, error);
     if (!this.isLater) {
@@ -306,7 +306,7 @@ export class TransactionRun<Tx> {
       throw refusal;
     }
     const why = `${refusal.message} Then resume it.`;
-    void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+    void engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
     throw new Over();
   }
 
@@ -347,9 +347,9 @@ export class TransactionRun<Tx> {
 
   private async checkpointed(own?: Outcome): Promise<Outcome | undefined> {
     const { storage } = this.execution.engine;
-    const { workflowId, owner } = this.execution.facts;
+    const { workflowId, owner } = this.execution.claim;
     const { stepNumber } = this.call;
-    const [now] = await storage.steps.standing([{ workflowId, stepNumber }]);
+    const [now] = await storage.steps.states([{ workflowId, stepNumber }]);
     if (now?.owner !== owner || now.status !== 'PENDING') return this.lost(now ?? null);
     if (!now.recorded) return undefined;
     // Under our owner token nobody else writes: no need to read it, among all steps of a workflow that may have many.
@@ -367,16 +367,16 @@ export class TransactionRun<Tx> {
 
   /** Who was beaten by a record that is not of its workflow may be of one that was deleted, and would never get through. */
   private async checkOwned(isRefused = false): Promise<void> {
-    const { engine, facts, workflowId } = this.execution;
+    const { engine, claim, workflowId } = this.execution;
     const read = () => engine.storage.workflows.get([workflowId]);
     const [row] = (await engine.untilAnswered('Reading whether a workflow is still owned', read)) ?? [];
-    if (isRefused || row?.owner !== facts.owner || row.status !== 'PENDING') this.lost(row ?? null);
+    if (isRefused || row?.owner !== claim.owner || row.status !== 'PENDING') this.lost(row ?? null);
   }
 
   /** The workflow is no longer this execution's. */
   private lost(now: { readonly owner: string | null; readonly status: Superseding } | null): never {
-    const { engine, facts, workflowId } = this.execution;
-    engine.superseded(workflowId, facts.owner, { owner: now?.owner ?? null, status: now?.status });
+    const { engine, claim, workflowId } = this.execution;
+    engine.superseded(workflowId, claim.owner, { owner: now?.owner ?? null, status: now?.status });
     throw new Over();
   }
 }

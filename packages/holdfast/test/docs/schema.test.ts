@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, inject, it } from 'vitest';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
-import { target } from '../../src/storage/migrations/standing.js';
+import { target } from '../../src/storage/migrations/migration-state.js';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 

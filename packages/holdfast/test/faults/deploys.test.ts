@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { connect } from '../../src/index.js';
-import { target } from '../../src/storage/migrations/standing.js';
+import { target } from '../../src/storage/migrations/migration-state.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { fixturePath, requireBuild } from './child-process.js';

@@ -105,7 +105,7 @@ describeBackends(
           await tamper(database, 'select distinct status, recovery_attempts::int as n from workflow_status'),
         ).toEqual([{ status: 'SUCCESS', n: 1 }]);
         // The pooler did what it is there for.
-        expect(pool.mostSessionsOfOneClient).toBe(4);
+        expect(pool.maxSessionsOfOneClient).toBe(4);
         expect(pool.lent).toBeGreaterThan(100);
         expectToldOnce(logger, prepared);
       },

@@ -13,7 +13,7 @@ export interface Pooler {
   readonly url: string;
   /** How often a session was lent, and how many different ones clients have had by then. */
   readonly lent: number;
-  readonly mostSessionsOfOneClient: number;
+  readonly maxSessionsOfOneClient: number;
   close(): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export async function openPooler(target: string, options: PoolerOptions): Promis
     get lent() {
       return pool.lent;
     },
-    get mostSessionsOfOneClient() {
+    get maxSessionsOfOneClient() {
       return Math.max(most, ...[...clients].map((client) => client.sessions.size));
     },
     close: async () => {

@@ -355,13 +355,13 @@ class Lane {
   }
 }
 
-const mostTinyBytes = 400;
+const maxTinyBytes = 400;
 
 /** One to five bytes each; of a long frame only the beginning, where its structure is. */
 function pieces(bytes: Buffer): Buffer[] {
   const found: Buffer[] = [];
   let at = 0;
-  while (at < Math.min(bytes.length, mostTinyBytes)) {
+  while (at < Math.min(bytes.length, maxTinyBytes)) {
     const size = 1 + ((at * 7 + bytes.length) % 5);
     found.push(bytes.subarray(at, at + size));
     at += size;

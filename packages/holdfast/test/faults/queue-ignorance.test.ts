@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/runtime.js';
+import type { Runtime } from '../../src/engine/runtime.js';
 import { type App, debouncer, type QueueOptions, queue, workflow } from '../../src/index.js';
 import type { Storage } from '../../src/storage/contract/storage.js';
 import { openStorage } from '../../src/storage/open.js';
@@ -37,8 +37,8 @@ function suite(backend: Backend): void {
     // It takes nothing by what it knew, so it looks again; here the poll does that.
     await engine.storage.queues
       .overview()
-      .then(({ queues }) => engine.directory.update(queues.map((each) => each.queue)));
-    engine.news.tell('queue:jobs');
+      .then(({ queues }) => engine.queueCache.update(queues.map((each) => each.queue)));
+    engine.news.announce('queue:jobs');
     await Promise.all(handles.map((handle) => handle.result()));
     expect(rig.peak()).toBeLessThanOrEqual(most.all ?? 12);
     if (most.partition && before.partition) expect(rig.partitionPeak()).toBeLessThanOrEqual(most.partition);
@@ -118,7 +118,7 @@ function suite(backend: Backend): void {
 interface Deaf {
   readonly database: string;
   readonly app: App;
-  readonly engine: Executions;
+  readonly engine: Runtime;
   readonly clock: VirtualClock;
   /** The database as another process has opened it. */
   readonly other: Storage;
@@ -151,10 +151,10 @@ async function launchDeaf(backend: Backend, options: QueueOptions): Promise<Deaf
     return key;
   });
   const clock = new VirtualClock(Date.now());
-  let engine!: Executions;
-  const onStart = (started: Executions): void => {
+  let engine!: Runtime;
+  const onStart = (started: Runtime): void => {
     engine = started;
-    started.storage.hear = () => ({ ready: Promise.resolve(), stop: async () => {} });
+    started.storage.listen = () => ({ ready: Promise.resolve(), stop: async () => {} });
   };
   const app = await launchWith(
     {
@@ -202,7 +202,7 @@ async function claimOne(storage: Storage): Promise<void> {
   const { claimed } = await storage.workflows.dequeue({
     ...{ writer: { executorId: 'other', appName: 'test' }, owner: 'other', version: 'v1', now: Date.now() },
     ...{ runnable: [{ name: 'work', maxRecoveryAttempts: 100 }], queueName: 'jobs', byPartition: false },
-    ...{ portions: [{ partition: null, n: 1 }], turn: found?.turn ?? 0, exclusive: true },
+    ...{ portions: [{ partition: null, n: 1 }], lockVersion: found?.lockVersion ?? 0, exclusive: true },
     ...{ rateLimited: false, suspects: false },
   });
   expect(claimed).toHaveLength(1);

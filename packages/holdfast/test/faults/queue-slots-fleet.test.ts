@@ -38,14 +38,14 @@ describeBackends('a fleet of workers that are killed at random while workflows r
         ...{ id: `job-${i}`, partition: `p${Number(i) % 3}` },
       }));
       for (const { id } of handles) ledger.append({ kind: 'ack', workflowId: id, by: 'client' });
-      let [done, mostAtRest] = [0, 0];
+      let [done, maxAtRest] = [0, 0];
       const killing = fleet.killUntil(() => done > 0.8 * jobs, killEveryMs);
       const counts =
         "select sum(case when status = 'SUCCESS' then 1 else 0 end) as done, sum(case when status = 'PENDING' " +
         'and resting_owner = owner_xid then 1 else 0 end) as rests from workflow_status';
       const look = async (): Promise<number> => {
         const [row] = await gauge.sql(counts);
-        mostAtRest = Math.max(mostAtRest, Number(row?.rests));
+        maxAtRest = Math.max(maxAtRest, Number(row?.rests));
         done = Number(row?.done);
         return done;
       };
@@ -59,10 +59,10 @@ describeBackends('a fleet of workers that are killed at random while workflows r
       const found = violations({ workflows, steps, entries: ledger.entries() });
       report(
         `fleet at rest (${backend.name}): ${jobs} workflows, ${fleet.kills} kills, ${found.length} violations, at most ` +
-          `${peaks.queues.rests} of ${limits.concurrency} with a slot, ${mostAtRest} at rest; HOLDFAST_FAULT_SEED=${seed}`,
+          `${peaks.queues.rests} of ${limits.concurrency} with a slot, ${maxAtRest} at rest; HOLDFAST_FAULT_SEED=${seed}`,
       );
       expect(fleet.kills).toBeGreaterThan(0);
-      expect(mostAtRest).toBeGreaterThan(limits.concurrency);
+      expect(maxAtRest).toBeGreaterThan(limits.concurrency);
       expect(found).toEqual([]);
       expect(workflows.map((row) => row.status)).toEqual(Array(jobs).fill('SUCCESS'));
       expect(steps).toHaveLength(3 * jobs);

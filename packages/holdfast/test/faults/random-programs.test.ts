@@ -33,7 +33,7 @@ describeBackends('random programs', (backend) => {
           store,
           `program-${n}`,
           plan,
-          n % 3 === 0 || process.env.HOLDFAST_RELEASE_AT_ONCE === '1',
+          n % 3 === 0 || process.env.HOLDFAST_SUSPEND_AT_ONCE === '1',
         );
         const found = await trial.run();
         crashes += trial.crashes;
@@ -114,7 +114,7 @@ class Trial {
     world.launches++;
     world.clock = new VirtualClock();
     const launched = testApp({
-      releaseAtOnce: this.releases,
+      suspendAtOnce: this.releases,
       database: this.store.database,
       workflows: [world.root, world.child],
       version: 'faults',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/runtime.js';
+import type { Runtime } from '../../src/engine/runtime.js';
 import { isHoldfastError } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
 import type { VirtualClock } from '../../src/testing/index.js';
@@ -64,7 +64,7 @@ async function openStore(backend: Backend): Promise<Store> {
 /** One program: counted, run over a restore, run to its end, and replayed from its finished history. */
 class Trial {
   restored = 0;
-  private engine!: Executions;
+  private engine!: Runtime;
   private readonly world = new World();
   private written = 0;
   private before: (nth: number) => Promise<void> = async () => {};
@@ -82,7 +82,7 @@ class Trial {
     const { database, logger } = this.store;
     const { world } = this;
     const options = { name: 'test', version: 'faults', workflows: [world.root, world.child], database, logger };
-    const onStart = (engine: Executions): void => {
+    const onStart = (engine: Runtime): void => {
       this.engine = engine;
     };
     // Of those that are to find out by a refused row, heartbeats come too seldom to tell.
@@ -109,7 +109,7 @@ class Trial {
     await this.restore();
     this.before = async () => {};
     // Where nothing was refused, a failover breaks connections, and a restore is older than a heartbeat.
-    if (!this.beats) this.engine.standing.doubts++;
+    if (!this.beats) this.engine.startGate.rollbackCount++;
     // What was told before may be lost with its record, and the program may have ended again, in another way, before anybody
     // looks: only an answer from after the restore is compared with the replay. Whoever finds nothing on record starts again.
     let outcome = await outcomeOf(start);
@@ -202,7 +202,7 @@ class Trial {
       this.store.database,
       `update workflow_status set ${set}, completed_at = null where workflow_uuid = '${this.name}'`,
     );
-    this.engine.news.tell('queues');
+    this.engine.news.announce('queues');
   }
 }
 

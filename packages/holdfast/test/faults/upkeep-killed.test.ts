@@ -9,7 +9,7 @@ import { TellingProcess } from './reporting-process.js';
 
 /** HOLDFAST_UPKEEP_KILLS=200 for more. */
 const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 2);
-const mostRounds = 5 * kills;
+const maxRounds = 5 * kills;
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const steps = 2_000;
 const minute = 60_000;
@@ -99,7 +99,7 @@ describeDrivers('a process that is killed', (backend) => {
       const database = await backend.newDatabase();
       await plantBig(backend, database);
       let landed = 0;
-      for (let round = 0; landed < kills && round < mostRounds; round++) {
+      for (let round = 0; landed < kills && round < maxRounds; round++) {
         if (await killMidway({ database, action: 'fork', round, steps }, random)) landed++;
       }
       // What the server was still doing for a client that is gone ends before this does.
@@ -128,7 +128,7 @@ describeDrivers('a process that is killed', (backend) => {
       const client = await connect({ name: 'upkeep', database, logger: silent });
       onTestFinished(() => client.close());
       let [landed, round] = [0, 0];
-      for (; landed < kills && round < mostRounds; round++) {
+      for (; landed < kills && round < maxRounds; round++) {
         const ids = Array.from({ length: 4 }, (_, i) => `d${round}-${i}`);
         for (const id of ids) await plantFamily(backend, database, id);
         if (await killMidway({ database, action: 'delete', round }, random)) landed++;

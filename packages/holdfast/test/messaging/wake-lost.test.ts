@@ -35,7 +35,7 @@ describeBackends('a process that dies after the commit of a message, and before 
       await here.clock.advance(0);
       const announced: string[] = [];
       const died = new Promise<void>((resolve, reject) => {
-        vi.spyOn(News.prototype, 'tellOthers').mockImplementation((topic) => {
+        vi.spyOn(News.prototype, 'announceToOthers').mockImplementation((topic) => {
           announced.push(topic);
           if (topic.startsWith('message:')) there.crash().then(resolve, reject);
         });

@@ -118,7 +118,7 @@ describe('P8 secrets of the option database', () => {
     'migrate',
     'recovery',
     'retention',
-    'releaseAfter',
+    'suspendAfter',
   ])('shows no part of the secret where the URL is given as %s', async (option) => {
     const error = await failure(launch({ name: 'test', database: 'sqlite::memory:', logger: silent, [option]: url }));
     expect(survivingParts('QZXJKWVqzxjkwv79', error)).toEqual([]);

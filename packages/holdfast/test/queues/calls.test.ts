@@ -40,7 +40,7 @@ async function launch(backend: Backend, size: number, options: TestAppOptions = 
     looks: (i) => {
       const made = apps[i]?.statements.slice(seen[i]) ?? [];
       seen[i] = apps[i]?.statements.length ?? 0;
-      return made.filter((name) => /dequeue|queues\.(waits|standing|overview)/.test(name));
+      return made.filter((name) => /dequeue|queues\.(waits|usage|overview)/.test(name));
     },
     callFor: async (first, ids) => {
       await enqueueUnheard(database, ids);

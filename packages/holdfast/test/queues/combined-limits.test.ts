@@ -136,7 +136,7 @@ describeBackends('limits of a queue together', (backend) => {
     for (const [i, at] of starts.slice(5).entries()) expect(at - (starts[i] as number)).toBeGreaterThanOrEqual(200);
     // Neither did anyone wait for a clock that is behind to catch up.
     expect((starts.at(-1) as number) - (starts[0] as number)).toBeLessThan(20_000);
-    for (const { statements } of fleet) expect(statements).toContain('queues.standing');
+    for (const { statements } of fleet) expect(statements).toContain('queues.usage');
   });
 
   /** Whoever asks this host for the time gets an answer that is up to five minutes off, in either direction. */

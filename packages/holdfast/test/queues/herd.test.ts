@@ -67,10 +67,10 @@ describeBackends(
       await runSome(rounds);
       const counts = tally(made());
       expect(counts.get('workflows.dequeue-exclusive')).toBe(rounds);
-      expect(counts.get('queues.standing')).toBeLessThanOrEqual(2 * rounds);
+      expect(counts.get('queues.usage')).toBeLessThanOrEqual(2 * rounds);
       expect(sum(counts), JSON.stringify([...counts])).toBeLessThanOrEqual(8 * rounds);
       await apps[0]?.clock.advance('200ms');
-      expect(made().filter((name) => /dequeue|waits|standing/.test(name))).toEqual([]);
+      expect(made().filter((name) => /dequeue|waits|usage/.test(name))).toEqual([]);
     });
   },
   ['postgres'],
@@ -97,7 +97,7 @@ describeBackends(
         await quiet(fleet);
       }
       const counts = tally(fleet.flatMap((t, i) => t.statements.slice(before[i])));
-      expect(counts.get('queues.standing') ?? 0).toBeLessThanOrEqual(20);
+      expect(counts.get('queues.usage') ?? 0).toBeLessThanOrEqual(20);
       expect(counts.get('workflows.dequeue-exclusive')).toBe(20);
     });
 

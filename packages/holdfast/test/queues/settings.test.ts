@@ -30,7 +30,7 @@ describeBackends('the settings of a queue', (backend) => {
       rateLimit: { max: 10, per: 60_000 },
       partition: { ...none, concurrency: 1, rateLimit: { max: 3, per: 1500 } },
     });
-    const empty = { waiting: 0, running: 0, resting: 0, delayed: 0 };
+    const empty = { waiting: 0, running: 0, suspended: 0, delayed: 0 };
     expect(await t.app.queues.get('full')).toEqual({ ...registered, ...empty });
     expect(await t.app.queues.get('plain')).toEqual({
       ...common,
@@ -139,7 +139,7 @@ describeBackends('the settings of a queue', (backend) => {
     const t = await backend.testApp({ queues: [queue('q', given)] });
     const before = await t.app.queues.get('q');
     const changed = await t.app.queues.update('q', { partition: { concurrency: null }, priority: false });
-    expect({ ...changed, waiting: 0, running: 0, resting: 0, delayed: 0 }).toEqual({
+    expect({ ...changed, waiting: 0, running: 0, suspended: 0, delayed: 0 }).toEqual({
       ...before,
       partition: { concurrency: undefined, workerConcurrency: 1, rateLimit: undefined },
       priority: false,

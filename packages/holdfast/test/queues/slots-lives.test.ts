@@ -12,9 +12,9 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     const { t, begun, start } = await launchWaiters(backend, one);
     const startedAt = t.clock.now();
     const handles = [await start('a'), await start('b'), await start('c')];
-    await untilOnQueue(t, { resting: 3 });
+    await untilOnQueue(t, { suspended: 3 });
     const again = await t.restart();
-    await untilOnQueue(again, { resting: 3, waiting: 0, running: 0 });
+    await untilOnQueue(again, { suspended: 3, waiting: 0, running: 0 });
     const [first, ...others] = handles.map(({ id }) => again.app.workflows.handle<string>(id));
     await go.send(first?.id ?? '', 'tea');
     expect(await again.clock.runUntil(first?.result() as Promise<string>)).toBe('tea');
@@ -25,24 +25,24 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   });
 
   it('does not hold the slot for as long again when it is recovered: it has waited already', async () => {
-    const slow = { releaseAtOnce: false, releaseAfter: '10m' };
+    const slow = { suspendAtOnce: false, suspendAfter: '10m' };
     const { t, start } = await launchWaiters(backend, one);
     for (let i = 0; i < 10; i++) await start(`${i}`);
-    await untilOnQueue(t, { resting: 10 });
+    await untilOnQueue(t, { suspended: 10 });
     await t.clock.advance('11m');
     const again = await t.restart(slow);
     const restartedAt = again.clock.now();
-    await untilOnQueue(again, { resting: 10 });
+    await untilOnQueue(again, { suspended: 10 });
     expect(again.clock.now() - restartedAt).toBeLessThan(60_000);
   });
 
   it('is handed over by a shutdown, without an attempt', async () => {
     const { t, start, launch } = await launchWaiters(backend, one);
     const { id } = await start('a');
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     await t.app.shutdown();
     const next = await backend.testApp({ ...launch, clock: t.clock, executorId: 'next' });
-    await untilOnQueue(next, { resting: 1 });
+    await untilOnQueue(next, { suspended: 1 });
     expect(await next.app.workflows.get(id)).toMatchObject({ attempts: 1, executorId: 'next' });
     await go.send(id, 'tea');
     expect(await next.clock.runUntil(next.app.workflows.handle(id).result())).toBe('tea');
@@ -53,7 +53,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     const { t, begun, start, launch } = await launchWaiters(backend, one, { executorId: 'first' });
     const handle = await start('a');
     const result = handle.result();
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     const second = await backend.testApp({ ...launch, clock: t.clock, executorId: 'second' });
     await second.app.recovery.recover(['first']);
     await go.send(handle.id, 'tea', { app: second.app });
@@ -64,7 +64,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   it('can be cancelled at rest and on its way back, and resumed, which is a start', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, one);
     const [a, b] = [await start('a'), await start('b')];
-    await untilOnQueue(t, { resting: 2 });
+    await untilOnQueue(t, { suspended: 2 });
     const ending = failure(a.result());
     await a.cancel();
     expect(await ending).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
@@ -90,11 +90,11 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     const startedAt = t.clock.now();
     const resting = await start('a', { timeout: '62s' });
     const back = await start('b', { timeout: '80s' });
-    await untilOnQueue(t, { resting: 2 });
+    await untilOnQueue(t, { suspended: 2 });
     await hold();
     await untilOnQueue(t, { running: 1 });
     await go.send(back.id, 'tea');
-    await untilOnQueue(t, { waiting: 1, resting: 1 });
+    await untilOnQueue(t, { waiting: 1, suspended: 1 });
     // At the instant, and without a way back; one that waits on the queue is met by the sweep.
     expect(await t.clock.runUntil(failure(resting.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
     expect(t.clock.now() - startedAt).toBe(62_000);
@@ -109,10 +109,10 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   it('waits for a pause to end', async () => {
     const { t, begun, start } = await launchWaiters(backend, one);
     const handle = await start('a');
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     await t.app.queues.pause('q');
     await go.send(handle.id, 'tea');
-    await untilOnQueue(t, { waiting: 1, resting: 0 });
+    await untilOnQueue(t, { waiting: 1, suspended: 0 });
     await t.clock.advance('10m');
     expect(begun).toEqual(['a first']);
     await t.app.queues.resume('q');
@@ -122,7 +122,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   it('keeps its dedupId and its queue: neither is free before it has ended', async () => {
     const { t, start } = await launchWaiters(backend, one);
     const handle = await start('a', { dedupId: 'key' });
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     expect(await failure(start('b', { dedupId: 'key' }))).toMatchObject({ code: 'QUEUE_DUPLICATE' });
     expect(await failure(t.app.queues.delete('q'))).toMatchObject({ code: 'QUEUE_NOT_EMPTY' });
     await t.app.queues.pause('q');
@@ -138,7 +138,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   it('has no priority to change while it rests, and one when it waits for room', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, one);
     const [a, b] = [await start('a'), await start('b')];
-    await untilOnQueue(t, { resting: 2 });
+    await untilOnQueue(t, { suspended: 2 });
     expect(await t.app.workflows.setPriority(a.id, 9)).toBe(false);
     await hold();
     await untilOnQueue(t, { running: 1 });
@@ -153,10 +153,10 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   it('comes back by way of the queue also when the queue holds slots by then', async () => {
     const { t, begun, start } = await launchWaiters(backend, one);
     const [a, b] = [await start('a'), await start('b')];
-    await untilOnQueue(t, { resting: 2 });
+    await untilOnQueue(t, { suspended: 2 });
     expect(await t.app.queues.update('q', { whileWaiting: 'hold' })).toMatchObject({ whileWaiting: 'hold' });
     const c = await start('c');
-    await untilOnQueue(t, { resting: 2, running: 1 });
+    await untilOnQueue(t, { suspended: 2, running: 1 });
     await Promise.all([go.send(a.id, 'tea'), go.send(b.id, 'milk')]);
     await untilOnQueue(t, { waiting: 2, running: 1 });
     expect(begun).toEqual(['a first', 'b first', 'c first']);
@@ -171,17 +171,17 @@ describeBackends('a workflow that has given its slot back', (backend) => {
   it('is no start when it comes back: a rate limit does not count it again, and startedAt stays', async () => {
     const { t, begun, start } = await launchWaiters(backend, { ...one, rateLimit: { max: 2, per: '10m' } });
     const a = await start('a');
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     const { startedAt } = await a.status();
     await t.clock.advance('11m');
     const b = await start('b');
-    await untilOnQueue(t, { resting: 2 });
+    await untilOnQueue(t, { suspended: 2 });
     await go.send(a.id, 'tea');
     await t.clock.runUntil(a.result());
     expect((await a.status()).startedAt).toBe(startedAt);
     // The second start of these ten minutes; with the return of the first it would be the third.
     await start('c');
-    await untilOnQueue(t, { resting: 2, waiting: 0 });
+    await untilOnQueue(t, { suspended: 2, waiting: 0 });
     expect(begun.at(-1)).toBe('c first');
     await go.send(b.id, 'milk');
   });
@@ -196,11 +196,11 @@ describeBackends('a workflow that has given its slot back', (backend) => {
       };
       return Promise.race([sleep('30d'), besides()]);
     });
-    const { t } = await launchWaiters(backend, one, { releaseAtOnce: false, releaseAfter: '1s' });
+    const { t } = await launchWaiters(backend, one, { suspendAtOnce: false, suspendAfter: '1s' });
     await t.app.register(wf);
     const startedAt = t.clock.now();
     const handle = await wf.with({ queue: 'q', app: t.app }).start();
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     // The second time it stays in memory: else it would begin to wait anew for ever.
     while (t.clock.now() - startedAt < 75_000) await t.clock.advance('1s');
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS', output: 'charged' });

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/runtime.js';
-import type { Resting } from '../../src/engine/suspend/suspended.js';
+import type { Runtime } from '../../src/engine/runtime.js';
+import type { SuspendedWorkflows } from '../../src/engine/suspend/suspended.js';
 import { queue, run, workflow } from '../../src/index.js';
 import type { Workflows } from '../../src/storage/contract/storage.js';
 import { VirtualClock } from '../../src/testing/index.js';
@@ -39,7 +39,7 @@ describeBackends('while a slot is being given back', (backend) => {
       answer.open();
       expect(await ending).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
       await expect.poll(() => engine.checkpoints.isIdle).toBe(true);
-      expect([engine.size, engine.load.of('q')]).toEqual([0, 0]);
+      expect([engine.size, engine.queueLoad.of('q')]).toEqual([0, 0]);
       const next = await start();
       await go.send(next.id, 'milk');
       expect(await next.result()).toBe('milk');
@@ -65,7 +65,7 @@ describeBackends('while a slot is being given back', (backend) => {
       const { engine, start } = rig;
       const handle = await start(2);
       await rig.untilLetGo();
-      await expect.poll(() => engine.load.of('q')).toBe(0);
+      await expect.poll(() => engine.queueLoad.of('q')).toBe(0);
       const { reached, answer } = hold(engine, 'release', when);
       await go.send(handle.id, 'tea');
       await reached.promise;
@@ -78,7 +78,7 @@ describeBackends('while a slot is being given back', (backend) => {
 });
 
 /** Holds the next such statement up, before it is sent or after it is done, until the test lets it go. */
-function hold(engine: Executions, name: 'setAtRest' | 'release', when: 'before' | 'after') {
+function hold(engine: Runtime, name: 'setAtRest' | 'release', when: 'before' | 'after') {
   const [reached, answer] = [gate(), gate()];
   const { workflows } = engine.storage as { workflows: { -readonly [K in keyof Workflows]: Workflows[K] } };
   const real = workflows[name].bind(workflows) as (given: never) => Promise<Set<string>>;
@@ -100,8 +100,8 @@ async function launchRig(backend: Backend) {
     for (let i = 0; i < count; i++) words.push((await go.receive({ timeout: '1h' })) ?? 'none');
     return run('end', () => words.join(' '));
   });
-  let engine!: Executions;
-  const onStart = (started: Executions): void => {
+  let engine!: Runtime;
+  const onStart = (started: Runtime): void => {
     engine = started;
   };
   const database = await backend.newDatabase();
@@ -112,14 +112,14 @@ async function launchRig(backend: Backend) {
   const app = await launchWith({ ...options, database }, { onStart, clock: new VirtualClock() });
   onTestFinished(() => app.shutdown());
   const untilLetGo = async (): Promise<void> => {
-    while (![...engine.inMemory.values()].some((each) => engine.rest(each))) {
+    while (![...engine.inMemory.values()].some((each) => engine.suspend(each))) {
       await new Promise((resolve) => setImmediate(resolve));
     }
   };
   /** Its wake-up has come, and waits for what becomes of the slot. */
   const untilWoken = async (id: string): Promise<void> => {
-    const { resting } = engine as unknown as { resting: Resting };
-    await expect.poll(() => resting.of(id)?.isDue, { interval: 2 }).toBe(true);
+    const { suspended } = engine as unknown as { suspended: SuspendedWorkflows };
+    await expect.poll(() => suspended.of(id)?.isDue, { interval: 2 }).toBe(true);
   };
   const start = (count = 1) => wf.with({ queue: 'q', app }).start(count);
   return { app, engine, database, options, start, untilLetGo, untilWoken, bodies: () => bodies };

@@ -19,7 +19,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     async (_, options, partition) => {
       const { t, begun, start } = await launchWaiters(backend, options);
       const [one, two] = [await start('one', { partition }), await start('two', { partition })];
-      await untilOnQueue(t, { waiting: 0, running: 0, resting: 2 });
+      await untilOnQueue(t, { waiting: 0, running: 0, suspended: 2 });
       expect(begun).toEqual(['one first', 'two first']);
       await go.send(one.id, 'tea');
       expect(await t.clock.runUntil(one.result())).toBe('tea');
@@ -27,7 +27,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
       expect(await t.clock.runUntil(two.result())).toBe('milk');
       expect(begun).toEqual(['one first', 'two first', 'one second', 'two second']);
       expect(await rowsOf(t)).toEqual(['SUCCESS 1', 'SUCCESS 1']);
-      expect(await t.app.queues.get('q')).toMatchObject({ waiting: 0, running: 0, resting: 0 });
+      expect(await t.app.queues.get('q')).toMatchObject({ waiting: 0, running: 0, suspended: 0 });
     },
   );
 
@@ -36,7 +36,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     const [one, two] = [await start('one'), await start('two')];
     await t.clock.advance('10m');
     expect(begun).toEqual(['one first']);
-    expect(await t.app.queues.get('q')).toMatchObject({ waiting: 1, running: 1, resting: 0 });
+    expect(await t.app.queues.get('q')).toMatchObject({ waiting: 1, running: 1, suspended: 0 });
     await Promise.all([go.send(one.id, 'tea'), go.send(two.id, 'milk')]);
     await t.clock.runUntil(Promise.all([one.result(), two.result()]));
     expect(t.statements).not.toContain('workflows.setAtRest');
@@ -51,27 +51,27 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     expect(t.statements.filter((name) => /setAtRest|release/.test(name))).toEqual([]);
   });
 
-  it('is let go of after releaseAfter, as all that wait, and not before', async () => {
+  it('is let go of after suspendAfter, as all that wait, and not before', async () => {
     const { t, begun, start } = await launchWaiters(
       backend,
       { concurrency: 1 },
-      { releaseAtOnce: false, releaseAfter: '30s' },
+      { suspendAtOnce: false, suspendAfter: '30s' },
     );
     const startedAt = t.clock.now();
     await start('one');
     await start('two');
     for (let second = 0; second < 29; second++) await t.clock.advance('1s');
     expect(begun).toEqual(['one first']);
-    await untilOnQueue(t, { resting: 1, running: 1 });
+    await untilOnQueue(t, { suspended: 1, running: 1 });
     expect(t.clock.now() - startedAt).toBeLessThan(35_000);
   });
 
   it('does not go on before there is room for it, and then before work that never ran', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, { concurrency: 1 });
     const early = await start('early');
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     const busy = await hold();
-    await untilOnQueue(t, { resting: 1, running: 1 });
+    await untilOnQueue(t, { suspended: 1, running: 1 });
     const late = await start('late');
     await go.send(early.id, 'tea');
     await untilOnQueue(t, { waiting: 2, running: 1 });
@@ -80,7 +80,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     t.signals.emit('end');
     await t.clock.runUntil(busy.result());
     expect(await t.clock.runUntil(early.result())).toBe('tea');
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     expect(begun).toEqual(['early first', 'early second', 'late first']);
     await late.cancel();
   });
@@ -88,7 +88,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
   it('comes back behind work of a higher priority', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, { concurrency: 1 });
     const low = await start('low', { priority: 5 });
-    await untilOnQueue(t, { resting: 1 });
+    await untilOnQueue(t, { suspended: 1 });
     const busy = await hold();
     await untilOnQueue(t, { running: 1 });
     await go.send(low.id, 'tea');
@@ -97,7 +97,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     await start('lower', { priority: 6 });
     t.signals.emit('end');
     await busy.result();
-    await untilOnQueue(t, { resting: 2, waiting: 0 });
+    await untilOnQueue(t, { suspended: 2, waiting: 0 });
     expect(begun).toEqual(['low first', 'high first', 'low second', 'lower first']);
   });
 
@@ -111,8 +111,8 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
       for (const handle of handles) results.push(await handle.result());
       return results;
     });
-    // Without any help: by releaseAfter alone.
-    const options = { workflows: [leaf, inner, outer], queues, releaseAfter: '10s', releaseAtOnce: false };
+    // Without any help: by suspendAfter alone.
+    const options = { workflows: [leaf, inner, outer], queues, suspendAfter: '10s', suspendAtOnce: false };
     const t = await backend.testApp(options);
     const handles = [await outer.with({ queue: 'one' }).start(1), await outer.with({ queue: 'one' }).start(5)];
     const results = await t.clock.runUntil(Promise.all(handles.map((handle) => handle.result())));
@@ -132,22 +132,22 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
       return run('second', () => context().executorId);
     });
     const queues = [queue('q', { concurrency: 2, workerConcurrency: 1, whileWaiting: 'release' })];
-    const fleet = await launchFleet(backend, 2, { workflows: [wf], queues, releaseAtOnce: true, version: 'v1' });
+    const fleet = await launchFleet(backend, 2, { workflows: [wf], queues, suspendAtOnce: true, version: 'v1' });
     const [e0, e1] = fleet as [TestApp, TestApp];
     const start = (hold = false) => wf.with({ queue: 'q', app: e0.app }).start(hold);
     const handles = [];
     for (let i = 0; i < 6; i++) handles.push(await start());
-    await untilOnQueue(e0, { waiting: 0, running: 0, resting: 6 });
+    await untilOnQueue(e0, { waiting: 0, running: 0, suspended: 6 });
     expect(ran).toHaveLength(6);
     // One of the two is busy now, so that all go on in the other.
     const holding = await start(true);
-    await untilOnQueue(e0, { running: 1, resting: 6 });
+    await untilOnQueue(e0, { running: 1, suspended: 6 });
     const busy = (await e0.app.workflows.get(holding.id))?.executorId;
     for (const { id } of handles) await go.send(id, 'on', { app: e1.app });
     const results = await e0.clock.runUntil(Promise.all(handles.map((handle) => handle.result())));
     expect(new Set(results)).toEqual(new Set([busy === 'e0' ? 'e1' : 'e0']));
     e0.signals.emit('end');
-    await untilOnQueue(e0, { resting: 1 });
+    await untilOnQueue(e0, { suspended: 1 });
     await holding.cancel();
   });
 });

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/runtime.js';
+import type { Runtime } from '../../src/engine/runtime.js';
 import { run, workflow } from '../../src/index.js';
 import { internalQueue } from '../../src/model/queues.js';
 import type { Dequeued } from '../../src/storage/contract/storage.js';
@@ -72,8 +72,8 @@ async function launchRig(backend: Backend) {
     await run('second', () => void begun.push('second'));
     return 'done';
   });
-  let engine!: Executions;
-  const onStart = (started: Executions): void => {
+  let engine!: Runtime;
+  const onStart = (started: Runtime): void => {
     engine = started;
   };
   const logger = { ...silent, warn: (message: string) => void warnings.push(message) };
@@ -86,7 +86,7 @@ async function launchRig(backend: Backend) {
 
 type Statements = Record<string, (...args: unknown[]) => unknown>;
 
-function handles(engine: Executions) {
+function handles(engine: Runtime) {
   /** Puts something in the place of a statement. Returns the real one. */
   const replace = (noun: 'steps' | 'workflows' | 'takeovers', name: string, by: Statements[string]) => {
     const statements = engine.storage[noun] as unknown as Statements;
@@ -126,15 +126,15 @@ function handles(engine: Executions) {
     },
     /** As if it had ended here, or been taken over, by a commit that the database does not have any more. */
     letGo: (id: string) => {
-      const { owner = '' } = engine.inMemory.get(id)?.facts ?? {};
+      const { owner = '' } = engine.inMemory.get(id)?.claim ?? {};
       engine.superseded(id, owner, { owner: null, status: 'PENDING' });
     },
     /** As another process would that takes this one for dead, which it finds out. */
     putBack: async (id: string) => {
-      const { owner = '' } = engine.inMemory.get(id)?.facts ?? {};
+      const { owner = '' } = engine.inMemory.get(id)?.claim ?? {};
       await engine.storage.workflows.release({ owned: [{ workflowId: id, owner }], queueName: internalQueue, now: 0 });
       engine.superseded(id, owner, { owner: null, status: 'ENQUEUED' });
-      engine.news.tell('queues');
+      engine.news.announce('queues');
     },
   };
 }

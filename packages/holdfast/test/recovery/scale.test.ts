@@ -5,7 +5,7 @@ import { describeBackends } from '../support/backends.js';
 import { forever, gate, tamper } from '../support/faults.js';
 
 const many = 100_000;
-const mostAtOnce = 1_000;
+const maxAtOnce = 1_000;
 
 describeBackends('the recovery of 100,000 workflows', (backend) => {
   it('begins at once, and runs no more at a time than a process can bear', { timeout: 120_000 }, async () => {
@@ -18,7 +18,7 @@ describeBackends('the recovery of 100,000 workflows', (backend) => {
         inFlight++;
         peak = Math.max(peak, inFlight);
         begun.open();
-        if (inFlight === mostAtOnce) full.open();
+        if (inFlight === maxAtOnce) full.open();
         await full.promise;
         for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
         if (isOver) await forever();
@@ -37,7 +37,7 @@ describeBackends('the recovery of 100,000 workflows', (backend) => {
     await begun.promise;
     const firstMs = performance.now() - launchedAt;
     await full.promise;
-    await expect.poll(() => ended, { timeout: 30_000 }).toBeGreaterThan(2 * mostAtOnce);
+    await expect.poll(() => ended, { timeout: 30_000 }).toBeGreaterThan(2 * maxAtOnce);
     isOver = true;
     await next.crash();
     const [row] = await tamper(database, `select count(*) as n from workflow_status where owner_xid = 'dead.0'`);
@@ -45,7 +45,7 @@ describeBackends('the recovery of 100,000 workflows', (backend) => {
       `recovery of ${many} (${backend.name}): first body after ${Math.round(firstMs)} ms; at most ${peak} at once; ` +
         `${many - Number(row?.n)} put back within ${Math.round(performance.now() - launchedAt)} ms`,
     );
-    expect(peak).toBeLessThanOrEqual(mostAtOnce);
+    expect(peak).toBeLessThanOrEqual(maxAtOnce);
     expect(firstMs).toBeLessThan(5_000);
   });
 });

@@ -211,7 +211,7 @@ describeBackends('P7 non-determinism', (backend) => {
   };
 
   it.each(Object.keys(unrepeatable))(
-    'is found by testApp({ releaseAtOnce }) where steps depend on %s',
+    'is found by testApp({ suspendAtOnce }) where steps depend on %s',
     async (kind) => {
       ticks = 0;
       const wf = workflow('wf', async () => {
@@ -219,7 +219,7 @@ describeBackends('P7 non-determinism', (backend) => {
         for (let n = 0; n < 3; n++) await sleep('10s');
         return 'done';
       });
-      const t = await backend.testApp({ workflows: [wf], releaseAtOnce: true });
+      const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
       const handle = await wf.start();
       expect(await failure(overTime(t.clock, handle.result(), 60))).toMatchObject({ code: 'NON_DETERMINISM' });
       expect(await handle.status()).toMatchObject({ status: 'STALLED', attempts: 1 });

@@ -14,7 +14,7 @@ export interface Summary {
   readonly noticed?: number;
 }
 
-const mostShown = 40;
+const maxShown = 40;
 
 export function say(line: string): void {
   process.stdout.write(`${line}\n`);
@@ -60,8 +60,8 @@ export function tableOf({ seed, seconds, faults, evidence, operator, found, noti
 /** What came of it, in words. */
 export function verdictOf(summary: Summary): string {
   const { found, faults, evidence } = summary;
-  const shown = found.slice(0, mostShown).map((text) => `  ${text}`);
-  const more = found.length > mostShown ? [`  and ${found.length - mostShown} more`] : [];
+  const shown = found.slice(0, maxShown).map((text) => `  ${text}`);
+  const more = found.length > maxShown ? [`  and ${found.length - maxShown} more`] : [];
   if (found.length > 0) return [`VIOLATIONS: ${violationsByKind(found)}`, ...shown, ...more].join('\n');
   const missing = [...neverLanded(faults), ...nothingDone(evidence)];
   if (faults.restores !== undefined && !summary.noticed) missing.push('processes that noticed the restore');

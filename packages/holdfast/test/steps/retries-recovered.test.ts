@@ -183,7 +183,7 @@ describeBackends('attempts of a step', (backend) => {
       await run('step', () => left-- > 0 && Promise.reject(new Error('no')), { retries: { max: 3, initial: 1 } });
       await run('other', () => {}, { retries: 3 });
     });
-    const t = await backend.testApp({ workflows: [wf], releaseAtOnce: false });
+    const t = await backend.testApp({ workflows: [wf], suspendAtOnce: false });
     const cost = async (failures: number) => {
       const from = t.statements.length;
       await t.clock.runUntil((await wf.start(failures)).result());

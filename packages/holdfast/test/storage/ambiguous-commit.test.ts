@@ -114,7 +114,7 @@ function takeovers(backend: Backend): void {
     async (kind) => {
       const { database, wire } = await launch({ statement: 'steps.record', kind });
       expect(seen).toEqual(['first']);
-      expect(wire.statements.at(-1)).toBe('steps.standing');
+      expect(wire.statements.at(-1)).toBe('steps.states');
       // What was committed before the takeover is in the history that the new owner reads; nothing comes after.
       expect(await tamper(database, 'select 1 from operation_outputs')).toHaveLength(kind === 'cut-after' ? 1 : 0);
       expect(await tamper(database, 'select status, owner_xid from workflow_status')).toEqual([

@@ -162,7 +162,7 @@ function blackHoles(backend: Backend): void {
     'workflows.debounce': async () => [await debouncer(work).debounce('key', 0, 'a')],
     'workflows.dequeue-exclusive': () => work.with({ queue: jobs }).startAll([['a'], ['b'], ['c']]),
     'workflows.promoteDue': async () => [await work.with({ queue: jobs, delay: 20 }).start('a')],
-    'queues.standing': () => work.with({ queue: jobs }).startAll([['a'], ['b'], ['c']]),
+    'queues.usage': () => work.with({ queue: jobs }).startAll([['a'], ['b'], ['c']]),
     'queues.overview': async () => [await work.with({ queue: jobs, delay: 20 }).start('a')],
   };
 

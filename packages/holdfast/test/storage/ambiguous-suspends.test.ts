@@ -20,7 +20,7 @@ describeBackends(
         const happened = wire.inject({ statement: 'workflows.setAtRest', kind });
         const handles = [await start('a'), await start('b')];
         await happened;
-        await untilOnQueue(t, { resting: 2, running: 0, waiting: 0 });
+        await untilOnQueue(t, { suspended: 2, running: 0, waiting: 0 });
         for (const { id } of handles) await go.send(id, 'on');
         await t.clock.runUntil(Promise.all(handles.map((handle) => handle.result())));
         expect(begun.slice(0, 2)).toEqual(['a first', 'b first']);
@@ -36,7 +36,7 @@ describeBackends(
         const wire = await openWire(database);
         const { t, begun, start } = await launchWaiters(backend, { concurrency: 1 }, { database: wire.url });
         const handle = await start('a');
-        await untilOnQueue(t, { resting: 1 });
+        await untilOnQueue(t, { suspended: 1 });
         const happened = wire.inject({ statement: 'workflows.release', kind });
         await go.send(handle.id, 'on');
         await happened;

@@ -27,8 +27,8 @@ describeBackends(
       const storage = await opened(url);
       const heard: (string | null)[] = [];
       const open: string[] = [];
-      const listening = storage.hear({
-        heard: (topics) => heard.push(...(topics ?? [null])),
+      const listening = storage.listen({
+        received: (topics) => heard.push(...(topics ?? [null])),
         state: () => {},
         opened: (channels) => open.push(...channels),
       });

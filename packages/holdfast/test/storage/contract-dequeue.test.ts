@@ -189,27 +189,27 @@ describeStorage('taking work from a queue', (store) => {
 
 describeStorage('the turn of a queue', (store) => {
   withQueue(store);
-  const turn = async () => (await queueNamed(store.storage)).turn;
+  const turn = async () => (await queueNamed(store.storage)).lockVersion;
   const enqueueSome = (n = 4) => store.storage.workflows.enqueueMany(ids(0, n).map((id) => enqueued(id)));
 
   it('is kept by a claim that shares it, and moved on by one that does not', async () => {
     await enqueueSome();
     const before = await turn();
-    expect(await take(store.storage, 1, { turn: before })).toHaveLength(1);
+    expect(await take(store.storage, 1, { lockVersion: before })).toHaveLength(1);
     expect(await turn()).toBe(before);
-    expect(await take(store.storage, 1, { turn: before, exclusive: true })).toHaveLength(1);
+    expect(await take(store.storage, 1, { lockVersion: before, exclusive: true })).toHaveLength(1);
     expect(await turn()).not.toBe(before);
   });
 
   it.each([true, false])('lets nothing be taken by who knows an earlier one (exclusive: %s)', async (exclusive) => {
     await enqueueSome();
     const stale = await turn();
-    await take(store.storage, 1, { turn: stale, exclusive: true });
+    await take(store.storage, 1, { lockVersion: stale, exclusive: true });
     const moved = await turn();
-    expect(await take(store.storage, 1, { turn: stale, exclusive })).toEqual([]);
-    expect(await take(store.storage, 1, { turn: moved + 1, exclusive })).toEqual([]);
+    expect(await take(store.storage, 1, { lockVersion: stale, exclusive })).toEqual([]);
+    expect(await take(store.storage, 1, { lockVersion: moved + 1, exclusive })).toEqual([]);
     expect(await turn()).toBe(moved);
-    expect(await idsOf(take(store.storage, 1, { turn: moved, exclusive }))).toEqual(['w1']);
+    expect(await idsOf(take(store.storage, 1, { lockVersion: moved, exclusive }))).toEqual(['w1']);
   });
 
   it.each([true, false])('lets nothing be taken from a paused or deleted queue (exclusive: %s)', async (exclusive) => {
@@ -217,9 +217,9 @@ describeStorage('the turn of a queue', (store) => {
     const queue = await queueNamed(store.storage);
     const { settings } = queue;
     const paused = await store.storage.queues.change({ queue, settings, paused: true, now: 2000 });
-    expect(await take(store.storage, 1, { turn: paused?.turn as number, exclusive })).toEqual([]);
+    expect(await take(store.storage, 1, { lockVersion: paused?.lockVersion as number, exclusive })).toEqual([]);
     await store.sql(`delete from ${store.table('queues')}`);
-    expect(await take(store.storage, 1, { turn: paused?.turn as number, exclusive })).toEqual([]);
+    expect(await take(store.storage, 1, { lockVersion: paused?.lockVersion as number, exclusive })).toEqual([]);
     expect(await store.storage.queues.list()).toEqual([]);
   });
 
@@ -230,12 +230,12 @@ describeStorage('the turn of a queue', (store) => {
       expect(dequeued.claimed).toEqual([]);
       return dequeued.held;
     };
-    expect(await held({ turn: await turn() })).toBe(true);
-    expect(await held({ turn: (await turn()) + 9 })).toBe(false);
-    expect(await held({ turn: await turn(), queueName: 'nowhere' })).toBe(false);
+    expect(await held({ lockVersion: await turn() })).toBe(true);
+    expect(await held({ lockVersion: (await turn()) + 9 })).toBe(false);
+    expect(await held({ lockVersion: await turn(), queueName: 'nowhere' })).toBe(false);
     const portions = [{ partition: 'a', n: 1 }];
-    expect(await held({ turn: await turn(), portions })).toBe(true);
-    const dequeued = await takeTurn(store.storage, 1, { turn: await turn(), exclusive: true });
+    expect(await held({ lockVersion: await turn(), portions })).toBe(true);
+    const dequeued = await takeTurn(store.storage, 1, { lockVersion: await turn(), exclusive: true });
     expect(dequeued).toMatchObject({ held: true, claimed: [{ workflowId: 'w0' }] });
   });
 
@@ -258,11 +258,11 @@ describeStorage(
       }
       const other = await store.another();
       await store.storage.workflows.enqueueMany(ids(0, 30).map((id) => enqueued(id, { partition: `p${id.at(-1)}` })));
-      const { turn } = await queueNamed(store.storage);
-      expect(await idsOf(take(other, 3, { turn }))).toEqual(['w0', 'w1', 'w2']);
+      const { lockVersion } = await queueNamed(store.storage);
+      expect(await idsOf(take(other, 3, { lockVersion }))).toEqual(['w0', 'w1', 'w2']);
       const portions = ['p3', 'p4'].map((partition) => ({ partition, n: 2 }));
-      expect(await idsOf(take(other, 0, { turn, portions }))).toEqual(['w13', 'w14', 'w3', 'w4']);
-      expect(await idsOf(take(other, 2, { turn, exclusive: true }))).toEqual(['w5', 'w6']);
+      expect(await idsOf(take(other, 0, { lockVersion, portions }))).toEqual(['w13', 'w14', 'w3', 'w4']);
+      expect(await idsOf(take(other, 2, { lockVersion, exclusive: true }))).toEqual(['w5', 'w6']);
     });
   },
   ['postgres'],
@@ -282,10 +282,10 @@ describeStorage('taking work by partition', (store) => {
     await enqueue('a', ...ids(0, 5, 'a'));
     await enqueue('b', ...ids(0, 5, 'b'));
     await enqueue('c', ...ids(0, 5, 'c'));
-    const turn = hold === 'free' ? null : (await queueNamed(store.storage)).turn;
+    const lockVersion = hold === 'free' ? null : (await queueNamed(store.storage)).lockVersion;
     const taken = take(store.storage, 0, {
       portions: portions(['a', 2], ['c', 1], ['none', 3], ['b', 9]),
-      turn,
+      lockVersion,
       exclusive,
     });
     expect(await idsOf(taken)).toEqual(['a0', 'a1', 'b0', 'b1', 'b2', 'b3', 'b4', 'c0']);

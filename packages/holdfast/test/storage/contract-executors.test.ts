@@ -174,7 +174,7 @@ describeStorage(
       expect(await present()).toBe(false);
       const states: boolean[] = [];
       const presence = { key: '77', held: (isHeld: boolean) => states.push(isHeld) };
-      const listening = store.storage.hear({ heard: () => {}, state: () => {}, presence });
+      const listening = store.storage.listen({ received: () => {}, state: () => {}, presence });
       await listening.ready;
       expect([await present(), states]).toEqual([true, [true]]);
       await listening.stop();

@@ -12,7 +12,7 @@ describeStorage('failures', (store) => {
     const kinds = {
       lost: ['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ECONNREFUSED', 'ENOTFOUND', '08006', '08003', '08000'],
       retry: '40001 40P01 53300 53100 53200 53400 25006 XX000 58030 23503 26000 42P05'.split(' '),
-      'held-up': ['55P03'],
+      locked: ['55P03'],
       slow: ['57014'],
       unusable: ['42501', '42P01', '42703', '42883', '3F000', '42P10', '42804'],
       refused: ['23505', '22021', '22P02', '22P05', '54000', '54001'],

@@ -34,14 +34,14 @@ describeStorage('taking work in the order of its arrival', (store) => {
 
   it.each([false, true])('takes the first of each partition (exclusive: %s)', async (exclusive) => {
     await fill((i) => `p${i % 3}`);
-    const { turn } = await queueNamed(store.storage);
+    const { lockVersion } = await queueNamed(store.storage);
     const portions = [
       { partition: 'p0', n: 4 },
       { partition: 'p2', n: 2 },
       { partition: 'p1', n: 0 },
     ];
     const first = (p: number, n: number) => ours.filter((id) => Number(id.slice(1)) % 3 === p).slice(0, n);
-    const taken = take(store.storage, 0, { firstCome, portions, turn, exclusive });
+    const taken = take(store.storage, 0, { firstCome, portions, lockVersion, exclusive });
     expect(await idsOf(taken)).toEqual([...first(0, 4), ...first(2, 2)].sort());
   });
 
@@ -64,7 +64,9 @@ describeStorage('taking work in the order of its arrival', (store) => {
   it('takes nothing from an empty queue, nor under an old turn', async () => {
     expect(await take(store.storage, 5, { firstCome })).toEqual([]);
     await fill();
-    const { turn } = await queueNamed(store.storage);
-    expect(await takeTurn(store.storage, 5, { firstCome, turn: turn + 1 })).toMatchObject({ claimed: [] });
+    const { lockVersion } = await queueNamed(store.storage);
+    expect(await takeTurn(store.storage, 5, { firstCome, lockVersion: lockVersion + 1 })).toMatchObject({
+      claimed: [],
+    });
   });
 });

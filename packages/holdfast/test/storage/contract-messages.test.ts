@@ -37,7 +37,7 @@ describeStorage('messages', (store) => {
   it('tells how many messages an inbox holds that were not received, and how many bytes they have', async () => {
     await start(store, 'a', 'b');
     const { messages, steps } = store.storage;
-    const standing = (topic: string) => messages.standing({ workflowId: 'a', topic });
+    const standing = (topic: string) => messages.inboxState({ workflowId: 'a', topic });
     await messages.send([message('m1', 'a', { value: 'ü' }), message('m2', 'a', { value: 'x'.repeat(100_000) })]);
     await messages.send([message('m3', 'a', { topic: 'x', value: '1' }), message('m4', 'b', { value: '1' })]);
     expect(await standing('t')).toEqual({ waiting: 2, bytes: 100_002 });

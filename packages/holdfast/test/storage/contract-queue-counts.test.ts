@@ -17,8 +17,8 @@ async function startAt(store: Store, now: number, rows: readonly EnqueuedWorkflo
 
 describeStorage('what counts against the limits of a queue', (store) => {
   withQueue(store);
-  const standing = async (rate: { max: number; since: number } | null = null) =>
-    (await store.storage.queues.standing({ name: 'q', executorId: 'claimer', rate }))?.standing;
+  const usage = async (rate: { max: number; since: number } | null = null) =>
+    (await store.storage.queues.usage({ name: 'q', executorId: 'claimer', rate }))?.usage;
 
   it('is what runs, not what waits, is delayed, has ended or is on another queue', async () => {
     await register(store.storage, 'other');
@@ -31,7 +31,7 @@ describeStorage('what counts against the limits of a queue', (store) => {
       enqueued('elsewhere', { queueName: 'other' }),
     ]);
     await take(store.storage, 1, { queueName: 'other' });
-    expect(await standing()).toEqual({ running: 3, elsewhere: 0, recentStarts: 0, nextStartAt: null });
+    expect(await usage()).toEqual({ running: 3, elsewhere: 0, recentStarts: 0, nextStartAt: null });
   });
 
   it('tells what runs elsewhere from what is the caller’s own', async () => {
@@ -40,27 +40,27 @@ describeStorage('what counts against the limits of a queue', (store) => {
     await take(store.storage, 1, { writer: { executorId: 'other', appName: 'app' } });
     await take(store.storage, 1);
     await store.sql(`update ${store.table('workflow_status')} set executor_id = null where workflow_uuid = 'd'`);
-    expect(await standing()).toMatchObject({ running: 4, elsewhere: 2 });
+    expect(await usage()).toMatchObject({ running: 4, elsewhere: 2 });
   });
 
   it('is not what another version waits for, but what it runs', async () => {
     const old = { version: 'v0' };
     await store.storage.workflows.enqueueMany([enqueued('a', old), enqueued('b', old)]);
     await take(store.storage, 1, { version: 'v0' });
-    expect(await standing()).toMatchObject({ running: 1 });
+    expect(await usage()).toMatchObject({ running: 1 });
   });
 
   it('comes with the queue as it is in the same snapshot, and whether anything waits', async () => {
-    const seen = () => store.storage.queues.standing({ name: 'q', executorId: 'claimer', rate: null });
+    const seen = () => store.storage.queues.usage({ name: 'q', executorId: 'claimer', rate: null });
     expect(await seen()).toMatchObject({ waiting: false, queue: { name: 'q', paused: false } });
     await store.storage.workflows.enqueueMany([enqueued('a')]);
     const before = await seen();
     expect(before).toMatchObject({ waiting: true });
-    await take(store.storage, 1, { turn: before?.queue.turn as number, exclusive: true });
+    await take(store.storage, 1, { lockVersion: before?.queue.lockVersion as number, exclusive: true });
     const after = await seen();
-    expect(after).toMatchObject({ waiting: false, standing: { running: 1 } });
-    expect(after?.queue.turn).not.toBe(before?.queue.turn);
-    expect(await store.storage.queues.standing({ name: 'nowhere', executorId: 'claimer', rate: null })).toBeUndefined();
+    expect(after).toMatchObject({ waiting: false, usage: { running: 1 } });
+    expect(after?.queue.lockVersion).not.toBe(before?.queue.lockVersion);
+    expect(await store.storage.queues.usage({ name: 'nowhere', executorId: 'claimer', rate: null })).toBeUndefined();
   });
 
   it('is every marked start after the beginning of the period, and the one that must pass for the next', async () => {
@@ -70,18 +70,18 @@ describeStorage('what counts against the limits of a queue', (store) => {
     await startAt(store, 3000, [enqueued('d')]);
     await store.storage.workflows.finishMany([finished('c', { owner: 'claim' })]);
     // Of three allowed, d, c and one of those at 1000 fill the limit: the next can start when the last of them passes.
-    expect(await standing({ max: 3, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 1000 });
-    expect(await standing({ max: 2, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 2000 });
-    expect(await standing({ max: 1, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 3000 });
-    expect(await standing({ max: 3, since: 1000 })).toMatchObject({ recentStarts: 2, nextStartAt: null });
-    expect(await standing({ max: 9, since: 0 })).toMatchObject({ recentStarts: 4, nextStartAt: null });
-    expect(await standing({ max: 1, since: 3000 })).toMatchObject({ recentStarts: 0, nextStartAt: null });
+    expect(await usage({ max: 3, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 1000 });
+    expect(await usage({ max: 2, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 2000 });
+    expect(await usage({ max: 1, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 3000 });
+    expect(await usage({ max: 3, since: 1000 })).toMatchObject({ recentStarts: 2, nextStartAt: null });
+    expect(await usage({ max: 9, since: 0 })).toMatchObject({ recentStarts: 4, nextStartAt: null });
+    expect(await usage({ max: 1, since: 3000 })).toMatchObject({ recentStarts: 0, nextStartAt: null });
   });
 
   it('is still the start of what was recovered or released since', async () => {
     await startAt(store, 1000, [enqueued('a')]);
     await store.storage.workflows.release({ owned: [{ workflowId: 'a', owner: 'claim' }], queueName: 'q', now: 1100 });
-    expect(await standing({ max: 1, since: 500 })).toMatchObject({
+    expect(await usage({ max: 1, since: 500 })).toMatchObject({
       ...{ running: 0, recentStarts: 1, nextStartAt: 1000 },
     });
   });

@@ -90,8 +90,8 @@ async function pauseUnderClaims(store: Store, round: number): Promise<void> {
   await register(store.storage, 'q');
   await store.storage.workflows.enqueueAll(Array.from({ length: 100 }, (_, i) => enqueued(`${round}-${i}`)));
   const storages = [store.storage, await sibling(store)];
-  const { turn } = await queueNamed(store.storage);
-  const claims = Array.from({ length: 30 }, (_, i) => take(storages[i % 2] as Storage, 1, { turn }));
+  const { lockVersion } = await queueNamed(store.storage);
+  const claims = Array.from({ length: 30 }, (_, i) => take(storages[i % 2] as Storage, 1, { lockVersion }));
   // In the middle of them, and every time somewhere else.
   for (let i = 0; i < round; i++) await claims[i];
   const queue = await queueNamed(store.storage);
@@ -143,10 +143,10 @@ class Race {
 
   /** A snapshot of what runs. */
   async read(storage: Storage) {
-    const seen = await storage.queues.standing({ name: 'q', executorId: 'claimer', rate: null });
+    const seen = await storage.queues.usage({ name: 'q', executorId: 'claimer', rate: null });
     if (!seen) throw new Error('The queue is gone.');
     this.readings++;
-    this.peak = Math.max(this.peak, seen.standing.running);
+    this.peak = Math.max(this.peak, seen.usage.running);
     return seen;
   }
 
@@ -158,11 +158,11 @@ class Race {
   }
 
   private async claim(storage: Storage, owner: string): Promise<string[]> {
-    const { queue, standing, waiting } = await this.read(storage);
+    const { queue, usage, waiting } = await this.read(storage);
     const { limits, partition } = queue.settings;
-    const free = (limits.concurrency ?? 0) - standing.running;
+    const free = (limits.concurrency ?? 0) - usage.running;
     if (free <= 0 || !waiting) return [];
-    const common = { turn: queue.turn, exclusive: true, owner };
+    const common = { turn: queue.lockVersion, exclusive: true, owner };
     const portions = partition ? await this.portions(storage, free, partition.concurrency ?? 0) : undefined;
     if (portions?.length === 0) return [];
     const taken = await take(storage, free, { ...common, ...(portions && { portions }) });

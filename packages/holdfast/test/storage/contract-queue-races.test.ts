@@ -22,7 +22,7 @@ function suite(store: Store): void {
   withQueue(store);
   const [workflows, queues] = [store.table('workflow_status'), store.table('queues')];
   const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
-  const turn = async () => (await queueNamed(store.storage)).turn;
+  const turn = async () => (await queueNamed(store.storage)).lockVersion;
 
   it.each([
     ['a claim by another', `update ${queues} set turn = turn + 1`, true],
@@ -36,7 +36,7 @@ function suite(store: Store): void {
     const known = await turn();
     const other = await transaction(store);
     await other.query(change);
-    const claimed = take(store.storage, 1, { turn: known, exclusive });
+    const claimed = take(store.storage, 1, { lockVersion: known, exclusive });
     await waiting(store, 'with known as');
     await other.query('commit');
     expect(await claimed).toEqual([]);
@@ -47,7 +47,9 @@ function suite(store: Store): void {
     await enqueue('a');
     const claim = await ourTransaction(store);
     const queue = await queueNamed(store.storage);
-    expect(await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { turn: queue.turn }))).toEqual(['a']);
+    expect(
+      await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { lockVersion: queue.lockVersion })),
+    ).toEqual(['a']);
     const paused = store.storage.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
     await waiting(store, 'paused = ');
     await claim.commit();
@@ -60,8 +62,8 @@ function suite(store: Store): void {
     const first = await ourTransaction(store);
     const storage = { ...store.storage, workflows: first.workflows };
     const known = await turn();
-    expect(await idsOf(take(storage, 1, { turn: known }))).toEqual(['a']);
-    expect(await idsOf(take(store.storage, 1, { turn: known }))).toEqual(['b']);
+    expect(await idsOf(take(storage, 1, { lockVersion: known }))).toEqual(['a']);
+    expect(await idsOf(take(store.storage, 1, { lockVersion: known }))).toEqual(['b']);
     await first.commit();
   });
 
@@ -70,7 +72,7 @@ function suite(store: Store): void {
     const other = await transaction(store);
     await other.query(`update ${workflows} set status = 'CANCELLED' where workflow_uuid = 'a'`);
     await other.query(`update ${workflows} set priority = 9 where workflow_uuid = 'b'`);
-    expect(await idsOf(take(store.storage, 1, { turn: await turn() }))).toEqual(['c']);
+    expect(await idsOf(take(store.storage, 1, { lockVersion: await turn() }))).toEqual(['c']);
     await other.query('commit');
     expect(await statuses(store)).toMatchObject({ a: 'CANCELLED', b: 'ENQUEUED' });
   });
@@ -81,7 +83,7 @@ function suite(store: Store): void {
     const other = await transaction(store);
     await other.query(`select 1 from ${workflows} where queue_partition_key = 'b' for update`);
     const portions = ['a', 'b', 'c'].map((partition) => ({ partition, n: 1 }));
-    const taken = take(store.storage, 0, { portions, turn: await turn(), exclusive: true });
+    const taken = take(store.storage, 0, { portions, lockVersion: await turn(), exclusive: true });
     expect(await idsOf(taken)).toEqual(['in a', 'in c']);
     await other.query('rollback');
   });
@@ -91,7 +93,7 @@ function suite(store: Store): void {
     const known = await turn();
     const other = await transaction(store);
     await other.query(`select 1 from ${queues} for update`);
-    const claimed = take(store.storage, 1, { turn: known, exclusive: true, owner: 'second' });
+    const claimed = take(store.storage, 1, { lockVersion: known, exclusive: true, owner: 'second' });
     await waiting(store, 'with known as');
     const [first] = await take(store.storage, 1, { owner: 'first' });
     expect(first).toMatchObject({ workflowId: 'a', neverRan: true });

@@ -20,7 +20,7 @@ describeStorage('a queue as stored', (store) => {
     const stored = await register(store.storage, 'all', everything, { now: 1234 });
     const dates = { createdAt: 1234, updatedAt: 1234 };
     expect(stored).toEqual({
-      ...{ name: 'all', appName: 'app', settings: everything, paused: false, turn: stored.turn, ...dates },
+      ...{ name: 'all', appName: 'app', settings: everything, paused: false, turn: stored.lockVersion, ...dates },
     });
     expect((await store.storage.queues.list()).map((queue) => queue.name)).toEqual(['all', 'q']);
     const [turns, bare] = [settings({}, {}), settings({ rateLimit: { max: 1, perMs: 1 } })];
@@ -60,7 +60,7 @@ describeStorage('a queue as stored', (store) => {
       const before = await queueNamed(store.storage);
       const after = await register(store.storage, 'q', other, { policy, version, now: 3000 });
       expect(after.settings).toEqual(counts ? other : before.settings);
-      expect(after.turn === before.turn).toBe(!counts);
+      expect(after.lockVersion === before.lockVersion).toBe(!counts);
       expect(after).toMatchObject({ createdAt: 1000, updatedAt: counts ? 3000 : 1000 });
     });
 
@@ -99,7 +99,7 @@ describeStorage('a queue as stored', (store) => {
     const read = await queueNamed(store.storage);
     const changed = await change(read, { settings: everything, paused: true });
     expect(changed).toMatchObject({ settings: everything, paused: true, createdAt: 1000, updatedAt: 2000 });
-    expect(changed?.turn).not.toBe(read.turn);
+    expect(changed?.lockVersion).not.toBe(read.lockVersion);
     expect(await change(read)).toBeUndefined();
     expect(await queueNamed(store.storage)).toEqual(changed);
     expect(await change(changed as QueueRecord, { paused: false })).toMatchObject({ paused: false });
@@ -126,7 +126,7 @@ describeStorage('a queue as stored', (store) => {
   it('is changed by who read it before a claim moved its turn on: claims are no edits', async () => {
     await store.storage.workflows.enqueueMany([enqueued('a')]);
     const read = await queueNamed(store.storage);
-    await take(store.storage, 1, { turn: read.turn, exclusive: true });
+    await take(store.storage, 1, { lockVersion: read.lockVersion, exclusive: true });
     expect(await change(read, { paused: true })).toMatchObject({ paused: true });
   });
 
@@ -203,7 +203,7 @@ describeStorage('a queue as stored', (store) => {
     );
     expect(all.map(({ name }) => name)).toEqual(['empty', 'parted', 'q']);
     expect(await queues.counted('q')).toEqual([
-      { ...(await queueNamed(store.storage)), waiting: 3, running: 1, resting: 0, delayed: 1 },
+      { ...(await queueNamed(store.storage)), waiting: 3, running: 1, suspended: 0, delayed: 1 },
     ]);
     expect(await queues.counted('nowhere')).toEqual([]);
   });

@@ -32,7 +32,7 @@ describeStorage('steps', (store) => {
     expect(await steps.history([])).toEqual([]);
     expect(await steps.recordMany('app', [])).toEqual(new Set());
     expect(await steps.completeMany([])).toEqual(new Set());
-    expect(await steps.standing([])).toEqual([]);
+    expect(await steps.states([])).toEqual([]);
   });
 
   it('changes and reports nothing for a former owner, the rest of the batch is written', async () => {
@@ -101,7 +101,7 @@ describeStorage('steps', (store) => {
       { workflowId: 'nowhere', stepNumber: 0 },
     ];
     const a = { workflowId: 'a', owner: 'owner of a', status: 'PENDING' };
-    expect(new Set(await store.storage.steps.standing(asked))).toEqual(
+    expect(new Set(await store.storage.steps.states(asked))).toEqual(
       new Set([
         { ...a, stepNumber: 0, recorded: true, failed: false, completionSeq: 0 },
         { ...a, stepNumber: 1, recorded: true, failed: false, completionSeq: null },

@@ -15,7 +15,7 @@ import type {
   Storage,
   Writer,
 } from '../../src/storage/contract/storage.js';
-import type { Fate, Takeover } from '../../src/storage/contract/takeovers.js';
+import type { RecoveryDecision, Takeover } from '../../src/storage/contract/takeovers.js';
 import { openStorage } from '../../src/storage/open.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { sqliteDialect } from '../../src/storage/sqlite/dialect.js';
@@ -225,7 +225,7 @@ export async function dequeue(
   claim: Claim & Partial<DequeueParams> & { readonly queueName: string },
 ): Promise<ClaimedRecord[]> {
   const { limit, ...rest } = claim;
-  const common = { portions: [{ partition: null, n: limit }], byPartition: false, turn: null, exclusive: false };
+  const common = { portions: [{ partition: null, n: limit }], byPartition: false, lockVersion: null, exclusive: false };
   const take = async (suspects: boolean) =>
     (await storage.workflows.dequeue({ ...common, rateLimited: false, suspects, ...rest })).claimed;
   return [...(await take(false)), ...(await take(true))];
@@ -238,7 +238,7 @@ export function newTakeover(more: Partial<Takeover> = {}): Takeover & { readonly
   return { free, fates: [fate()], now: 4000, limit: 100, queueName: internalQueue, ...more };
 }
 
-export function fate(more: Partial<Fate> = {}): Fate {
+export function fate(more: Partial<RecoveryDecision> = {}): RecoveryDecision {
   const key = { name: 'greet', className: null, configName: null };
   return {
     ...key,

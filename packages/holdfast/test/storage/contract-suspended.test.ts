@@ -19,7 +19,7 @@ describeStorage('a workflow that was let go of', (store) => {
     await take(store.storage, ids.length, { owner, now: 5000, ...more });
   };
   const running = async (): Promise<number | undefined> =>
-    (await store.storage.queues.standing({ name: 'q', executorId: 'x', rate: null }))?.standing.running;
+    (await store.storage.queues.usage({ name: 'q', executorId: 'x', rate: null }))?.usage.running;
   const release = (...ids: string[]) =>
     store.storage.workflows.release({ owned: owned(...ids), queueName: 'x', now: 6000 });
   const rate = { max: 5, since: 7000 };
@@ -50,9 +50,9 @@ describeStorage('a workflow that was let go of', (store) => {
     expect(await store.storage.queues.partitions({ ...look, ...more })).toMatchObject([
       { partition: 'p', running: 1, waiting: 1 },
     ]);
-    const seen = await store.storage.queues.standing({ name: 'parted', executorId: 'claimer', rate: null });
-    expect(seen?.standing).toMatchObject({ running: 1, elsewhere: 0 });
-    expect(await store.storage.queues.counted('parted')).toMatchObject([{ waiting: 1, running: 1, resting: 1 }]);
+    const seen = await store.storage.queues.usage({ name: 'parted', executorId: 'claimer', rate: null });
+    expect(seen?.usage).toMatchObject({ running: 1, elsewhere: 0 });
+    expect(await store.storage.queues.counted('parted')).toMatchObject([{ waiting: 1, running: 1, suspended: 1 }]);
     expect(await store.storage.queues.unfinished('parted')).toBe(3);
     expect(await store.storage.queues.remove('parted')).toBe(false);
   });
@@ -68,7 +68,7 @@ describeStorage('a workflow that was let go of', (store) => {
     await release('c');
     await take(store.storage, 1, { owner: 'next' });
     expect(await running()).toBe(3);
-    expect(await store.storage.queues.counted('q')).toMatchObject([{ running: 3, resting: 1 }]);
+    expect(await store.storage.queues.counted('q')).toMatchObject([{ running: 3, suspended: 1 }]);
   });
 
   it('can do everything that its owner may: write, end, be handed over, be taken over', async () => {
@@ -108,8 +108,8 @@ describeStorage('a workflow that was let go of', (store) => {
       startedAt,
     ]);
     expect(Object.fromEntries(started)).toEqual({ rests: 5000, handed: 8000 });
-    const seen = await store.storage.queues.standing({ name: 'q', executorId: 'x', rate });
-    expect(seen?.standing).toMatchObject({ running: 2, recentStarts: 1 });
+    const seen = await store.storage.queues.usage({ name: 'q', executorId: 'x', rate });
+    expect(seen?.usage).toMatchObject({ running: 2, recentStarts: 1 });
     // And only once: what is handed over after that was not at rest.
     await store.storage.workflows.release({
       owned: [{ workflowId: 'rests', owner: 'next' }],
@@ -138,7 +138,7 @@ describeStorage('a workflow that was let go of', (store) => {
     report(`slots given back (${store.backend}): ${race.rests} rests, ${race.readings} readings, peak ${race.peak}`);
     expect(race.peak).toBe(3);
     expect(race.rests).toBeGreaterThan(50);
-    expect(await store.storage.queues.counted('q')).toMatchObject([{ waiting: 0, running: 0, resting: 0 }]);
+    expect(await store.storage.queues.counted('q')).toMatchObject([{ waiting: 0, running: 0, suspended: 0 }]);
   });
 });
 
@@ -178,11 +178,11 @@ class Race {
   }
 
   private async claim(storage: Storage, owner: string): Promise<string[]> {
-    const seen = await storage.queues.standing({ name: 'q', executorId: 'x', rate: null });
-    const { turn, settings: stored } = seen?.queue ?? (await queueNamed(storage));
-    const free = (stored.limits.concurrency ?? 0) - (seen?.standing.running ?? 0);
+    const seen = await storage.queues.usage({ name: 'q', executorId: 'x', rate: null });
+    const { lockVersion, settings: stored } = seen?.queue ?? (await queueNamed(storage));
+    const free = (stored.limits.concurrency ?? 0) - (seen?.usage.running ?? 0);
     if (free <= 0) return [];
-    return (await take(storage, free, { turn, exclusive: true, owner })).map((row) => row.workflowId);
+    return (await take(storage, free, { lockVersion, exclusive: true, owner })).map((row) => row.workflowId);
   }
 
   /** In words of its own: who could commit, and has not let go. */

@@ -79,9 +79,7 @@ describeStorage('values at the edges', (store) => {
     }
     const recorded = texts.map((text) => newStep(text, 3, { owner: text }));
     expect(await steps.recordMany('app', recorded)).toEqual(new Set(recorded.map(stepKey)));
-    expect((await steps.standing(recorded)).every((each) => each.recorded && each.owner === each.workflowId)).toBe(
-      true,
-    );
+    expect((await steps.states(recorded)).every((each) => each.recorded && each.owner === each.workflowId)).toBe(true);
     const cancelled = await idsOf(workflows.cancel({ workflowIds: texts, reason: '"', now: 1 }));
     expect(cancelled).toEqual([...texts].sort());
   });
@@ -144,7 +142,7 @@ describeStorage('values at the edges', (store) => {
     const ends = begun.map(({ workflowId, owner }) => ({ workflowId, owner, stepNumber: 0 }));
     const completed = ends.map((end, i) => ({ ...end, completedAt: i, completionSeq: 0, ...first }));
     expect((await steps.completeMany(completed)).size).toBe(1000);
-    expect((await steps.standing(ends)).filter((each) => each.completionSeq === 0)).toHaveLength(1000);
+    expect((await steps.states(ends)).filter((each) => each.completionSeq === 0)).toHaveLength(1000);
     expect((await workflows.finishMany(ids.map((id) => finished(id, { output: id })))).size).toBe(1000);
     const outputs = (await workflows.get(ids)).map((row) => row.output === row.workflowId);
     expect(outputs.filter(Boolean)).toHaveLength(1000);

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Hearing, Presence } from '../../src/storage/database.js';
-import { Ears } from '../../src/storage/postgres/listener.js';
+import type { ListenerCallbacks, Presence } from '../../src/storage/database.js';
+import { Listener } from '../../src/storage/postgres/listener.js';
 
 /** Sessions that the test plays the server of. Time is faked, so that half a minute takes none. */
 class FakeServer {
@@ -23,7 +23,7 @@ class FakeServer {
     public lends: 'one session' | 'any session' = 'one session',
   ) {}
 
-  readonly ears = new Ears({
+  readonly ears = new Listener({
     channels: ['one', 'two'],
     connect: async () => {
       if (!this.accepts) throw new Error('refused');
@@ -40,10 +40,10 @@ class FakeServer {
     hearing: this.hearing(),
   });
 
-  private hearing(): Hearing {
+  private hearing(): ListenerCallbacks {
     const presence = (): Presence | undefined => this.presence;
     return {
-      heard: (topics) => this.heard.push(topics),
+      received: (topics) => this.heard.push(topics),
       state: (hears) => this.states.push(hears),
       // Asked for only when a session has begun: by then the constructor is through.
       get presence() {

@@ -68,11 +68,11 @@ describeBackends(
       await holder.query('begin; lock table held');
       const touch = { name: 'touch', text: 'update held set x = x + 1', pinned: true as const };
       expect(await patience()).toBe('1s');
-      expect(opened.classify(await failure(opened.query(touch, [])))).toBe('held-up');
+      expect(opened.classify(await failure(opened.query(touch, [])))).toBe('locked');
       expect(await patience()).toBe('100ms');
-      expect(opened.classify(await failure(opened.query(touch, [])))).toBe('held-up');
+      expect(opened.classify(await failure(opened.query(touch, [])))).toBe('locked');
       // What is known to be held up has a connection of its own, which is as good as new afterwards.
-      expect(opened.classify(await failure(opened.impatient?.query(touch, []) as Promise<unknown>))).toBe('held-up');
+      expect(opened.classify(await failure(opened.impatient?.query(touch, []) as Promise<unknown>))).toBe('locked');
       await holder.query('rollback');
       await opened.impatient?.query(touch, []);
       expect(await opened.query({ name: 'read', text: 'select x from held' }, [])).toEqual([{ x: 2 }]);

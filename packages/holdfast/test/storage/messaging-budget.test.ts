@@ -102,11 +102,11 @@ describeBackends('statement budget of talking', (backend) => {
     ];
     const sending = ['messages.sendAll', 'messages.known'];
     expect(await some(100)).toEqual(sending);
-    expect(await some(2)).toEqual(['messages.standing', ...sending]);
+    expect(await some(2)).toEqual(['messages.inboxState', ...sending]);
     expect(await some(98)).toEqual(sending);
-    expect(await some(1_000)).toEqual(['messages.standing', ...sending]);
+    expect(await some(1_000)).toEqual(['messages.inboxState', ...sending]);
     expect(await meter.measure(() => numbers.send('measured-not', 1).catch(() => {}))).not.toContain(
-      'messages.standing',
+      'messages.inboxState',
     );
   });
 

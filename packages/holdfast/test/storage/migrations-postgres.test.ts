@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { isHoldfastError } from '../../src/model/errors.js';
 import { holdfastMigrations } from '../../src/storage/migrations/holdfast.js';
 import { oldestCodeAt } from '../../src/storage/migrations/migration.js';
+import { target } from '../../src/storage/migrations/migration-state.js';
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';
-import { target } from '../../src/storage/migrations/standing.js';
 import { quoteIdentifier } from '../../src/storage/postgres/identifiers.js';
 import { migratePostgres } from '../../src/storage/postgres/migrate.js';
 import {

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { target } from '../../src/storage/migrations/standing.js';
+import { target } from '../../src/storage/migrations/migration-state.js';
 import { migratePostgres } from '../../src/storage/postgres/migrate.js';
 import {
   compileMigrations,

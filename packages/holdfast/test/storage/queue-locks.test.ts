@@ -23,7 +23,7 @@ function suite(store: Store): void {
   withQueue(store);
   const queues = store.table('queues');
   const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
-  const turn = async () => (await queueNamed(store.storage)).turn;
+  const turn = async () => (await queueNamed(store.storage)).lockVersion;
   const pause = async () => {
     const queue = await queueNamed(store.storage);
     return store.storage.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
@@ -33,7 +33,7 @@ function suite(store: Store): void {
     const known = await turn();
     return {
       ...claim,
-      claimed: () => idsOf(take({ ...store.storage, workflows: claim.workflows }, n, { turn: known })),
+      claimed: () => idsOf(take({ ...store.storage, workflows: claim.workflows }, n, { lockVersion: known })),
     };
   };
 
@@ -55,7 +55,7 @@ function suite(store: Store): void {
     const known = await turn();
     const paused = pause();
     await waiting(store, 'paused = ');
-    const late = take(store.storage, 1, { turn: known });
+    const late = take(store.storage, 1, { lockVersion: known });
     await waiting(store, 'with known as');
     await under.commit();
     expect(await paused).toMatchObject({ paused: true });
@@ -71,11 +71,11 @@ function suite(store: Store): void {
     try {
       const edit = await transaction(store);
       await edit.query(`update ${queues} set paused = false`);
-      const failure = await take(hasty, 1, { turn: known }).catch((error) => error);
+      const failure = await take(hasty, 1, { lockVersion: known }).catch((error) => error);
       expect(failure).toMatchObject({ cause: { code: '55P03' } });
-      expect(hasty.classify(failure)).toBe('held-up');
+      expect(hasty.classify(failure)).toBe('locked');
       await edit.query('rollback');
-      expect(await idsOf(take(hasty, 1, { turn: known }))).toEqual(['a']);
+      expect(await idsOf(take(hasty, 1, { lockVersion: known }))).toEqual(['a']);
     } finally {
       await hasty.close();
     }
@@ -123,8 +123,8 @@ function besideOlder(store: Store): void {
   it('and those of an older release: its pause waits for a claim, and stops the next', async () => {
     await enqueue('a', 'b');
     const claim = await ourTransaction(store);
-    const { turn } = await queueNamed(store.storage);
-    expect(await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { turn }))).toEqual(['a']);
+    const { lockVersion } = await queueNamed(store.storage);
+    expect(await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { lockVersion }))).toEqual(['a']);
     const older = await transaction(store);
     const change = 'turn = turn + 1, updated_at = updated_at + 1, paused = true';
     const paused = older.query(`update ${queues} set ${change} where name = 'q'`);
@@ -132,7 +132,7 @@ function besideOlder(store: Store): void {
     await claim.commit();
     await paused;
     await older.query('commit');
-    expect(await take(store.storage, 1, { turn })).toEqual([]);
+    expect(await take(store.storage, 1, { lockVersion })).toEqual([]);
   });
 
   it('and those of an older release: a deletion waits for its enqueue, and then leaves the queue', async () => {
@@ -169,11 +169,11 @@ function inOneSnapshot(store: Store): void {
 
   it('in a transaction with one snapshot: a claim does not succeed under a turn that is over', async () => {
     await store.storage.workflows.enqueueMany([enqueued('a')]);
-    const { turn } = await queueNamed(store.storage);
+    const { lockVersion } = await queueNamed(store.storage);
     const claim = await ourTransaction(store, begin);
     await claim.sql('select 1');
     await store.sql(`update ${queues} set turn = turn + 1, updated_at = updated_at + 1, paused = true`);
-    const claimed = take({ ...store.storage, workflows: claim.workflows }, 1, { turn });
+    const claimed = take({ ...store.storage, workflows: claim.workflows }, 1, { lockVersion });
     await expect(claimed).rejects.toMatchObject(serialization);
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
   });

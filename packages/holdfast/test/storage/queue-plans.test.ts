@@ -36,7 +36,7 @@ const parted = {
 };
 
 /** Reading past the 20,000 would take some 700. */
-const mostPagesBehind = 400;
+const maxPagesBehind = 400;
 
 type Calls = Pick<Storage, 'workflows' | 'queues'>;
 
@@ -73,51 +73,63 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
   'workflows.promoteDue': [60, (on) => on.workflows.promoteDue({ now: 1020, limit: 10 })],
   'workflows.setDelay': [5, (on) => on.workflows.setDelay({ workflowId: 'd1', delayUntil: 9, now: 9 })],
   'workflows.setPriority': [5, (on) => on.workflows.setPriority({ workflowId: 'plain1', priority: 9, now: 9 })],
-  'workflows.dequeue-free': [60, (on) => on.workflows.dequeue({ ...whole, turn: null, exclusive: false })],
-  'workflows.dequeue-shared': [60, (on) => on.workflows.dequeue({ ...whole, turn: 0, exclusive: false })],
-  'workflows.dequeue-exclusive': [60, (on) => on.workflows.dequeue({ ...whole, turn: 0, exclusive: true })],
+  'workflows.dequeue-free': [60, (on) => on.workflows.dequeue({ ...whole, lockVersion: null, exclusive: false })],
+  'workflows.dequeue-shared': [60, (on) => on.workflows.dequeue({ ...whole, lockVersion: 0, exclusive: false })],
+  'workflows.dequeue-exclusive': [60, (on) => on.workflows.dequeue({ ...whole, lockVersion: 0, exclusive: true })],
   'workflows.dequeue-free by arrival': [
     100,
-    (on) => on.workflows.dequeue({ ...byArrival, turn: null, exclusive: false }),
+    (on) => on.workflows.dequeue({ ...byArrival, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-partitions-free by arrival': [
     120,
-    (on) => on.workflows.dequeue({ ...parted, firstCome: true, turn: null, exclusive: false }),
+    (on) => on.workflows.dequeue({ ...parted, firstCome: true, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-free by arrival behind another version': [
     100,
-    (on) => on.workflows.dequeue({ ...behind, firstCome: true, turn: null, exclusive: false }),
+    (on) => on.workflows.dequeue({ ...behind, firstCome: true, lockVersion: null, exclusive: false }),
   ],
-  'workflows.dequeue-partitions-free': [60, (on) => on.workflows.dequeue({ ...parted, turn: null, exclusive: false })],
-  'workflows.dequeue-partitions-shared': [60, (on) => on.workflows.dequeue({ ...parted, turn: 0, exclusive: false })],
-  'workflows.dequeue-partitions-exclusive': [60, (on) => on.workflows.dequeue({ ...parted, turn: 0, exclusive: true })],
+  'workflows.dequeue-partitions-free': [
+    60,
+    (on) => on.workflows.dequeue({ ...parted, lockVersion: null, exclusive: false }),
+  ],
+  'workflows.dequeue-partitions-shared': [
+    60,
+    (on) => on.workflows.dequeue({ ...parted, lockVersion: 0, exclusive: false }),
+  ],
+  'workflows.dequeue-partitions-exclusive': [
+    60,
+    (on) => on.workflows.dequeue({ ...parted, lockVersion: 0, exclusive: true }),
+  ],
   // Ten of each of 20 partitions count as waiting, and what runs and has started in each.
   'queues.partitions': [1000, (on) => on.queues.partitions(look)],
-  'queues.standing': [600, (on) => on.queues.standing({ name: 'plain', executorId: 'claimer', rate })],
+  'queues.usage': [600, (on) => on.queues.usage({ name: 'plain', executorId: 'claimer', rate })],
   'workflows.dequeue-free behind another version': [
     60,
-    (on) => on.workflows.dequeue({ ...behind, turn: null, exclusive: false }),
+    (on) => on.workflows.dequeue({ ...behind, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-partitions-exclusive behind another version': [
     60,
-    (on) => on.workflows.dequeue({ ...behindParted, turn: 0, exclusive: true }),
+    (on) => on.workflows.dequeue({ ...behindParted, lockVersion: 0, exclusive: true }),
   ],
   'queues.partitions behind another version': [
     400,
     (on) => on.queues.partitions({ ...look, queueName: 'behindParted', after: '' }),
   ],
-  'workflows.dequeue-suspects-free': [60, (on) => on.workflows.dequeue({ ...retried, turn: null, exclusive: false })],
+  'workflows.dequeue-suspects-free': [
+    60,
+    (on) => on.workflows.dequeue({ ...retried, lockVersion: null, exclusive: false }),
+  ],
   'workflows.dequeue-suspects-free behind what has been tried': [
     20_100,
-    (on) => on.workflows.dequeue({ ...retried, queueName: 'tried', turn: null, exclusive: false }),
+    (on) => on.workflows.dequeue({ ...retried, queueName: 'tried', lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-suspects-free where there is none': [
     10,
-    (on) => on.workflows.dequeue({ ...retried, queueName: 'plain', turn: null, exclusive: false }),
+    (on) => on.workflows.dequeue({ ...retried, queueName: 'plain', lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-suspects-partitions-exclusive': [
     80,
-    (on) => on.workflows.dequeue({ ...partedSuspects, turn: 0, exclusive: true }),
+    (on) => on.workflows.dequeue({ ...partedSuspects, lockVersion: 0, exclusive: true }),
   ],
   'queues.partitions-of-suspects': [1000, (on) => on.queues.partitions(lookForSuspects)],
   'queues.partitions-of-suspects where there is none': [
@@ -322,7 +334,7 @@ async function checkPostgresPlan(database: string, name: string): Promise<void> 
   await client.query('rollback');
   const plan = found[0]['QUERY PLAN'][0].Plan as PlanNode;
   if (name.endsWith('behind another version')) {
-    expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'], 'pages').toBeLessThan(mostPagesBehind);
+    expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'], 'pages').toBeLessThan(maxPagesBehind);
   }
   const nodes = flatten(plan);
   const scans = nodes.filter(

@@ -46,7 +46,7 @@ describeBackends(
   (backend) => {
     const partitions = 10_000;
     const crowd = 200;
-    const mostEntries = 5_000;
+    const maxEntries = 5_000;
 
     it('is drained in turns, by few statements, on a table that the planner knows nothing of', async () => {
       const started: string[] = [];
@@ -78,7 +78,7 @@ describeBackends(
       // A plan that leads to all of the queue for each partition would read ten thousand; a good one reads hundreds, and
       // more on a busy machine: entries of rows that are gone are read until no snapshot of the other lane needs them.
       await t.app.shutdown();
-      expect((await entriesRead(database)) / started.length).toBeLessThan(mostEntries);
+      expect((await entriesRead(database)) / started.length).toBeLessThan(maxEntries);
     });
   },
   ['postgres'],

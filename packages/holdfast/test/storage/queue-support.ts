@@ -104,7 +104,7 @@ export function takeTurn(storage: Storage, n: number, more: Partial<DequeueParam
     ...claim,
     queueName: 'q',
     byPartition: portions.some(({ partition }) => partition !== null),
-    turn: null,
+    lockVersion: null,
     exclusive: false,
     rateLimited: false,
     suspects: false,

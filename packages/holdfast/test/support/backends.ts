@@ -81,8 +81,8 @@ function track(app: TestApp, started: TestApp[]): TestApp {
   return { ...app, restart: async (options) => track(await app.restart(options), started) };
 }
 
-/** `HOLDFAST_RELEASE_AT_ONCE=1 npx vitest run behaviour`: every wait of every test ends in a replay. */
-const releasing = process.env.HOLDFAST_RELEASE_AT_ONCE === '1' ? { releaseAtOnce: true } : {};
+/** `HOLDFAST_SUSPEND_AT_ONCE=1 npx vitest run behaviour`: every wait of every test ends in a replay. */
+const releasing = process.env.HOLDFAST_SUSPEND_AT_ONCE === '1' ? { suspendAtOnce: true } : {};
 
 export const silent = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -1,7 +1,7 @@
 import { afterEach } from 'vitest';
 import { createCodecs } from '../../src/codec/codec.js';
 import { Registry } from '../../src/engine/registry.js';
-import { Executions } from '../../src/engine/runtime.js';
+import { Runtime } from '../../src/engine/runtime.js';
 import type { Clock } from '../../src/model/clock.js';
 import { Liveness, type LivenessOptions } from '../../src/recovery/liveness.js';
 import { openStorage } from '../../src/storage/open.js';
@@ -55,7 +55,7 @@ export function fleet(): {
       };
       const common = { schema: 'dbos', migrate: true, logger: silent, applicationName: 'fleet' };
       const storage = await openStorage({ url, ...common, probe });
-      const engine = new Executions({
+      const engine = new Runtime({
         writer: { executorId, appName: 'fleet' },
         version: 'v1',
         storage,

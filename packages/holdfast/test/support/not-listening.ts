@@ -15,7 +15,7 @@ export function deafToTakeovers(): void {
 export function withoutNews(): void {
   beforeEach(() => {
     vi.spyOn(News.prototype, 'start').mockResolvedValue();
-    vi.spyOn(News.prototype, 'tellOthers').mockImplementation(() => {});
+    vi.spyOn(News.prototype, 'announceToOthers').mockImplementation(() => {});
   });
   afterEach(() => vi.restoreAllMocks());
 }

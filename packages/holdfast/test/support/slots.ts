@@ -24,7 +24,7 @@ export async function launchWaiters(backend: Backend, options: QueueOptions, mor
   const holder = workflow('holder', () => run('hold', () => t.signals.wait('end')));
   const queues = [queue('q', { whileWaiting: 'release', ...options })];
   const database = await backend.newDatabase();
-  const common = { database, workflows: [waiter, holder], queues, releaseAtOnce: true, version: 'v1' };
+  const common = { database, workflows: [waiter, holder], queues, suspendAtOnce: true, version: 'v1' };
   const t = await backend.testApp({ ...common, ...more });
   const start = (label: string, given = {}) => waiter.with({ queue: 'q', app: t.app, ...given }).start(label);
   const hold = () => holder.with({ queue: 'q', app: t.app }).start();
@@ -32,7 +32,7 @@ export async function launchWaiters(backend: Backend, options: QueueOptions, mor
 }
 
 /** Lets time go on, second by second, until so many are on the queue: wait, run, rest. */
-export async function untilOnQueue(t: TestApp, counts: { waiting?: number; running?: number; resting?: number }) {
+export async function untilOnQueue(t: TestApp, counts: { waiting?: number; running?: number; suspended?: number }) {
   const look = async () => {
     await t.clock.advance('1s');
     return t.app.queues.get('q');

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/runtime.js';
+import type { Runtime } from '../../src/engine/runtime.js';
 import { run, sleep, topic, workflow } from '../../src/index.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
@@ -12,14 +12,14 @@ describeBackends('a workflow is let go of', (backend) => {
 
   async function launch(workflows: readonly unknown[], clock = new VirtualClock()) {
     const database = await backend.newDatabase();
-    let engine!: Executions;
-    const onStart = (started: Executions): void => {
+    let engine!: Runtime;
+    const onStart = (started: Runtime): void => {
       engine = started;
     };
     const options = { name: 'test', logger: silent, workflows, database };
     const app = await launchWith(options as never, { onStart, clock });
     onTestFinished(() => app.shutdown());
-    const letGo = (): boolean => [...engine.inMemory.values()].map((each) => engine.rest(each)).some(Boolean);
+    const letGo = (): boolean => [...engine.inMemory.values()].map((each) => engine.suspend(each)).some(Boolean);
     const untilLetGo = async (): Promise<void> => {
       while (!letGo()) await new Promise((resolve) => setImmediate(resolve));
     };
@@ -31,9 +31,10 @@ describeBackends('a workflow is let go of', (backend) => {
     const { engine, letGo } = await launch([wf]);
     const released = gate<boolean>();
     const handle = await wf.start();
-    const isWaiting = (): boolean => [...engine.inMemory.values()].some((each) => each.restableWaits() !== undefined);
+    const isWaiting = (): boolean =>
+      [...engine.inMemory.values()].some((each) => each.suspendableWaits() !== undefined);
     while (!isWaiting()) await new Promise((resolve) => setImmediate(resolve));
-    engine.news.listen((heard) => {
+    engine.news.subscribe((heard) => {
       if (heard?.startsWith('message:')) released.open(letGo());
     });
     await order.send(handle.id, 'tea');

@@ -12,7 +12,7 @@ describeBackends('a workflow that only waits', (backend) => {
   const order = topic<string>('order');
   const price = event<number>('price');
 
-  it('is let go of after releaseAfter, and comes back by replay in time, without an attempt', async () => {
+  it('is let go of after suspendAfter, and comes back by replay in time, without an attempt', async () => {
     let bodies = 0;
     let steps = 0;
     const wf = workflow('wf', async () => {
@@ -21,7 +21,7 @@ describeBackends('a workflow that only waits', (backend) => {
       await sleep('1h');
       return run('after', () => ++steps);
     });
-    const t = await backend.testApp({ workflows: [wf], releaseAfter: '10s' });
+    const t = await backend.testApp({ workflows: [wf], suspendAfter: '10s' });
     const startedAt = t.clock.now();
     const handle = await wf.start();
     await t.clock.advance('9s');
@@ -49,7 +49,7 @@ describeBackends('a workflow that only waits', (backend) => {
       child: workflow('child', () => setter()),
       timeout: workflow('timeout', async () => (await order.receive({ timeout: '20m' })) ?? 'too late'),
     };
-    const t = await backend.testApp({ workflows: [setter, ...Object.values(waiters)], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [setter, ...Object.values(waiters)], suspendAtOnce: true });
     const source = await setter.start();
     const message = await waiters.message.start();
     const results = {
@@ -75,7 +75,7 @@ describeBackends('a workflow that only waits', (backend) => {
       while (got.at(-1) !== 'end') got.push((await order.receive({ timeout: '1m' })) ?? 'none');
       return got.join();
     });
-    await backend.testApp({ workflows: [sum], clock: 'real', releaseAtOnce: true });
+    await backend.testApp({ workflows: [sum], clock: 'real', suspendAtOnce: true });
     const handles = await Promise.all(Array.from({ length: 20 }, () => sum.start()));
     const words = [...Array.from({ length: 15 }, (_, i) => `${i}`), 'end'];
     const talk = async (id: string): Promise<void> => {
@@ -97,7 +97,7 @@ describeBackends('a workflow that only waits', (backend) => {
     const t = await backend.testApp({
       workflows: [wf],
       queues: [queue('q', { workerConcurrency: 1 })],
-      releaseAtOnce: true,
+      suspendAtOnce: true,
     });
     const one = await wf.with({ queue: 'q' }).start(1);
     const two = await wf.with({ queue: 'q' }).start(2);
@@ -115,7 +115,7 @@ describeBackends('a workflow that only waits', (backend) => {
       await sleep('1h');
       return n;
     });
-    const t = await backend.testApp({ workflows: [wf], queues: [queue('q', { concurrency: 1 })], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [wf], queues: [queue('q', { concurrency: 1 })], suspendAtOnce: true });
     const one = await wf.with({ queue: 'q' }).start(1);
     const two = await wf.with({ queue: 'q' }).start(2);
     await t.clock.advance('30m');
@@ -135,7 +135,7 @@ describeBackends('a workflow that only waits', (backend) => {
       return n;
     });
     const database = await backend.newDatabase();
-    const t = await backend.testApp({ workflows: [wf], database, releaseAfter: '10s', version: 'v1' });
+    const t = await backend.testApp({ workflows: [wf], database, suspendAfter: '10s', version: 'v1' });
     const bad = await wf.start(0);
     const good = await wf.start(1);
     for (let n = 0; n < 4; n++) await t.clock.advance('10s');
@@ -148,7 +148,7 @@ describeBackends('a workflow that only waits', (backend) => {
 
   it('keeps its deadline', async () => {
     const wf = workflow('wf', () => sleep('1d'));
-    const t = await backend.testApp({ workflows: [wf], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
     const handle = await wf.with({ timeout: '1h' }).start();
     const startedAt = t.clock.now();
     expect(await t.clock.runUntil(failure(handle.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
@@ -161,7 +161,7 @@ describeBackends('a workflow that only waits', (backend) => {
       return 'done';
     });
     const database = await backend.newDatabase();
-    const first = await backend.testApp({ workflows: [wf], database, releaseAtOnce: true });
+    const first = await backend.testApp({ workflows: [wf], database, suspendAtOnce: true });
     const { id } = await wf.start();
     await first.clock.advance('10m');
     await first.app.shutdown();
@@ -175,7 +175,7 @@ describeBackends('a workflow that only waits', (backend) => {
       await sleep('1h');
       return 'done';
     });
-    const t = await backend.testApp({ workflows: [wf], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
     const { id } = await wf.start();
     await t.clock.advance('10m');
     const again = await t.restart();
@@ -191,7 +191,7 @@ describeBackends('a workflow that only waits', (backend) => {
       return bodies;
     });
     const database = await backend.newDatabase();
-    const first = await backend.testApp({ workflows: [wf], database, executorId: 'first', releaseAtOnce: true });
+    const first = await backend.testApp({ workflows: [wf], database, executorId: 'first', suspendAtOnce: true });
     const handle = await wf.with({ app: first.app }).start();
     const result = handle.result();
     await first.clock.advance('10m');
@@ -208,7 +208,7 @@ describeBackends('a workflow that only waits', (backend) => {
       const [slow] = await Promise.all([run('slow', () => t.signals.wait('go').then(() => 'slow')), sleep('1h')]);
       return slow;
     });
-    const t = await backend.testApp({ workflows: [wf], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
     const handle = await wf.start();
     await t.clock.advance('30m');
     t.signals.emit('go');
@@ -229,7 +229,7 @@ describeBackends('a workflow that only waits', (backend) => {
       };
       return run('flaky', flaky, { retries: { max: 2, initial: '1h' } });
     });
-    const t = await backend.testApp({ workflows: [wf], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
     expect(await t.clock.runUntil(wf())).toBe(3);
     expect([bodies, attempts]).toEqual([1, 3]);
   });
@@ -242,7 +242,7 @@ describeBackends('a workflow that only waits', (backend) => {
       const handle = await child.start();
       return failure(handle.result({ timeout: '1h' }));
     });
-    const t = await backend.testApp({ workflows: [child, wf], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [child, wf], suspendAtOnce: true });
     const startedAt = t.clock.now();
     expect(await t.clock.runUntil(wf())).toMatchObject({ code: 'RESULT_TIMEOUT' });
     expect([bodies, t.clock.now() - startedAt]).toEqual([1, 3_600_000]);
@@ -272,7 +272,7 @@ describeBackends('a workflow that only waits', (backend) => {
       await sleeper();
       return big.values.length;
     });
-    const t = await backend.testApp({ workflows: [wf, sleeper, parent], releaseAtOnce: true });
+    const t = await backend.testApp({ workflows: [wf, sleeper, parent], suspendAtOnce: true });
     const handles = [await wf.start(), await parent.start()];
     const results = handles.map((handle) => handle.result());
     // On a busy machine one may not have come to its wait when the time for letting go of it has passed: then it comes again.

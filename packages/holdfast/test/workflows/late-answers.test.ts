@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import type { Executions } from '../../src/engine/runtime.js';
+import type { Runtime } from '../../src/engine/runtime.js';
 import { run, sleep, workflow } from '../../src/index.js';
 import { internalQueue } from '../../src/model/queues.js';
 import { describeBackends, silent } from '../support/backends.js';
@@ -10,8 +10,8 @@ import { failure, gate, tamper } from '../support/faults.js';
 describeBackends('while an answer of the database is on its way', (backend) => {
   async function launch(options: { database?: string; workflows: readonly unknown[]; version?: string }) {
     const database = options.database ?? (await backend.newDatabase());
-    let engine!: Executions;
-    const onStart = (started: Executions): void => {
+    let engine!: Runtime;
+    const onStart = (started: Runtime): void => {
       engine = started;
     };
     const app = await launchWith({ name: 'test', logger: silent, ...options, database } as never, { onStart });
@@ -20,11 +20,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
   }
 
   /** Others take the workflow over, bring it to its end, and tell its former owner, which finds out what it has lost. */
-  async function takeOver(
-    { storage, news, writer }: Executions,
-    id: string,
-    takeUp: () => Promise<void>,
-  ): Promise<void> {
+  async function takeOver({ storage, news, writer }: Runtime, id: string, takeUp: () => Promise<void>): Promise<void> {
     const { workflows, executors } = storage;
     const [{ owner } = { owner: null }] = await workflows.get([id]);
     const owned = [{ workflowId: id, owner: owner ?? '' }];
@@ -39,7 +35,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
       return standing;
     };
     await executors.tellOfTakeover([{ executorId: writer.executorId, incarnation: null }]);
-    news.tell('takeover');
+    news.announce('takeover');
     await heard.promise;
   }
 
@@ -73,7 +69,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     let ran = 0;
     const wf = workflow('wf', () => run('step', () => void ran++));
     const { engine, workflows } = await launch({ workflows: [wf] });
-    const takeUp = async (): Promise<void> => engine.news.tell('queues');
+    const takeUp = async (): Promise<void> => engine.news.announce('queues');
     let taken: Promise<void> | undefined;
     around(workflows, 'insertMany', { after: () => (taken ??= takeOver(engine, 'x', takeUp)) });
     const handle = await wf.with({ id: 'x' }).start();
@@ -192,10 +188,10 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     const handle = await wf.start();
     await expect.poll(() => attempts).toBe(1);
     await handle.cancel();
-    const { standing } = engine;
+    const { startGate } = engine;
     const answered = gate();
     let isHeard = true;
-    Object.defineProperty(standing, 'confirmed', { get: () => isHeard });
+    Object.defineProperty(startGate, 'isOpen', { get: () => isHeard });
     around(steps, 'changeAttempts', {
       after: async () => {
         isHeard = false;
@@ -207,7 +203,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
     expect(attempts).toBe(1);
     isHeard = true;
-    standing.confirmUntil(Number.POSITIVE_INFINITY);
+    startGate.confirmUntil(Number.POSITIVE_INFINITY);
     await handle.result();
     expect(attempts).toBe(2);
   });

@@ -112,7 +112,7 @@ describeBackends('a call that a workflow does not await', (backend) => {
       }),
     );
     // A replay does not repeat what a recorded step has said beside its result, and so does not learn that it failed.
-    const t = await backend.testApp({ workflows: [...workflows, fails], logger, releaseAtOnce: false });
+    const t = await backend.testApp({ workflows: [...workflows, fails], logger, suspendAtOnce: false });
     for (const wf of workflows) await wf.with({ id: `id of ${wf.workflowName}` }).start();
     await t.clock.advance('2h');
     for (const [what, , said] of calls) {

@@ -135,22 +135,22 @@ export function context(): WorkflowContext {
   const scope = currentScope();
   if (!scope) throw new HoldfastError('NOT_IN_WORKFLOW', 'context() works only inside a workflow or a step.');
   const { execution, step } = scope;
-  const { facts, engine } = execution;
+  const { claim, engine } = execution;
   return {
-    workflowId: facts.workflowId,
-    workflowName: facts.name,
-    className: facts.definition.className ?? undefined,
-    configName: facts.definition.configName ?? undefined,
+    workflowId: claim.workflowId,
+    workflowName: claim.name,
+    className: claim.definition.className ?? undefined,
+    configName: claim.definition.configName ?? undefined,
     stepNumber: step?.stepNumber,
-    attempt: step?.attempt ?? facts.attempt,
+    attempt: step?.attempt ?? claim.attempt,
     get signal() {
       return step?.signal ?? execution.signal;
     },
     executorId: engine.writer.executorId,
     version: engine.version,
-    deadlineAt: facts.deadlineAt ?? undefined,
-    user: facts.user ?? undefined,
-    roles: parseRoles(facts.roles),
-    assumedRole: facts.assumedRole ?? undefined,
+    deadlineAt: claim.deadlineAt ?? undefined,
+    user: claim.user ?? undefined,
+    roles: parseRoles(claim.roles),
+    assumedRole: claim.assumedRole ?? undefined,
   };
 }

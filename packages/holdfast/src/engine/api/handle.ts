@@ -99,13 +99,13 @@ function waitForEnding(
   timeoutMs: number | undefined,
   failsFast = false,
 ): { readonly ending: Promise<Ending>; readonly giveUp: () => void } {
-  const { ending, forget } = engine.outcomes.wait(workflowId, failsFast);
+  const { ending, forget } = engine.completionWaiters.wait(workflowId, failsFast);
   if (timeoutMs === undefined) return { ending, giveUp: forget };
   let timer: Timer | undefined;
   const timeout = new Promise<never>((_, reject) => {
     timer = engine.clock.at(engine.clock.now() + timeoutMs, () => {
       forget();
-      void standingOf(engine, workflowId).then((standing) => reject(resultTimeout(workflowId, timeoutMs, standing)));
+      void describeState(engine, workflowId).then((state) => reject(resultTimeout(workflowId, timeoutMs, state)));
     });
   });
   const done = (): void => timer?.cancel();
@@ -117,16 +117,16 @@ function waitForEnding(
   return { ending: Promise.race([ending, timeout]), giveUp };
 }
 
-function resultTimeout(workflowId: string, timeoutMs: number, standing: string): HoldfastError {
+function resultTimeout(workflowId: string, timeoutMs: number, state: string): HoldfastError {
   return new HoldfastError(
     'RESULT_TIMEOUT',
-    `Workflow "${workflowId}" did not end within ${timeoutMs} ms${standing}. Ask again later, by its ID.`,
+    `Workflow "${workflowId}" did not end within ${timeoutMs} ms${state}. Ask again later, by its ID.`,
     { details: { workflowId, timeoutMs } },
   );
 }
 
 /** Where it is meanwhile, as far as that can be told. */
-async function standingOf({ storage, directory }: Engine, workflowId: string): Promise<string> {
+async function describeState({ storage, queueCache }: Engine, workflowId: string): Promise<string> {
   const read = storage.workflows.get([workflowId]).catch(() => []);
   // A database out of reach must not keep the caller waiting beyond its time.
   const late = new Promise<[]>((resolve) => setTimeout(() => resolve([]), 1_000).unref());
@@ -135,7 +135,7 @@ async function standingOf({ storage, directory }: Engine, workflowId: string): P
   const { status, name, queueName, version } = record;
   const what = version === null ? `"${name}"` : `"${name}" of version "${version}"`;
   if (status === 'PENDING') return `: ${what} is running`;
-  const paused = queueName !== null && directory.known(queueName)?.paused ? ', which is paused' : '';
+  const paused = queueName !== null && queueCache.has(queueName)?.paused ? ', which is paused' : '';
   const where = queueName === null || queueName === internalQueue ? '' : ` on queue "${queueName}"${paused}`;
   return `: ${what} is ${status}${where}, until a process takes it that can run it`;
 }
@@ -153,8 +153,9 @@ async function recordableResult(
   let stop = (): void => {};
   const cancelled = new Promise<never>((_, cancel) => {
     // A timeout is not on record: it would begin anew.
-    const rest = timeoutMs === undefined && engine === execution.engine ? restFor(engine, workflowId) : undefined;
-    stop = execution.onCancel({ ...until, cancelled: cancel, dropped: waiting.giveUp, rest });
+    const watchWhileSuspended =
+      timeoutMs === undefined && engine === execution.engine ? restFor(engine, workflowId) : undefined;
+    stop = execution.onCancel({ ...until, cancelled: cancel, dropped: waiting.giveUp, watchWhileSuspended });
   });
   try {
     const ending = await Promise.race([waiting.ending, cancelled]).finally(() => stop());
@@ -169,9 +170,9 @@ async function recordableResult(
 }
 
 /** Waits for the end of a workflow on behalf of one that is not in memory. */
-function restFor(engine: Engine, workflowId: string): Wait['rest'] {
+function restFor(engine: Engine, workflowId: string): Wait['watchWhileSuspended'] {
   return (wake) => {
-    const { ending, forget } = engine.outcomes.wait(workflowId);
+    const { ending, forget } = engine.completionWaiters.wait(workflowId);
     ending.then(wake, wake);
     return forget;
   };

@@ -60,7 +60,7 @@ async function beginSleep(
   startedAt = execution.engine.clock.now(),
 ) {
   const { checkpoints } = execution.engine;
-  const { workflowId, owner } = execution.facts;
+  const { workflowId, owner } = execution.claim;
   const wakeAt = startedAt + ms;
   const written = await checkpoints.recordStep({
     workflowId,

@@ -7,7 +7,7 @@ import type { Frontier } from './frontier.js';
 /** An execution, as far as its attempts go. */
 interface Attempting {
   readonly engine: Engine;
-  readonly facts: ClaimedWorkflow;
+  readonly claim: ClaimedWorkflow;
   readonly running: boolean;
   readonly frontier: Frontier;
   refuse(): Promise<never>;
@@ -59,19 +59,19 @@ export class Attempts {
     if (this.seen.has(stepNumber)) return false;
     this.seen.add(stepNumber);
     // The number of the workflow's attempt begins anew with a resume, and grows with each process that dies.
-    const isUnbroken = this.execution.facts.attempt === 1;
+    const isUnbroken = this.execution.claim.attempt === 1;
     return isUnbroken && now.interrupted.at(-1) === now.attempt - 1;
   }
 
   /** Another one follows at that instant. Not before this is on record: the next one would count for this one after a crash. */
   async failed(stepNumber: number, attempt: number, nextAt: number): Promise<void> {
     this.begun.delete(stepNumber);
-    const { engine, facts } = this.execution;
+    const { engine, claim } = this.execution;
     const token = engine.owners.next();
     const change = this.change(stepNumber, { token, attempt, nextAt });
     const now = await change.catch((error: unknown) => {
       engine.logger.warn(
-        `An attempt of step ${stepNumber} of workflow "${facts.workflowId}" could not be put on record: ${describeError(error)}`,
+        `An attempt of step ${stepNumber} of workflow "${claim.workflowId}" could not be put on record: ${describeError(error)}`,
       );
       return undefined;
     });
@@ -91,8 +91,8 @@ export class Attempts {
   }
 
   private change(stepNumber: number, change: Pick<AttemptChange, 'token' | 'attempt' | 'nextAt'>) {
-    const { engine, facts, frontier } = this.execution;
-    const { workflowId, owner } = facts;
+    const { engine, claim, frontier } = this.execution;
+    const { workflowId, owner } = claim;
     const at = engine.clock.now();
     return engine.checkpoints.changeAttempt({ workflowId, owner, stepNumber, at, ...change, ...frontier.after });
   }
@@ -104,8 +104,8 @@ interface Begun {
 }
 
 function lost(execution: Attempting, by: Superseded): Promise<never> {
-  const { engine, facts } = execution;
-  engine.superseded(facts.workflowId, facts.owner, by);
+  const { engine, claim } = execution;
+  engine.superseded(claim.workflowId, claim.owner, by);
   return execution.refuse();
 }
 

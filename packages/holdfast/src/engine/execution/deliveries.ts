@@ -22,7 +22,7 @@ export class Deliveries {
   lastSeq = -1;
 
   constructor(
-    private readonly turns: Turns,
+    private readonly macrotasks: Macrotasks,
     history: readonly StepRecord[],
     private readonly onHeldUp: () => void = () => {},
   ) {
@@ -97,7 +97,7 @@ export class Deliveries {
     if (this.live !== noDeliveries) this.live.clear();
   }
 
-  /** Called by {@link Turns} once per macrotask. */
+  /** Called by {@link Macrotasks} once per macrotask. */
   deliverOne(): void {
     const delivery = this.next();
     if (!delivery) return;
@@ -121,7 +121,7 @@ export class Deliveries {
   }
 
   private request(): void {
-    if (this.next()) this.turns.request(this);
+    if (this.next()) this.macrotasks.request(this);
     else if (this.replaying) this.onHeldUp();
   }
 }
@@ -158,7 +158,7 @@ export function byCompletion(a: StepRecord, b: StepRecord): number {
  * The macrotasks in which results are delivered. Different workflows share one: they cannot see each other's order,
  * and a macrotask each would cost more than the rest of a step.
  */
-export class Turns {
+export class Macrotasks {
   private due = new Set<Deliveries>();
   private scheduled = false;
 

@@ -3,16 +3,16 @@
  * unhandled rejection, since in a replay everything arrives early and is taken up later; so whether anybody ever did is
  * for us to know, or a missing `await` would lose the error without a word (unawaited.ts).
  */
-export class Calls {
+export class DurableCalls {
   /** Not settled yet. Made with the first call: most executions that only wait have one. */
-  private open: Set<Call> | undefined;
+  private open: Set<DurableCall> | undefined;
   /** Failed before anyone had looked. Whoever looks before the workflow ends takes the failure up after all. */
   private failed: FailedCall[] | undefined;
 
-  begin<T>(name: string, stepNumber: number | undefined): Call<T> {
-    const call = new Call<T>(this, name, stepNumber);
+  begin<T>(name: string, stepNumber: number | undefined): DurableCall<T> {
+    const call = new DurableCall<T>(this, name, stepNumber);
     this.open ??= new Set();
-    this.open.add(call as Call);
+    this.open.add(call as DurableCall);
     return call;
   }
 
@@ -27,12 +27,12 @@ export class Calls {
   }
 
   /** Those that have not been answered, in their order. */
-  underWay(): Call[] {
+  underWay(): DurableCall[] {
     return [...(this.open ?? [])];
   }
 
   /** Those of them that nobody has looked at. */
-  unlookedOpen(): Call[] {
+  unlookedOpen(): DurableCall[] {
     return this.underWay().filter((call) => !call.wasLookedAt);
   }
 
@@ -41,29 +41,29 @@ export class Calls {
     return this.failed?.filter(({ call }) => !call.wasLookedAt) ?? [];
   }
 
-  settled(call: Call): void {
+  settled(call: DurableCall): void {
     this.open?.delete(call);
   }
 
-  failedUnseen(call: Call, error: unknown): void {
+  failedUnseen(call: DurableCall, error: unknown): void {
     this.failed ??= [];
     this.failed.push({ call, error });
   }
 }
 
 export interface FailedCall {
-  readonly call: Call;
+  readonly call: DurableCall;
   readonly error: unknown;
 }
 
 /** One durable call: what the code was given, and how to answer it. */
-export class Call<T = unknown> {
+export class DurableCall<T = unknown> {
   readonly promise: CallPromise<T>;
   private resolvePromise!: (value: T) => void;
   private rejectPromise!: (error: unknown) => void;
 
   constructor(
-    private readonly calls: Calls,
+    private readonly calls: DurableCalls,
     readonly name: string,
     /** Undefined for what was refused before it took one. */
     readonly stepNumber: number | undefined,
@@ -79,13 +79,13 @@ export class Call<T = unknown> {
   }
 
   resolve(value: T): void {
-    this.calls.settled(this as Call);
+    this.calls.settled(this as DurableCall);
     this.resolvePromise(value);
   }
 
   reject(error: unknown): void {
-    this.calls.settled(this as Call);
-    if (!this.wasLookedAt) this.calls.failedUnseen(this as Call, error);
+    this.calls.settled(this as DurableCall);
+    if (!this.wasLookedAt) this.calls.failedUnseen(this as DurableCall, error);
     this.promise.markHandled();
     this.rejectPromise(error);
   }

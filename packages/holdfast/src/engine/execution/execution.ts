@@ -6,7 +6,7 @@ import type { ClaimedWorkflow, Engine } from '../engine.js';
 import type { Topic } from '../wait/news.js';
 import { Attempts } from './attempts.js';
 import { Deliveries } from './deliveries.js';
-import { Calls } from './durable-call.js';
+import { DurableCalls } from './durable-call.js';
 import { Frontier } from './frontier.js';
 import { History } from './history.js';
 import { outside } from './scope-storage.js';
@@ -41,7 +41,7 @@ export class Execution {
   private replayTimer: Timer | undefined;
   /** Step bodies under way. */
   runningSteps = 0;
-  readonly calls = new Calls();
+  readonly calls = new DurableCalls();
   /** The place of the first failure that the code was given. */
   firstFailure: number | undefined;
   /** Durable calls whose result the code has not been given yet. */
@@ -51,8 +51,8 @@ export class Execution {
   /** What is news to other processes as soon as it is over: their readers of its streams have all there will be. */
   tellAtEnd: Set<Topic> | undefined;
   /** Its code awaits more than what is on record: letting go of it again would only make it begin that anew. */
-  isRestless = false;
-  private stirred: (() => void) | undefined;
+  staysInMemory = false;
+  private onLateCall: (() => void) | undefined;
   private steps = 0;
   /** By step number: the place of the last result that the code had been given when it asked for the step. */
   private askedAfter: number[] = noNumbers;
@@ -70,17 +70,17 @@ export class Execution {
 
   constructor(
     readonly engine: Engine,
-    readonly facts: ClaimedWorkflow,
+    readonly claim: ClaimedWorkflow,
   ) {
-    this.deliveries = new Deliveries(engine.turns, facts.recorded ?? [], () => this.watchReplay());
-    this.history = facts.recorded && new History(facts.recorded);
-    this.frontier = Frontier.of(facts.recorded);
-    this.hadPredecessors = facts.recorded !== undefined || facts.attempt > 1;
-    this.currentTime = facts.beganAt ?? facts.createdAt;
+    this.deliveries = new Deliveries(engine.macrotasks, claim.recorded ?? [], () => this.watchReplay());
+    this.history = claim.recorded && new History(claim.recorded);
+    this.frontier = Frontier.of(claim.recorded);
+    this.hadPredecessors = claim.recorded !== undefined || claim.attempt > 1;
+    this.currentTime = claim.beganAt ?? claim.createdAt;
   }
 
   get workflowId(): string {
-    return this.facts.workflowId;
+    return this.claim.workflowId;
   }
 
   get running(): boolean {
@@ -89,8 +89,8 @@ export class Execution {
 
   /** It has used up half of its attempts: perhaps it is what ends its processes (storage/sql/dequeue.ts). */
   get isSuspect(): boolean {
-    const before = this.facts.attempt - 1;
-    return before > 0 && before * 2 >= this.engine.registry.policyOf(this.facts.definition).maxAttempts;
+    const before = this.claim.attempt - 1;
+    return before > 0 && before * 2 >= this.engine.registry.policyOf(this.claim.definition).maxAttempts;
   }
 
   /**
@@ -121,11 +121,11 @@ export class Execution {
 
   /** Since when what is kept elsewhere for this step, under its workflow and number, is of this step and no other. */
   isNewSince(stepNumber: number): number {
-    return this.retryBefore(stepNumber).at ?? this.facts.createdAt;
+    return this.retryBefore(stepNumber).at ?? this.claim.createdAt;
   }
 
   private retryBefore(stepNumber: number) {
-    this.retries ??= parseRetries(this.facts.retries);
+    this.retries ??= parseRetries(this.claim.retries);
     return retryBefore(this.retries, stepNumber, this.requestedAfter(stepNumber));
   }
 
@@ -157,7 +157,7 @@ export class Execution {
   }
 
   get random(): SeededRandom {
-    this.generator ??= new SeededRandom(this.facts.seed ?? this.workflowId);
+    this.generator ??= new SeededRandom(this.claim.seed ?? this.workflowId);
     return this.generator;
   }
 
@@ -190,20 +190,20 @@ export class Execution {
    * What it waits for, if that is all it does and each wait can go on without it: then its memory holds nothing that a
    * replay would not bring back. A call that is not a wait (a write under way, a result on its way) rules that out.
    */
-  restableWaits(): readonly RestableWait[] | undefined {
+  suspendableWaits(): readonly SuspendableWait[] | undefined {
     if (!this.running || this.runningSteps > 0 || this.waits.size === 0) return undefined;
     if (this.openCalls !== this.waits.size || this.deliveries.replaying) return undefined;
     const waits = [...this.waits];
-    return waits.every((wait): wait is RestableWait => wait.rest !== undefined) ? waits : undefined;
+    return waits.every((wait): wait is SuspendableWait => wait.watchWhileSuspended !== undefined) ? waits : undefined;
   }
 
   /**
    * Its code is let go of, and a replay takes its place when one of its waits ends. If it makes another durable call after
    * all, because it also awaited something that is not on record, `stirred` is called: the replay will get there too.
    */
-  letGo(stirred: () => void): void {
+  suspend(onLateCall: () => void): void {
     this.park();
-    this.stirred = stirred;
+    this.onLateCall = onLateCall;
   }
 
   cancel(reason: string | null): void {
@@ -227,7 +227,7 @@ export class Execution {
 
   /** What a durable call does in an execution that is over: fail if cancelled, else never settle. */
   refuse(): Promise<never> {
-    this.stirred?.();
+    this.onLateCall?.();
     if (!this.cancellation) return new Promise(() => {});
     const refusal = Promise.reject(this.cancellation);
     refusal.catch(() => {});
@@ -251,12 +251,12 @@ export class Execution {
   }
 
   private stallUnasked(stepNumber: number): void {
-    const { facts, history, engine } = this;
+    const { claim, history, engine } = this;
     const recorded = history?.peek(stepNumber)?.name;
     const diff = history?.diff();
     const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(stepNumber, diff, history?.missing)}`;
-    const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, diff });
-    void engine.stall(facts.workflowId, facts.owner, error);
+    const error = stalledError('NON_DETERMINISM', claim, why, { stepNumber, recorded, diff });
+    void engine.stall(claim.workflowId, claim.owner, error);
   }
 
   private dropWaits(): void {
@@ -290,7 +290,7 @@ export interface Wait {
    * caller. Returns how to stop that, if there is something to stop. Absent while the wait lives in memory only. Must hold on to nothing of the
    * execution, or letting go of it would free no memory.
    */
-  rest?: ((wake: () => void) => (() => void) | undefined) | undefined;
+  watchWhileSuspended?: ((wake: () => void) => (() => void) | undefined) | undefined;
 }
 
-export type RestableWait = Wait & { readonly rest: NonNullable<Wait['rest']> };
+export type SuspendableWait = Wait & { readonly watchWhileSuspended: NonNullable<Wait['watchWhileSuspended']> };

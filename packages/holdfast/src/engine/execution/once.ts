@@ -2,7 +2,7 @@ import { isHoldfastError } from '../../model/errors.js';
 import type { NewStep, StepRecord } from '../../storage/contract/storage.js';
 import type { Landing, WrittenWithEffects } from '../write/checkpoints.js';
 import { sleepName } from './deliveries.js';
-import type { Call } from './durable-call.js';
+import type { DurableCall } from './durable-call.js';
 import type { Execution } from './execution.js';
 import { failedInstead, type Outcome } from './outcome.js';
 import { warnOfLateFailure } from './unawaited.js';
@@ -28,7 +28,7 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
   execution.openCalls++;
   execution.activity++;
   const call = execution.calls.begin<T>(name, stepNumber);
-  const caller = call as Call;
+  const caller = call as DurableCall;
   const found = execution.history?.request(stepNumber, name);
   if (found && !found.matches) stall(execution, stepNumber, name);
   else {
@@ -50,7 +50,7 @@ export function reserve(execution: Execution, name: string): number {
 }
 
 /** Answers a call of an execution that is over: with its cancellation, or not at all. */
-function refuse(execution: Execution, caller: Call): void {
+function refuse(execution: Execution, caller: DurableCall): void {
   execution.refuse().catch((error) => caller.reject(error));
 }
 
@@ -66,27 +66,27 @@ function isComplete(step: StepRecord): boolean {
 }
 
 function stall(execution: Execution, stepNumber: number, name: string): void {
-  const { facts, history, engine } = execution;
+  const { claim, history, engine } = execution;
   const diff = history?.diff();
   const recorded = history?.peek(stepNumber)?.name;
   const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(stepNumber, diff, history?.missing)}`;
-  const error = stalledError('NON_DETERMINISM', facts, why, { stepNumber, recorded, requested: name, diff });
-  void engine.stall(facts.workflowId, facts.owner, error);
+  const error = stalledError('NON_DETERMINISM', claim, why, { stepNumber, recorded, requested: name, diff });
+  void engine.stall(claim.workflowId, claim.owner, error);
 }
 
 /** What nobody foresaw must not end the process, and must not be passed over. */
 function setAside(execution: Execution, stepNumber: number, name: string, error: unknown): void {
-  const { facts, engine } = execution;
+  const { claim, engine } = execution;
   const why = `what came of step ${stepNumber} "${name}" could not be dealt with. ${engine.codecs.errors.describe(error)}`;
-  void engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+  void engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
 }
 
 /** The record's value is decoded when the code asks for it and handed over when its turn comes. */
-async function replay(execution: Execution, step: StepRecord, caller: Call): Promise<void> {
+async function replay(execution: Execution, step: StepRecord, caller: DurableCall): Promise<void> {
   const result = await readResult(execution, step).catch((error) => {
-    const { facts, engine } = execution;
+    const { claim, engine } = execution;
     const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${engine.codecs.errors.describe(error)}`;
-    return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+    return engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
   });
   if (!execution.running) return refuse(execution, caller);
   if (!result) return;
@@ -101,7 +101,7 @@ async function readResult(execution: Execution, step: StepRecord): Promise<Resul
   return { ok: true, value: await codecs.for(step.serialization).decode(step.output) };
 }
 
-async function perform(execution: Execution, operation: Operation, caller: Call): Promise<void> {
+async function perform(execution: Execution, operation: Operation, caller: DurableCall): Promise<void> {
   let outcome: Outcome;
   try {
     outcome = await operation.live(operation.stepNumber, operation.begun);
@@ -133,7 +133,7 @@ async function perform(execution: Execution, operation: Operation, caller: Call)
     written = await write(execution, operation, outcome, seq, completedAt);
   }
   if (typeof written === 'object') {
-    execution.engine.superseded(execution.workflowId, execution.facts.owner, written);
+    execution.engine.superseded(execution.workflowId, execution.claim.owner, written);
   } else if (written === 'without-effects') {
     outcome = { ...outcome, result: { ok: false, error: outcome.errorIfAbsent?.value } };
   } else outcome.onCommit?.();
@@ -155,7 +155,7 @@ function write(
   completedAt: number,
 ): Promise<WrittenWithEffects> {
   const { checkpoints } = execution.engine;
-  const { workflowId, owner } = execution.facts;
+  const { workflowId, owner } = execution.claim;
   const { stepNumber } = operation;
   const { frontier } = execution;
   const since = checkpoints.landings;
@@ -189,7 +189,7 @@ function write(
   return checkpoints.recordEffects({ ...row, effects, errorIfAbsent: errorIfAbsent?.text ?? null });
 }
 
-function delivery(execution: Execution, caller: Call, result: Result, completedAt: number) {
+function delivery(execution: Execution, caller: DurableCall, result: Result, completedAt: number) {
   return {
     deliver: () => {
       execution.currentTime = Math.max(execution.currentTime, completedAt);

@@ -1,7 +1,7 @@
 import { HoldfastError, isFatal, isHoldfastError } from '../../model/errors.js';
 import type { Effect } from '../../storage/contract/messaging.js';
 import { enter, type Scope, type StepScope, stepScope } from '../api/context.js';
-import { tellOfEffects } from '../wait/notify-effects.js';
+import { notifyEffects } from '../wait/notify-effects.js';
 import { exhaustedError } from './attempts.js';
 import type { Execution, Wait } from './execution.js';
 import { failed, type Outcome, succeeded } from './outcome.js';
@@ -50,16 +50,16 @@ export async function performAttempts(
   const isCounted = most > 1 && execution.hadPredecessors;
   try {
     for (let attempt = 1; ; attempt++) {
-      if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
+      if (!execution.engine.startGate.isOpen) await untilConfirmed(execution);
       if (isCounted) {
         const begun = await execution.attempts.begin(call.stepNumber, (at) => waitUntil(execution, at));
         attempt = begun.attempt;
         if (attempt > most) {
-          const error = exhaustedError(execution.facts, call.name, most, begun.interrupted);
+          const error = exhaustedError(execution.claim, call.name, most, begun.interrupted);
           return await failed(execution, startedAt, error);
         }
         // The database was waited for, and this process may have been stopped meanwhile.
-        if (!execution.engine.standing.confirmed) await untilConfirmed(execution);
+        if (!execution.engine.startGate.isOpen) await untilConfirmed(execution);
       }
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {
@@ -81,13 +81,13 @@ export function stepResult(stepName: string): string {
 
 function probed(scope: Scope & { step: StepScope }, call: Omit<StepCall, 'fn'>, perform: () => Promise<Outcome>) {
   const { execution, step } = scope;
-  const { engine, facts, workflowId } = execution;
+  const { engine, claim, workflowId } = execution;
   const { stepProbe } = engine.registry;
   if (!stepProbe) return perform();
   const { name, stepNumber } = call;
   const isWanted = (): boolean => execution.running;
   const { attempt } = step;
-  step.probed = stepProbe.begin({ workflowId, workflow: facts.name, step: name, stepNumber, attempt, isWanted });
+  step.probed = stepProbe.begin({ workflowId, workflow: claim.name, step: name, stepNumber, attempt, isWanted });
   return perform().finally(step.probed.end);
 }
 
@@ -107,7 +107,7 @@ function withEffects(
 ): Outcome {
   if (effects.length === 0 || !outcome.result.ok) return outcome;
   const objection = (): unknown => objections.map((object) => object()).find((error) => error !== undefined);
-  return { ...outcome, effects, objection, onCommit: () => tellOfEffects(execution, effects) };
+  return { ...outcome, effects, objection, onCommit: () => notifyEffects(execution, effects) };
 }
 
 function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: number, error: unknown): boolean {
@@ -181,11 +181,11 @@ async function backOff(
 
 /** Holds up an attempt until this process knows again that it is not taken for dead, unless the workflow ends before. */
 export async function untilConfirmed(execution: Execution): Promise<void> {
-  const { standing } = execution.engine;
-  while (!standing.confirmed) {
+  const { startGate } = execution.engine;
+  while (!startGate.isOpen) {
     await new Promise<void>((resolve, reject) => {
       if (!execution.running) return void execution.refuse().catch(reject);
-      const stop = standing.onceConfirmed(() => {
+      const stop = startGate.onceOpen(() => {
         forget();
         resolve();
       });
@@ -203,7 +203,11 @@ export async function untilConfirmed(execution: Execution): Promise<void> {
 }
 
 /** Resolves at that instant; rejects at once when the workflow is cancelled. */
-export function waitUntil(execution: Execution, until: number, rest?: Wait['rest']): Promise<void> {
+export function waitUntil(
+  execution: Execution,
+  until: number,
+  watchWhileSuspended?: Wait['watchWhileSuspended'],
+): Promise<void> {
   return new Promise((resolve, reject) => {
     if (!execution.running) return void execution.refuse().catch(reject);
     const timer = execution.engine.clock.at(until, () => {
@@ -217,7 +221,7 @@ export function waitUntil(execution: Execution, until: number, rest?: Wait['rest
         reject(error);
       },
       dropped: () => timer.cancel(),
-      rest,
+      watchWhileSuspended,
     });
   });
 }

@@ -38,15 +38,15 @@ export async function runWorkflow(
     // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
     // off while a schema takes its time, a replay would not repeat.
     execution.close();
-    await settle(execution, execution.facts.definition.output ? await checkOutput(execution, result) : result);
+    await settle(execution, execution.claim.definition.output ? await checkOutput(execution, result) : result);
   } catch (error) {
     notRun(execution, error);
   }
 }
 
 function readArguments(execution: Execution): Result | Promise<Result> {
-  const { args, inputs, serialization } = execution.facts;
-  const refusal = refusalOf(execution.facts);
+  const { args, inputs, serialization } = execution.claim;
+  const refusal = refusalOf(execution.claim);
   if (refusal) return failed(refusal);
   if (args) return { ok: true, value: args };
   try {
@@ -66,7 +66,7 @@ function failed(error: unknown): Result {
   return { ok: false, error };
 }
 
-function isInputMissing({ facts: { args, inputs } }: Execution): boolean {
+function isInputMissing({ claim: { args, inputs } }: Execution): boolean {
   return !args && inputs === null;
 }
 
@@ -74,26 +74,26 @@ function isInputMissing({ facts: { args, inputs } }: Execution): boolean {
  * No input where this code looks for it, unlike one that is there and cannot be read: some other system may keep it
  * elsewhere, as DBOS 5 began to. Ending such work would destroy it, so the workflow is set aside, with all that it has.
  */
-function stallWithoutInput({ facts, engine }: Execution): Promise<void> {
+function stallWithoutInput({ claim, engine }: Execution): Promise<void> {
   const why =
     'it has no stored input, neither in workflow_status nor in workflow_input. If another system started it, let that one ' +
     'continue it, or upgrade Holdfast and resume it: app.workflows.resume(id). If its input is lost, delete it and start it again.';
-  return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+  return engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
 }
 
 /** An input in a format that this process lacks. Another process, or this one with its serializer, can still run the workflow. */
-function stallUnread({ facts, engine }: Execution, { message }: HoldfastError): Promise<void> {
+function stallUnread({ claim, engine }: Execution, { message }: HoldfastError): Promise<void> {
   const why = `its input cannot be read here. ${message} Then resume it: app.workflows.resume(id).`;
-  return engine.stall(facts.workflowId, facts.owner, stalledError('WORKFLOW_STALLED', facts, why));
+  return engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
 }
 
 function call(execution: Execution, args: readonly unknown[]): unknown {
-  const fn = execution.facts.definition.fn as (...args: readonly unknown[]) => unknown;
+  const fn = execution.claim.definition.fn as (...args: readonly unknown[]) => unknown;
   return enter({ execution, step: undefined }, () => fn(...args));
 }
 
 async function checkOutput(execution: Execution, result: Result): Promise<Result> {
-  const { name, output } = execution.facts.definition;
+  const { name, output } = execution.claim.definition;
   if (!output || !result.ok) return result;
   try {
     const checked = await output['~standard'].validate(result.value);
@@ -106,16 +106,16 @@ async function checkOutput(execution: Execution, result: Result): Promise<Result
 
 /** The function ended without asking for steps that are on record: the code that recorded them was another. */
 function stallUnasked(execution: Execution): Promise<void> {
-  const { facts, history, stepCount, engine } = execution;
+  const { claim, history, stepCount, engine } = execution;
   const diff = history?.diff();
   const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(stepCount, diff, history?.missing)}`;
-  const error = stalledError('NON_DETERMINISM', facts, why, { stepCount, diff });
-  return engine.stall(facts.workflowId, facts.owner, error);
+  const error = stalledError('NON_DETERMINISM', claim, why, { stepCount, diff });
+  return engine.stall(claim.workflowId, claim.owner, error);
 }
 
 async function settle(execution: Execution, result: Result): Promise<void> {
-  const { engine, facts } = execution;
-  const { workflowId, owner, serialization } = facts;
+  const { engine, claim } = execution;
+  const { workflowId, owner, serialization } = claim;
   const encoded = encodeOutcome(execution, result);
   // Not awaited in any case: each await costs as much as the rest of this function. And not told by its class: programs that
   // replace the global Promise have promises of two.
@@ -126,7 +126,7 @@ async function settle(execution: Execution, result: Result): Promise<void> {
     const completedAt = engine.clock.now();
     return engine.checkpoints.finish({ workflowId, owner, ...outcome, underWay, completedAt, ...after });
   };
-  engine.load.room.settle(execution);
+  engine.queueLoad.capacity.settle(execution);
   let written: Written;
   try {
     written = await finish();
@@ -138,18 +138,18 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   if (written !== 'written') return engine.superseded(workflowId, owner, written);
   const heard = engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);
   // A parent hears of its child later, by its record; but the failure of work in the background must leave a trace.
-  if (result.ok || heard || facts.parentWorkflowId !== null) return;
-  engine.logger.warn(`Workflow "${workflowId}" (${facts.name}) failed: ${engine.codecs.errors.describe(result.error)}`);
+  if (result.ok || heard || claim.parentWorkflowId !== null) return;
+  engine.logger.warn(`Workflow "${workflowId}" (${claim.name}) failed: ${engine.codecs.errors.describe(result.error)}`);
 }
 
 type StoredOutcome = Pick<FinishedWorkflow, 'status' | 'output' | 'error'>;
 
 function encodeOutcome(execution: Execution, result: Result): StoredOutcome | Promise<StoredOutcome> {
-  const { engine, facts } = execution;
-  const codec = codecOf(engine, facts.serialization);
+  const { engine, claim } = execution;
+  const codec = codecOf(engine, claim.serialization);
   if (!result.ok) return encodeFailure(codec, result.error);
   try {
-    const output = codec.encode(result.value, `The result of workflow "${facts.name}"`, facts.definition.maxBytes);
+    const output = codec.encode(result.value, `The result of workflow "${claim.name}"`, claim.definition.maxBytes);
     if (typeof output === 'string') return success(output);
     return output.then(success, (error) => encodeFailure(codec, error));
   } catch (error) {

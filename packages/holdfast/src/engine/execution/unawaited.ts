@@ -1,9 +1,9 @@
 import { isErrorNamed } from '../../model/errors.js';
-import type { Call } from './durable-call.js';
+import type { DurableCall } from './durable-call.js';
 import type { Execution } from './execution.js';
 
 /** How many calls a line of the log names. */
-const mostNamed = 5;
+const maxNamed = 5;
 
 /**
  * A workflow ends although calls of it are under way, or have failed, that its code has never looked at: a missing
@@ -18,14 +18,14 @@ export function reportUnawaited(execution: Execution, returned: boolean): void {
 }
 
 /** The same for a failure that arrives when the workflow has ended. */
-export function warnOfLateFailure(execution: Execution, call: Call, error: unknown): void {
+export function warnOfLateFailure(execution: Execution, call: DurableCall, error: unknown): void {
   // What stops because its signal aborted did what it should.
   const obeyed = isErrorNamed(error, 'AbortError');
   if (execution.state === 'closed' && !call.wasLookedAt && !obeyed) warnOfFailure(execution, call, error);
 }
 
-function warnOfFailure({ engine, facts }: Execution, call: Call, error: unknown): void {
-  const { name, workflowId } = facts;
+function warnOfFailure({ engine, claim }: Execution, call: DurableCall, error: unknown): void {
+  const { name, workflowId } = claim;
   const failure = engine.codecs.errors.describe(error).replace(/\.$/, '');
   engine.warnOnce(
     `unawaited failure ${JSON.stringify([name, call.name])}`,
@@ -35,12 +35,12 @@ function warnOfFailure({ engine, facts }: Execution, call: Call, error: unknown)
   );
 }
 
-function warnOfOpen({ engine, facts }: Execution, open: readonly Call[]): void {
-  const { name, workflowId } = facts;
-  const named = open.slice(0, mostNamed).map(describeCall);
+function warnOfOpen({ engine, claim }: Execution, open: readonly DurableCall[]): void {
+  const { name, workflowId } = claim;
+  const named = open.slice(0, maxNamed).map(describeCall);
   // How many there are, and the numbers of their steps, may differ from workflow to workflow.
-  const names = [...new Set(open.slice(0, mostNamed).map((call) => call.name))];
-  if (open.length > mostNamed) named.push(`${open.length - mostNamed} more`);
+  const names = [...new Set(open.slice(0, maxNamed).map((call) => call.name))];
+  if (open.length > maxNamed) named.push(`${open.length - maxNamed} more`);
   const [theirs, them] = open.length === 1 ? ['its result is', 'it'] : ['their results are', 'them'];
   engine.warnOnce(
     `unawaited ${JSON.stringify([name, ...names])}`,
@@ -51,13 +51,13 @@ function warnOfOpen({ engine, facts }: Execution, open: readonly Call[]): void {
 }
 
 /** Only a note: the slower branch of a race is left behind on purpose. */
-function noteRunning({ engine, facts, runningSteps }: Execution): void {
+function noteRunning({ engine, claim, runningSteps }: Execution): void {
   const steps = runningSteps === 1 ? 'a step was' : `${runningSteps} steps were`;
   engine.logger.info(
-    `Workflow "${facts.workflowId}" (${facts.name}) ended while ${steps} still running: their results are not recorded.`,
+    `Workflow "${claim.workflowId}" (${claim.name}) ended while ${steps} still running: their results are not recorded.`,
   );
 }
 
-function describeCall({ name, stepNumber }: Call): string {
+function describeCall({ name, stepNumber }: DurableCall): string {
   return stepNumber === undefined ? name : `step ${stepNumber} "${name}"`;
 }

@@ -5,7 +5,7 @@ import type { QueueRecord } from '../../storage/contract/queues.js';
 import type { Storage } from '../../storage/contract/storage.js';
 
 /** What this process knows of the queues of the database. Whoever reads them anew brings it up to date. */
-export class QueueDirectory {
+export class QueueCache {
   private queues = new Map<string, QueueRecord>();
   private readAt = Number.NEGATIVE_INFINITY;
 
@@ -21,7 +21,7 @@ export class QueueDirectory {
     this.queues.set(queue.name, queue);
   }
 
-  known(name: string): QueueRecord | undefined {
+  has(name: string): QueueRecord | undefined {
     return this.queues.get(name);
   }
 

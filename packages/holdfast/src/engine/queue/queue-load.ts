@@ -1,47 +1,47 @@
 import type { Clock } from '../../model/clock.js';
 import { noPartition } from '../../model/queues.js';
-import { type Occupant, Room } from './queue-room.js';
+import { type Occupant, ProcessCapacity } from './process-capacity.js';
 
 /** With more executions than this that have something to do, a process takes on no more of what has no limit of its own. */
-export const mostBusy = 1_000;
+export const maxBusy = 1_000;
 
 /** A suspect that has done something for so long has not ended its process by it, and others may wait for that one. */
 const suspectedMs = 30_000;
 
 /** What is counted: an execution (execution.ts), or what is left of it at rest (suspended.ts). */
 interface Counted extends Occupant {
-  readonly facts: { readonly queueName: string | null; readonly partition: string | null };
+  readonly claim: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
-  readonly isAtRest?: true;
+  readonly isSuspended?: true;
 }
 
 /** What this process runs of each queue, and of each partition: what limits per process are measured by. */
-export class Load {
-  private readonly queues = new Map<string, QueueLoad>();
+export class QueueLoad {
+  private readonly queues = new Map<string, LoadCounts>();
   /** Since when a suspect runs here. */
   private readonly suspectSince = new WeakMap<Counted, number>();
   /** Called when an execution of a queue has ended here. */
   onFreed: ((queueName: string, wasSuspect: boolean) => void) | undefined;
   /** For more of any queue. */
-  readonly room: Room;
+  readonly capacity: ProcessCapacity;
 
   constructor(private readonly clock: Pick<Clock, 'now' | 'at'>) {
-    this.room = new Room(clock);
+    this.capacity = new ProcessCapacity(clock);
   }
 
   enter(execution: Counted): void {
-    const { queueName, partition } = execution.facts;
+    const { queueName, partition } = execution.claim;
     if (queueName === null) return;
     const load = this.queues.get(queueName) ?? { executions: new Set(), partitions: new Map() };
     this.queues.set(queueName, load);
     load.executions.add(execution);
-    this.room.enter(execution);
+    this.capacity.enter(execution);
     if (execution.isSuspect) this.suspectSince.set(execution, this.clock.now());
     if (partition !== null) load.partitions.set(partition, (load.partitions.get(partition) ?? 0) + 1);
   }
 
   leave(execution: Counted): void {
-    const { queueName, partition } = execution.facts;
+    const { queueName, partition } = execution.claim;
     const load = queueName === null ? undefined : this.queues.get(queueName);
     if (queueName === null || !load?.executions.delete(execution)) return;
     if (partition !== null) {
@@ -50,17 +50,17 @@ export class Load {
       else load.partitions.delete(partition);
     }
     if (load.executions.size === 0) this.queues.delete(queueName);
-    this.room.leave(execution);
+    this.capacity.leave(execution);
     this.onFreed?.(queueName, execution.isSuspect);
   }
 
   /** The same work in another form: nothing becomes free. */
   replace(former: Counted, latter: Counted): void {
-    const executions = this.queues.get(former.facts.queueName ?? '')?.executions;
+    const executions = this.queues.get(former.claim.queueName ?? '')?.executions;
     if (!executions?.delete(former)) return;
     executions.add(latter);
-    this.room.rest(former);
-    if (!latter.isAtRest) this.room.enter(latter);
+    this.capacity.rest(former);
+    if (!latter.isSuspended) this.capacity.enter(latter);
     if (latter.isSuspect) this.suspectSince.set(latter, this.suspectSince.get(former) ?? this.clock.now());
   }
 
@@ -88,7 +88,7 @@ export class Load {
   }
 }
 
-interface QueueLoad {
+interface LoadCounts {
   readonly executions: Set<Counted>;
   readonly partitions: Map<string, number>;
 }

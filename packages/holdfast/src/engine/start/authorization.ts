@@ -23,9 +23,9 @@ export function identityOf(
   parent: Execution | null,
 ): Identity {
   const { user, roles } = options;
-  const inherited = user === undefined ? parent?.facts : undefined;
+  const inherited = user === undefined ? parent?.claim : undefined;
   const identity = {
-    user: user ?? parent?.facts.user ?? null,
+    user: user ?? parent?.claim.user ?? null,
     roles: roles ? JSON.stringify(roles) : (inherited?.roles ?? null),
   };
   if (!workflow.requireRole) {

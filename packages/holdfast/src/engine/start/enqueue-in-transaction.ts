@@ -1,6 +1,6 @@
 import { misplacedOption } from '../../model/options.js';
-import { borrow, type Purpose } from '../../storage/caller/transaction.js';
-import type { StorageWithin } from '../../storage/contract/storage.js';
+import { callerTransaction, type Purpose } from '../../storage/caller/transaction.js';
+import type { TransactionStorage } from '../../storage/contract/storage.js';
 import { refuseInWorkflow } from '../api/context.js';
 import type { StartOptions } from '../api/start-options.js';
 import type { Engine } from '../engine.js';
@@ -13,9 +13,14 @@ import type { Startable } from './workflow-row.js';
  * Storage inside a transaction of the caller's own, or a typed error before anything is done in it. No statement of ours
  * fails in it then, unless the database does: the caller can catch what is refused and go on.
  */
-export async function storageIn(engine: Engine, what: string, tx: unknown, purpose: Purpose): Promise<StorageWithin> {
+export async function storageIn(
+  engine: Engine,
+  what: string,
+  tx: unknown,
+  purpose: Purpose,
+): Promise<TransactionStorage> {
   refuseInWorkflow(what, 'Call it in a transaction() or a step.');
-  const within = engine.storage.within(borrow(what, tx));
+  const within = engine.storage.inTransaction(callerTransaction(what, tx));
   if (!(await within.isOpen())) {
     throw misplacedOption(
       what,

@@ -32,13 +32,13 @@ export async function enqueueWorkflow(
   parent: Execution | null,
 ): Promise<string> {
   const row = await enqueuedRow(engine, workflow, options, args, parent);
-  const enqueued = await engine.enqueues.enqueue(row);
+  const enqueued = await engine.enqueueWriter.enqueue(row);
   if (enqueued.is === 'superseded' && parent) {
-    engine.superseded(parent.workflowId, parent.facts.owner, enqueued.by);
+    engine.superseded(parent.workflowId, parent.claim.owner, enqueued.by);
     return parent.refuse();
   }
   // Also when it is there already: the call may be the repetition of one that could not tell.
-  if (enqueued.is === 'created' || enqueued.is === 'existing') engine.news.tell(newsOf(row));
+  if (enqueued.is === 'created' || enqueued.is === 'existing') engine.news.announce(newsOf(row));
   return idOf(engine, row, options, enqueued);
 }
 
@@ -88,7 +88,7 @@ export async function enqueueTogether(
   let left = rows.map((row, i) => ({ row, options: items[i]?.options ?? {} }));
   const ids = new Map<EnqueuedWorkflow, string>();
   while (left.length > 0) {
-    const enqueued = await engine.enqueues.enqueueAll(left.map(({ row }) => row));
+    const enqueued = await engine.enqueueWriter.enqueueAll(left.map(({ row }) => row));
     for (const [i, { row, options }] of left.entries()) {
       const each = enqueued[i] as Enqueued;
       if (each.is !== 'left-out') ids.set(row, idOf(engine, row, options, each));
@@ -99,7 +99,7 @@ export async function enqueueTogether(
   }
   const counts = new Map<Topic, number>();
   for (const topic of rows.map(newsOf)) counts.set(topic, (counts.get(topic) ?? 0) + 1);
-  for (const [topic, count] of counts) engine.news.tell(topic, count);
+  for (const [topic, count] of counts) engine.news.announce(topic, count);
   return rows.map((row) => ids.get(row) ?? row.workflowId);
 }
 
@@ -140,7 +140,7 @@ export async function enqueuedRow(
     delayUntil: delay === undefined ? null : common.createdAt + parseDuration(delay, 'The delay of a start'),
     scheduleName: null,
     parentWorkflowId: parent?.workflowId ?? null,
-    parentOwner: parent?.facts.owner ?? null,
+    parentOwner: parent?.claim.owner ?? null,
     ...parent?.frontier.after,
     detached: isDetached(options),
   };
@@ -176,17 +176,17 @@ export async function fittingQueue(
   name: string,
   options: Pick<StartOptions, 'partition' | 'priority'>,
 ): Promise<QueueRecord> {
-  const { directory } = engine;
+  const { queueCache } = engine;
   // In a workflow what fails goes on record as the outcome: that the database was out of reach must not be that.
   const refresh = async (): Promise<void> => {
-    if (currentExecution()) await engine.untilAnswered('Reading the queues', () => directory.refresh());
-    else await directory.refresh();
+    if (currentExecution()) await engine.untilAnswered('Reading the queues', () => queueCache.refresh());
+    else await queueCache.refresh();
   };
-  const queue = await directory.require(name, refresh);
+  const queue = await queueCache.require(name, refresh);
   if (misfit(what, queue, options) === undefined) return queue;
   // It may have been changed a moment ago.
   await refresh();
-  const now = await directory.require(name, refresh);
+  const now = await queueCache.require(name, refresh);
   const error = misfit(what, now, options);
   if (error) throw error;
   return now;

@@ -75,20 +75,20 @@ async function insertChild(
   options: StartOptions,
   args: readonly unknown[],
 ): Promise<string> {
-  const { engine, facts } = execution;
+  const { engine, claim } = execution;
   const withId = { ...options, id: options.id ?? execution.childId(stepNumber) };
   if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, withId, args, execution);
   const checked = definition.input ? await checkArguments(definition, options, args, execution) : args;
   const row = await newRow(engine, definition, withId, checked, execution);
   const started = await engine.checkpoints.startChild({
     ...row,
-    parentWorkflowId: facts.workflowId,
-    parentOwner: facts.owner,
+    parentWorkflowId: claim.workflowId,
+    parentOwner: claim.owner,
     ...execution.frontier.after,
     detached: isDetached(options),
   });
   if (isSuperseded(started)) {
-    engine.superseded(facts.workflowId, facts.owner, started);
+    engine.superseded(claim.workflowId, claim.owner, started);
     return execution.refuse();
   }
   begin(engine, definition, row, started, checked, execution);

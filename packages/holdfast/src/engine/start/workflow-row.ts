@@ -46,7 +46,7 @@ export async function commonRow(
     serialization: codec.name,
     createdAt,
     timeoutMs: timeoutOf(workflow, options),
-    deadlineAt: isDetached(options) ? null : (parent?.facts.deadlineAt ?? null),
+    deadlineAt: isDetached(options) ? null : (parent?.claim.deadlineAt ?? null),
     attributes: attributes
       ? await engine.codecs.portable.encode(attributes, `The attributes of workflow "${workflow.name}"`)
       : null,

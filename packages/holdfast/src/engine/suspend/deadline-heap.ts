@@ -1,5 +1,5 @@
 /** Things with a time, the earliest first: a binary heap. */
-export class Agenda<T extends { readonly at: number }> {
+export class DeadlineHeap<T extends { readonly at: number }> {
   private readonly heap: T[] = [];
 
   get size(): number {

@@ -1,15 +1,15 @@
 import type { Timer } from '../../model/clock.js';
 import { describeError } from '../../model/errors.js';
 import type { OwnedWorkflow } from '../../storage/contract/storage.js';
-import { bringBack } from '../claims.js';
+import { reload } from '../claims.js';
 import type { Engine } from '../engine.js';
-import type { Execution, RestableWait } from '../execution/execution.js';
+import type { Execution, SuspendableWait } from '../execution/execution.js';
 import type { Frontier } from '../execution/frontier.js';
 import { outside } from '../execution/scope-storage.js';
 import { timeoutReason } from '../execution/workflow-errors.js';
-import { mostBusy } from '../queue/queue-load.js';
+import { maxBusy } from '../queue/queue-load.js';
 import type { Topic } from '../wait/news.js';
-import { Agenda } from './deadline-heap.js';
+import { DeadlineHeap } from './deadline-heap.js';
 
 /** How many are read back by one statement. */
 const pageSize = 200;
@@ -21,14 +21,14 @@ const pageSize = 200;
 const pauseMs = { busy: 200, failure: 5_000 };
 
 /** Of so many that left by way of their queue it is remembered that their code had gone on. */
-const mostStirred = 1_000;
+const maxLateCallers = 1_000;
 
 /** A workflow of this process that is not in memory: all that is left is where it stands and what it waits for. */
-export class Rest implements OwnedWorkflow {
-  readonly isAtRest = true;
+export class SuspendedWorkflow implements OwnedWorkflow {
+  readonly isSuspended = true;
   readonly workflowId: string;
   readonly owner: string;
-  readonly facts: { readonly queueName: string | null; readonly partition: string | null };
+  readonly claim: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
   readonly hadPredecessors: boolean;
   readonly tellAtEnd: Set<Topic> | undefined;
@@ -40,7 +40,7 @@ export class Rest implements OwnedWorkflow {
   /** It was woken while its slot was being given back. */
   isDue = false;
   /** Its code went on although it was let go of. */
-  wasStirred = false;
+  hadLateCall = false;
   /** Ends its waits. */
   stops: readonly (() => void)[] = none;
 
@@ -49,9 +49,9 @@ export class Rest implements OwnedWorkflow {
     /** When it is due, whatever else happens. */
     readonly at: number,
   ) {
-    const { workflowId, owner, queueName, partition, deadlineAt } = execution.facts;
+    const { workflowId, owner, queueName, partition, deadlineAt } = execution.claim;
     [this.workflowId, this.owner, this.deadlineAt] = [workflowId, owner, deadlineAt];
-    this.facts = queueName === null ? ofNoQueue : { queueName, partition };
+    this.claim = queueName === null ? ofNoQueue : { queueName, partition };
     this.isSuspect = execution.isSuspect;
     this.hadPredecessors = execution.hadPredecessors;
     this.tellAtEnd = execution.tellAtEnd;
@@ -80,11 +80,11 @@ const ofNoQueue = { queueName: null, partition: null };
  * **Invariant:** what is marked never becomes unmarked but by a claim. What counts for the limits of a queue would else
  * grow between the counts that somebody plans by and their claim.
  */
-export class Resting {
-  private readonly rests = new Map<string, Rest>();
-  private readonly agenda = new Agenda<Rest>();
-  private readonly due = new Set<Rest>();
-  private readonly stirred = new Set<string>();
+export class SuspendedWorkflows {
+  private readonly workflows = new Map<string, SuspendedWorkflow>();
+  private readonly deadlines = new DeadlineHeap<SuspendedWorkflow>();
+  private readonly due = new Set<SuspendedWorkflow>();
+  private readonly lateCallers = new Set<string>();
   private returning = false;
   private closed = false;
   private timer: Timer | undefined;
@@ -93,7 +93,7 @@ export class Resting {
   constructor(private readonly engine: Engine) {}
 
   get size(): number {
-    return this.rests.size;
+    return this.workflows.size;
   }
 
   /** Nobody is on the way back. */
@@ -105,15 +105,15 @@ export class Resting {
   get nextAt(): number {
     if (!this.isIdle) return Number.NEGATIVE_INFINITY;
     this.passOverGone();
-    return this.agenda.first?.at ?? Number.POSITIVE_INFINITY;
+    return this.deadlines.first?.at ?? Number.POSITIVE_INFINITY;
   }
 
-  all(): readonly Rest[] {
-    return [...this.rests.values()];
+  all(): readonly SuspendedWorkflow[] {
+    return [...this.workflows.values()];
   }
 
-  of(workflowId: string): Rest | undefined {
-    return this.rests.get(workflowId);
+  of(workflowId: string): SuspendedWorkflow | undefined {
+    return this.workflows.get(workflowId);
   }
 
   /** All of them; whoever closes hands them over. */
@@ -121,64 +121,64 @@ export class Resting {
     this.closed = true;
     this.timer?.cancel();
     this.due.clear();
-    const all = [...this.rests.values()];
+    const all = [...this.workflows.values()];
     for (const rest of all) this.take(rest.workflowId);
     return all;
   }
 
   /** Takes the place of an execution, which the caller then lets go of. */
-  add(execution: Execution, waits: readonly RestableWait[]): Rest {
-    let at = execution.facts.deadlineAt ?? Number.POSITIVE_INFINITY;
+  add(execution: Execution, waits: readonly SuspendableWait[]): SuspendedWorkflow {
+    let at = execution.claim.deadlineAt ?? Number.POSITIVE_INFINITY;
     for (const { until } of waits) at = Math.min(at, until ?? at);
-    const rest = new Rest(execution, at);
-    this.rests.set(rest.workflowId, rest);
+    const rest = new SuspendedWorkflow(execution, at);
+    this.workflows.set(rest.workflowId, rest);
     const wake = wakerOf(rest, (due) => this.wake(due));
-    const stops = waits.flatMap((wait) => wait.rest(wake) ?? []);
+    const stops = waits.flatMap((wait) => wait.watchWhileSuspended(wake) ?? []);
     if (stops.length > 0) rest.stops = stops;
-    if (at < Number.POSITIVE_INFINITY) this.agenda.add(rest);
+    if (at < Number.POSITIVE_INFINITY) this.deadlines.add(rest);
     this.arm();
-    if (this.engine.directory.releasesSlots(rest.facts.queueName)) void outside(() => this.giveSlotBack(rest));
+    if (this.engine.queueCache.releasesSlots(rest.claim.queueName)) void outside(() => this.giveSlotBack(rest));
     return rest;
   }
 
   /** For code that goes on although it was let go of. */
-  stirrerOf(rest: Rest): () => void {
+  lateCallHandler(rest: SuspendedWorkflow): () => void {
     return wakerOf(rest, (due) => {
-      due.wasStirred = true;
+      due.hadLateCall = true;
       this.wake(due);
     });
   }
 
   /** Whether its code had gone on when it last left by way of its queue. Asked once, by the execution that comes next. */
-  wasStirred(workflowId: string): boolean {
-    return this.stirred.delete(workflowId);
+  hadLateCall(workflowId: string): boolean {
+    return this.lateCallers.delete(workflowId);
   }
 
   /** It is here no more: it runs again, or is someone else's, or has ended. */
-  take(workflowId: string): Rest | undefined {
-    const rest = this.rests.get(workflowId);
+  take(workflowId: string): SuspendedWorkflow | undefined {
+    const rest = this.workflows.get(workflowId);
     if (!rest) return undefined;
-    this.rests.delete(workflowId);
+    this.workflows.delete(workflowId);
     this.due.delete(rest);
     for (const stop of rest.stops) stop();
     // What is gone before its time stays on the agenda until it is most of it.
-    if (this.rests.size === 0 || this.agenda.size > 2 * this.rests.size + 1_000) {
-      this.agenda.filter((each) => this.isHere(each));
+    if (this.workflows.size === 0 || this.deadlines.size > 2 * this.workflows.size + 1_000) {
+      this.deadlines.filter((each) => this.isHere(each));
       this.arm();
     }
     return rest;
   }
 
-  private isHere(rest: Rest): boolean {
-    return this.rests.get(rest.workflowId) === rest;
+  private isHere(rest: SuspendedWorkflow): boolean {
+    return this.workflows.get(rest.workflowId) === rest;
   }
 
   private passOverGone(): void {
-    for (let first = this.agenda.first; first && !this.isHere(first); first = this.agenda.first)
-      this.agenda.takeFirst();
+    for (let first = this.deadlines.first; first && !this.isHere(first); first = this.deadlines.first)
+      this.deadlines.takeFirst();
   }
 
-  private wake(rest: Rest): void {
+  private wake(rest: SuspendedWorkflow): void {
     if (this.closed || !this.isHere(rest)) return;
     if (rest.slot === 'leaving') rest.isDue = true;
     if (rest.slot === 'free') outside(() => this.goToQueue(rest));
@@ -187,11 +187,11 @@ export class Resting {
     if (this.returning) return;
     this.returning = true;
     // Together with what else becomes due in this turn of the event loop.
-    outside(() => setImmediate(() => void this.bringAllBack()));
+    outside(() => setImmediate(() => void this.reloadDue()));
   }
 
-  private async giveSlotBack(rest: Rest): Promise<void> {
-    const { checkpoints, load, logger } = this.engine;
+  private async giveSlotBack(rest: SuspendedWorkflow): Promise<void> {
+    const { checkpoints, queueLoad, logger } = this.engine;
     const { workflowId, owner, frontier } = rest;
     rest.slot = 'leaving';
     const written = await checkpoints.setAtRest({ workflowId, owner, ...frontier.after }).catch((error) => {
@@ -200,16 +200,16 @@ export class Resting {
     });
     if (typeof written === 'object') return this.engine.superseded(workflowId, owner, written);
     rest.slot = written === undefined ? 'held' : 'free';
-    if (rest.slot === 'free' && this.isHere(rest)) load.leave(rest);
+    if (rest.slot === 'free' && this.isHere(rest)) queueLoad.leave(rest);
     if (rest.isDue) this.wake(rest);
   }
 
   /** Or to its end, if its deadline is what it was woken by. */
-  private goToQueue(rest: Rest): void {
+  private goToQueue(rest: SuspendedWorkflow): void {
     const { checkpoints, clock, news } = this.engine;
-    const { workflowId, owner, deadlineAt, facts } = rest;
+    const { workflowId, owner, deadlineAt, claim } = rest;
     rest.slot = 'returning';
-    if (rest.wasStirred) this.rememberStirred(workflowId);
+    if (rest.hadLateCall) this.rememberLateCall(workflowId);
     const at = clock.now();
     const isOver = deadlineAt !== null && deadlineAt <= at;
     const gone = isOver
@@ -217,7 +217,7 @@ export class Resting {
       : checkpoints.putBack({ workflowId, owner, at });
     const left = (): void => {
       if (this.isHere(rest)) this.lose(rest);
-      if (!isOver) news.tell(`queue:${facts.queueName}`);
+      if (!isOver) news.announce(`queue:${claim.queueName}`);
     };
     gone.then(left, (error) => {
       rest.slot = 'free';
@@ -225,14 +225,14 @@ export class Resting {
     });
   }
 
-  private rememberStirred(workflowId: string): void {
-    this.stirred.add(workflowId);
-    const [oldest] = this.stirred;
-    if (oldest !== undefined && this.stirred.size > mostStirred) this.stirred.delete(oldest);
+  private rememberLateCall(workflowId: string): void {
+    this.lateCallers.add(workflowId);
+    const [oldest] = this.lateCallers;
+    if (oldest !== undefined && this.lateCallers.size > maxLateCallers) this.lateCallers.delete(oldest);
   }
 
   private arm(): void {
-    const at = this.agenda.first?.at ?? Number.POSITIVE_INFINITY;
+    const at = this.deadlines.first?.at ?? Number.POSITIVE_INFINITY;
     if (this.closed || at === this.timerAt) return;
     this.timer?.cancel();
     this.timerAt = at;
@@ -242,39 +242,39 @@ export class Resting {
   private wakeDue(): void {
     this.timerAt = Number.POSITIVE_INFINITY;
     const now = this.engine.clock.now();
-    for (let first = this.agenda.first; first && first.at <= now; first = this.agenda.first) {
-      this.agenda.takeFirst();
+    for (let first = this.deadlines.first; first && first.at <= now; first = this.deadlines.first) {
+      this.deadlines.takeFirst();
       this.wake(first);
     }
     this.arm();
   }
 
-  private async bringAllBack(): Promise<void> {
+  private async reloadDue(): Promise<void> {
     while (this.due.size > 0 && !this.closed) {
-      if (this.engine.busy > mostBusy) await new Promise((resolve) => setTimeout(resolve, pauseMs.busy));
+      if (this.engine.busy > maxBusy) await new Promise((resolve) => setTimeout(resolve, pauseMs.busy));
       const page = [...this.due].slice(0, pageSize);
-      await this.bringBack(page);
+      await this.reloadPage(page);
     }
     this.returning = false;
   }
 
-  private async bringBack(page: readonly Rest[]): Promise<void> {
+  private async reloadPage(page: readonly SuspendedWorkflow[]): Promise<void> {
     const asked = new Set(page);
     const isAwaited = (workflowId: string): boolean => {
-      const rest = this.rests.get(workflowId);
+      const rest = this.workflows.get(workflowId);
       return rest !== undefined && asked.has(rest);
     };
-    const unread = new Set<Rest>();
-    const failed = (rest: Rest, error: unknown): void => {
+    const unread = new Set<SuspendedWorkflow>();
+    const failed = (rest: SuspendedWorkflow, error: unknown): void => {
       unread.add(rest);
       this.tryLater(rest, error);
     };
-    await bringBack(this.engine, page, { isAwaited, failed });
+    await reload(this.engine, page, { isAwaited, failed });
     // What was not brought back is not this process's any more.
     for (const rest of page) if (this.isHere(rest) && !unread.has(rest)) this.lose(rest);
   }
 
-  private tryLater(rest: Rest, error: unknown): void {
+  private tryLater(rest: SuspendedWorkflow, error: unknown): void {
     this.due.delete(rest);
     if (!this.isHere(rest) || this.closed) return;
     const { clock, logger } = this.engine;
@@ -282,14 +282,14 @@ export class Resting {
     clock.at(clock.now() + pauseMs.failure, () => this.wake(rest));
   }
 
-  private lose(rest: Rest): void {
+  private lose(rest: SuspendedWorkflow): void {
     this.take(rest.workflowId);
-    this.engine.load.leave(rest);
-    this.engine.outcomes.watchElsewhere(rest.workflowId);
+    this.engine.queueLoad.leave(rest);
+    this.engine.completionWaiters.watchElsewhere(rest.workflowId);
   }
 }
 
 /** In a function of its own, so that it holds on to nothing else. */
-function wakerOf(rest: Rest, wake: (rest: Rest) => void): () => void {
+function wakerOf(rest: SuspendedWorkflow, wake: (rest: SuspendedWorkflow) => void): () => void {
   return () => wake(rest);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Ending, Storage } from '../../storage/contract/storage.js';
 import { VirtualClock } from '../../testing/virtual-clock.js';
-import { Outcomes } from './completion-waiters.js';
+import { CompletionWaiters } from './completion-waiters.js';
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -14,7 +14,7 @@ describe('waiting for workflows of other processes', () => {
       return [];
     };
     const storage = { workflows: { endings } } as unknown as Storage;
-    const outcomes = new Outcomes(storage, clock, logger, () => false);
+    const outcomes = new CompletionWaiters(storage, clock, logger, () => false);
     // Each ends its wait for the poll of 20 ms before that is over.
     for (let n = 0; n < 50; n++) {
       outcomes.wait('elsewhere').ending.catch(() => {});

@@ -20,7 +20,7 @@ const share = 0.1;
  * Everyone in this process who waits for a workflow to end. Workflows that run here report their end directly; for
  * all others together one statement looks from time to time.
  */
-export class Outcomes {
+export class CompletionWaiters {
   private readonly waiters = new Map<string, Set<Waiter>>();
   private timer: Timer | undefined;
   private dueAt = Number.POSITIVE_INFINITY;

@@ -7,7 +7,7 @@ import type { Channels } from '../../storage/database.js';
  * A first look comes without: who finds something at once need not listen. Who has to wait follows, and looks again once the
  * channel is open, because what was committed between the look and that moment was announced to others only.
  */
-export class Following<Who extends object> {
+export class FollowedChannels<Who extends object> {
   private readonly followed = new Map<Who, readonly string[]>();
   private readonly opening = new Map<string, Set<Who>>();
 

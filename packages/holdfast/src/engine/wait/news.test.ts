@@ -1,20 +1,20 @@
 import { expect, it } from 'vitest';
 import type { Storage } from '../../storage/contract/storage.js';
-import type { Hearing } from '../../storage/database.js';
+import type { ListenerCallbacks } from '../../storage/database.js';
 import { News, type Topic } from './news.js';
 
 /** News of a process, and what other processes tell it. */
 async function rig() {
-  let hearing: Hearing | undefined;
-  const hear: Storage['hear'] = (given) => {
+  let hearing: ListenerCallbacks | undefined;
+  const listen: Storage['listen'] = (given) => {
     hearing = given;
     return { ready: Promise.resolve(), stop: async () => {} };
   };
-  const news = new News({ hear } as Storage, { debug() {}, info() {}, warn() {}, error() {} });
+  const news = new News({ listen } as Storage, { debug() {}, info() {}, warn() {}, error() {} });
   const heard: (Topic | null)[] = [];
-  news.listen((topic) => heard.push(topic));
+  news.subscribe((topic) => heard.push(topic));
   await news.start();
-  return { heard, receive: (...topics: string[]) => hearing?.heard(topics) };
+  return { heard, receive: (...topics: string[]) => hearing?.received(topics) };
 }
 
 it('of what has a line break in its key comes as it was told', async () => {

@@ -4,7 +4,7 @@ import type { Storage } from '../../storage/contract/storage.js';
 import { splitNote } from '../../storage/contract/topic-notes.js';
 import type { Channels, Listening, Presence } from '../../storage/database.js';
 import { outside } from '../execution/scope-storage.js';
-import { apartMs, Outgoing } from './outgoing-news.js';
+import { minGapMs, OutgoingNews } from './outgoing-news.js';
 import { type DueNews, queueOf, readSignal, type WorkAnswer, type WorkCall, WorkSignals } from './work-signals.js';
 
 /**
@@ -50,17 +50,17 @@ export interface WorkListener {
 export class News {
   private readonly listeners = new Set<(topic: Topic | null) => void>();
   private readonly openListeners = new Set<(channels: readonly string[]) => void>();
-  private readonly outgoing = new Outgoing<Topic>();
+  private readonly outgoing = new OutgoingNews<Topic>();
   private readonly work = new WorkSignals();
   private answering: NodeJS.Timeout | undefined;
   /** The part of the app that works on queues, if it has one. */
   worker: WorkListener | undefined;
   private sending: Promise<void> | undefined;
-  private hearing: Listening | undefined;
+  private listening: Listening | undefined;
   private stopped = false;
   private endPause = (): void => {};
   /** Whether news of other processes arrives at the moment. */
-  hearsOthers = false;
+  isListening = false;
 
   constructor(
     private readonly storage: Storage,
@@ -68,7 +68,7 @@ export class News {
   ) {}
 
   /** For news from here and elsewhere; null: anything may have happened. */
-  listen(listener: (topic: Topic | null) => void): void {
+  subscribe(listener: (topic: Topic | null) => void): void {
     this.listeners.add(listener);
   }
 
@@ -79,18 +79,18 @@ export class News {
 
   /** By which news of messages, events and streams comes to those who follow. Undefined: all of it comes, or none. */
   get channels(): Channels | undefined {
-    return this.hearing?.channels;
+    return this.listening?.channels;
   }
 
   /** Starts to hear other processes, and to be present to them. Resolves when it does, or cannot at the moment. */
   async start(presence?: Presence): Promise<void> {
-    this.hearing = this.storage.hear({
-      heard: (topics) => {
+    this.listening = this.storage.listen({
+      received: (topics) => {
         if (topics === null) this.deliver(null);
         else for (const topic of topics) this.receive(topic);
       },
       state: (hears) => {
-        this.hearsOthers = hears;
+        this.isListening = hears;
       },
       opened: (channels) => {
         if (this.stopped) return;
@@ -100,23 +100,23 @@ export class News {
       },
       presence,
     });
-    await this.hearing.ready;
+    await this.listening.ready;
   }
 
   /** Tells the app now and the other processes soon. `count`: how many workflows have come up on a queue. */
-  tell(topic: Topic, count = 1): void {
+  announce(topic: Topic, count = 1): void {
     const queueName = queueOf(topic);
     if (queueName !== undefined && !this.stopped && outside(() => this.worker?.looksFirst(queueName, count))) return;
     this.deliver(topic);
-    this.tellOthers(topic, count);
+    this.announceToOthers(topic, count);
   }
 
   /** Whether a message is announced wherever it comes from. */
-  get hearsOfMessages(): boolean {
-    return this.hearsOthers && !this.storage.silentMessages;
+  get receivesMessages(): boolean {
+    return this.isListening && !this.storage.silentMessages;
   }
 
-  tellOthers(topic: Topic, count = 1): void {
+  announceToOthers(topic: Topic, count = 1): void {
     if (this.stopped) return;
     const queueName = queueOf(topic);
     if (queueName === undefined) this.outgoing.add(topic);
@@ -156,7 +156,7 @@ export class News {
     this.stopped = true;
     clearTimeout(this.answering);
     this.endPause();
-    await Promise.all([this.hearing?.stop(), this.sending]);
+    await Promise.all([this.listening?.stop(), this.sending]);
   }
 
   /** As a crash would: nothing more goes out. */
@@ -172,13 +172,13 @@ export class News {
     // One at a time, and with a pause: what comes up meanwhile goes with the next.
     while (!this.outgoing.isEmpty || !this.work.isEmpty) {
       const began = performance.now();
-      await this.announce();
+      await this.sendDue();
       // A server that has much to do takes longer to announce, and is asked to less often.
       if (!this.stopped) await this.pause(pauseAfter(performance.now() - began));
     }
   }
 
-  private async announce(): Promise<void> {
+  private async sendDue(): Promise<void> {
     const due = this.stopped ? this.outgoing.takeAll() : this.outgoing.takeDue(performance.now());
     const topics = [...due, ...this.work.drain()];
     if (topics.length === 0) return;
@@ -221,5 +221,5 @@ export class News {
 }
 
 function pauseAfter(tookMs: number): number {
-  return Math.min(Math.max(apartMs, 3 * tookMs), longestPauseMs);
+  return Math.min(Math.max(minGapMs, 3 * tookMs), longestPauseMs);
 }

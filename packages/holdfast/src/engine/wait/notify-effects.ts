@@ -3,10 +3,10 @@ import type { Execution } from '../execution/execution.js';
 import { watchKey } from './watches.js';
 
 /** Whoever waits for what an operation has brought about, here or elsewhere, learns of it now that it is committed. */
-export function tellOfEffects({ engine, workflowId }: Execution, effects: readonly Effect[]): void {
+export function notifyEffects({ engine, workflowId }: Execution, effects: readonly Effect[]): void {
   const { news } = engine;
   for (const effect of effects) {
-    if (effect.kind === 'message') news.tell(`message:${watchKey(effect.destination, effect.topic)}`);
-    else if (effect.kind !== 'consume') news.tell(`${effect.kind}:${watchKey(workflowId, effect.key)}`);
+    if (effect.kind === 'message') news.announce(`message:${watchKey(effect.destination, effect.topic)}`);
+    else if (effect.kind !== 'consume') news.announce(`${effect.kind}:${watchKey(workflowId, effect.key)}`);
   }
 }

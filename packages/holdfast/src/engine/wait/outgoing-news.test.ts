@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { Outgoing } from './outgoing-news.js';
+import { OutgoingNews } from './outgoing-news.js';
 
 describe('topics that are to be announced', () => {
   it('are announced at once, and again after 10 ms', () => {
-    const outgoing = new Outgoing<string>();
+    const outgoing = new OutgoingNews<string>();
     outgoing.add('a');
     expect(outgoing.takeDue(0)).toEqual(['a']);
     outgoing.add('a');
@@ -14,7 +14,7 @@ describe('topics that are to be announced', () => {
   });
 
   it('are announced less and less often while there is always more news of them, and then as at first', () => {
-    const outgoing = new Outgoing<string>();
+    const outgoing = new OutgoingNews<string>();
     const times: number[] = [];
     for (let now = 0; now < 160; now += 5) {
       outgoing.add('a');
@@ -30,7 +30,7 @@ describe('topics that are to be announced', () => {
   });
 
   it('do not wait for one another', () => {
-    const outgoing = new Outgoing<string>();
+    const outgoing = new OutgoingNews<string>();
     for (const now of [0, 10, 30]) {
       for (let n = 0; n < 3; n++) outgoing.add('fast');
       expect(outgoing.takeDue(now)).toEqual(['fast']);

@@ -1,14 +1,14 @@
 /** A topic is announced again after this time at the earliest. */
-export const apartMs = 10;
+export const minGapMs = 10;
 
 /** The same for a topic that was told of several times in each of the last times: a stream that is written fast, say. */
-const mostApartMs = 40;
+const maxApartMs = 40;
 
 /**
  * The topics that are to be announced to other processes. Whoever hears of a topic reads all that is there, and each announcement
  * wakes all sessions that listen: a topic of which there is always more news is announced less often.
  */
-export class Outgoing<T> {
+export class OutgoingNews<T> {
   /** How often each was told of since it was announced. */
   private readonly told = new Map<T, number>();
   private readonly announced = new Map<T, { readonly at: number; readonly apartMs: number }>();
@@ -37,7 +37,7 @@ export class Outgoing<T> {
     for (const topic of due) {
       const last = this.announced.get(topic);
       const isFast = last && (this.told.get(topic) ?? 0) > 1;
-      this.announced.set(topic, { at: now, apartMs: isFast ? Math.min(last.apartMs * 2, mostApartMs) : apartMs });
+      this.announced.set(topic, { at: now, apartMs: isFast ? Math.min(last.apartMs * 2, maxApartMs) : minGapMs });
       this.told.delete(topic);
     }
     return due;

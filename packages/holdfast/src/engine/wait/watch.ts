@@ -4,7 +4,7 @@ import type { Logger } from '../../model/logger.js';
 import { isUnusable } from '../../storage/contract/failure.js';
 import type { Channels } from '../../storage/database.js';
 import { Backoff } from '../write/backoff.js';
-import { Following } from './followed-channels.js';
+import { FollowedChannels } from './followed-channels.js';
 
 /** How often everything that is waited for is looked at, for want of news. */
 const pollMs = { hearing: 5_000, deaf: 500 };
@@ -57,7 +57,7 @@ export interface Watcher<Question, Answer> {
 export class Watch<Question, Answer> {
   private readonly watchers = new Map<string, Set<Watcher<Question, Answer>>>();
   private readonly known = new Set<Watcher<Question, Answer>>();
-  private readonly following: Following<Watcher<Question, Answer>>;
+  private readonly following: FollowedChannels<Watcher<Question, Answer>>;
   private readonly due = new Set<Watcher<Question, Answer>>();
   private looking = false;
   private scheduled = false;
@@ -76,7 +76,7 @@ export class Watch<Question, Answer> {
     logger: Logger,
     private readonly hearer: Hearer,
   ) {
-    this.following = new Following(() => hearer.channels());
+    this.following = new FollowedChannels(() => hearer.channels());
     this.backoff = new Backoff(`Looking for ${kind.name}`, logger);
   }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.js';
 import type { Logger } from '../../model/logger.js';
-import type { EventStanding, StreamStanding, WaitingMessage } from '../../storage/contract/messaging.js';
+import type { EventState, StreamState, WaitingMessage } from '../../storage/contract/messaging.js';
 import type { Storage } from '../../storage/contract/storage.js';
 import type { News, Topic } from './news.js';
 import { type Hearer, Watch } from './watch.js';
@@ -26,11 +26,11 @@ const streamPage = 100;
 /** What the workflows and callers of this process wait for beside results: messages, events, streams. */
 export class Watches {
   readonly messages: Watch<InboxQuestion, readonly WaitingMessage[]>;
-  readonly events: Watch<EventQuestion, EventStanding>;
-  readonly streams: Watch<StreamQuestion, StreamStanding>;
+  readonly events: Watch<EventQuestion, EventState>;
+  readonly streams: Watch<StreamQuestion, StreamState>;
 
   constructor(storage: Storage, clock: Clock, logger: Logger, news: News) {
-    const hearer: Hearer = { hears: () => news.hearsOthers, channels: () => news.channels };
+    const hearer: Hearer = { hears: () => news.isListening, channels: () => news.channels };
     // Not by `watchKey`, which two can share: "a::b" with "c", and "a" with "b::c".
     const inbox = (each: Pick<InboxQuestion, 'workflowId' | 'topic'>): string => pair(each.workflowId, each.topic);
     const event = (each: EventQuestion): string => pair(each.workflowId, each.key);
@@ -48,7 +48,7 @@ export class Watches {
       },
       clock,
       logger,
-      { ...hearer, hears: () => news.hearsOfMessages },
+      { ...hearer, hears: () => news.receivesMessages },
     );
     this.events = new Watch(
       {
@@ -75,7 +75,7 @@ export class Watches {
       logger,
       hearer,
     );
-    news.listen((topic) => this.heard(topic));
+    news.subscribe((topic) => this.heard(topic));
     news.onOpened((channels) => {
       for (const watch of this.all()) watch.opened(channels);
     });

@@ -41,8 +41,8 @@ export interface Entry<T, R> {
 }
 
 /** What one statement takes. */
-export const mostRows = 1000;
-export const mostWeight = 4_000_000;
+export const maxRows = 1000;
+export const maxWeight = 4_000_000;
 
 export async function writeBatch<T, R>(
   kind: BatchKind<T, R>,

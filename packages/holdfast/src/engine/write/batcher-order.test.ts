@@ -50,9 +50,9 @@ class WildTable implements BatchKind<string, string> {
 
   private async commit(items: readonly string[], concerned: ReadonlySet<string>): Promise<string[]> {
     await turns(1 + this.chance(4));
-    const isHeldUp = (): boolean => [...concerned].some((key) => this.locked.has(key));
-    for (let waited = 0; waited < 6 && isHeldUp(); waited++) await turn();
-    if (isHeldUp()) throw new Error('held-up' satisfies Failure);
+    const isLocked = (): boolean => [...concerned].some((key) => this.locked.has(key));
+    for (let waited = 0; waited < 6 && isLocked(); waited++) await turn();
+    if (isLocked()) throw new Error('locked' satisfies Failure);
     if (items.some((item) => item.endsWith('!'))) throw new Error('refused' satisfies Failure);
     const isLost = this.chance(20) === 0;
     if (!isLost || this.chance(2) === 0) for (const item of items) this.written.add(item);

@@ -1,8 +1,8 @@
 import type { Logger } from '../../model/logger.js';
 import type { Failure } from '../../storage/database.js';
 import { Backoff } from './backoff.js';
-import { type BatchKind, type Entry, mostRows, mostWeight, refusal, writeBatch } from './batch-kind.js';
-import { HeldUp } from './lock-conflicts.js';
+import { type BatchKind, type Entry, maxRows, maxWeight, refusal, writeBatch } from './batch-kind.js';
+import { LockConflicts } from './lock-conflicts.js';
 
 const worthSharing = 40;
 
@@ -31,7 +31,7 @@ export class Batcher<T, R> {
   private closedWith: Error | undefined;
   private readonly backoff: Backoff;
   private readonly idleWaiters: (() => void)[] = [];
-  private readonly heldUp: HeldUp<T, R>;
+  private readonly locked: LockConflicts<T, R>;
   private end = (): void => {};
   private readonly ended = new Promise<void>((resolve) => {
     this.end = resolve;
@@ -42,7 +42,7 @@ export class Batcher<T, R> {
     private readonly options: BatcherOptions,
   ) {
     this.backoff = new Backoff(`Writing ${kind.name}`, options.logger);
-    this.heldUp = new HeldUp(kind, { ...options, onEmpty: () => this.tellIfIdle() });
+    this.locked = new LockConflicts(kind, { ...options, onEmpty: () => this.tellIfIdle() });
   }
 
   submit(item: T): Promise<R> {
@@ -61,7 +61,7 @@ export class Batcher<T, R> {
   }
 
   get isIdle(): boolean {
-    return this.sending === this.held && (this.waiting.length === 0 || this.held > 0) && this.heldUp.isEmpty;
+    return this.sending === this.held && (this.waiting.length === 0 || this.held > 0) && this.locked.isEmpty;
   }
 
   /** Gives up retrying: what the database has not confirmed fails with this error, or without one never settles. */
@@ -69,7 +69,7 @@ export class Batcher<T, R> {
     this.closed = true;
     this.closedWith = error;
     this.end();
-    this.heldUp.close(error);
+    this.locked.close(error);
     this.giveUp(this.waiting);
     this.waiting = [];
     this.tellIfIdle();
@@ -110,16 +110,16 @@ export class Batcher<T, R> {
    */
   private share(): number {
     const free = (this.kind.lanes ?? 1) - this.sending + 1;
-    return this.waiting.length < worthSharing ? mostRows : Math.ceil(this.waiting.length / free);
+    return this.waiting.length < worthSharing ? maxRows : Math.ceil(this.waiting.length / free);
   }
 
   private takeBatch(): Entry<T, R>[] {
-    const most = Math.min(mostRows, this.share());
+    const most = Math.min(maxRows, this.share());
     let rows = 0;
     let weight = 0;
     for (const entry of this.waiting) {
       weight += this.kind.weigh(entry.item);
-      if (rows === most || (rows > 0 && weight > mostWeight)) break;
+      if (rows === most || (rows > 0 && weight > maxWeight)) break;
       rows++;
     }
     if (rows < this.waiting.length) return this.waiting.splice(0, rows);
@@ -132,7 +132,7 @@ export class Batcher<T, R> {
     let batch = given;
     while (!this.closed) {
       // Each time: an earlier part of the batch, or another lane, may have been held up since.
-      batch = this.setLongApart(this.heldUp.keepBehind(batch));
+      batch = this.setLongApart(this.locked.keepBehind(batch));
       if (batch.length === 0) return;
       const hold = this.kind.untilAllowed?.();
       if (hold !== undefined) {
@@ -151,8 +151,8 @@ export class Batcher<T, R> {
         else if (failure !== 'lost' && failure !== 'retry') this.permit();
         if (batch.length === 0) return;
         if (failure === 'refused') return this.isolate(batch, error);
-        if (failure !== 'held-up' && failure !== 'slow') await this.backoff.pause(error);
-        else if (!this.closed) return this.heldUp.add(batch);
+        if (failure !== 'locked' && failure !== 'slow') await this.backoff.pause(error);
+        else if (!this.closed) return this.locked.add(batch);
       }
     }
     this.giveUp(batch);
@@ -165,7 +165,7 @@ export class Batcher<T, R> {
     if (long.length === 0) return batch;
     const keys = new Set(long.map((entry) => kind.key(entry.item)));
     const isApart = (entry: Entry<T, R>): boolean => keys.has(kind.key(entry.item));
-    this.heldUp.add(batch.filter(isApart));
+    this.locked.add(batch.filter(isApart));
     return batch.filter((entry) => !isApart(entry));
   }
 

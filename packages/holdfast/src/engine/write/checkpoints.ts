@@ -4,21 +4,21 @@ import type { WorkflowStatus } from '../../model/status.js';
 import type { After, EffectfulStep } from '../../storage/contract/steps.js';
 import {
   type AttemptChange,
-  type AttemptStanding,
+  type AttemptState,
   type CompletedStep,
   type FinishedWorkflow,
   type NewChild,
   type NewStep,
   type NewWorkflow,
   type OwnedWorkflow,
-  type StepStanding,
+  type StepState,
   type Storage,
   stepKey,
   type WorkflowRecord,
   type Writer,
 } from '../../storage/contract/storage.js';
 import type { Frontier, Submitted } from '../execution/frontier.js';
-import type { Standing } from '../start-gate.js';
+import type { StartGate } from '../start-gate.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
 
@@ -46,7 +46,7 @@ interface ReturningWorkflow extends OwnedWorkflow {
 export type Landing<T> = T & Pick<Submitted, 'since'> & { readonly frontier?: Frontier };
 
 /** Starts are repeated that found an ID taken which was free again when it was looked for. */
-const mostStarts = 5;
+const maxStarts = 5;
 
 /** The database takes about 50 ms for as many. */
 const manyEffects = 2_000;
@@ -68,7 +68,7 @@ export class Checkpoints {
   private readonly steps: Batcher<Landing<NewStep>, Written>;
   private readonly effects: Batcher<Landing<EffectfulStep>, WrittenWithEffects>;
   private readonly completions: Batcher<Landing<CompletedStep>, Written>;
-  private readonly attempts: Batcher<AttemptChange, AttemptStanding | Superseded>;
+  private readonly attempts: Batcher<AttemptChange, AttemptState | Superseded>;
   private readonly finishes: Batcher<FinishedWorkflow, Written>;
   private readonly rests: Batcher<OwnedWorkflow & After, Written>;
   private readonly returns: Batcher<ReturningWorkflow, undefined>;
@@ -77,15 +77,15 @@ export class Checkpoints {
     private readonly storage: Storage,
     writer: Writer,
     logger: Logger,
-    private readonly standing: Standing,
+    private readonly startGate: StartGate,
   ) {
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
     const { writeLanes: lanes } = storage;
     const by = (impatient?: boolean) => (impatient ? storage.impatient : storage);
     const batcher = <T, R>(kind: BatchKind<T, R>): Batcher<T, R> => new Batcher(kind, options);
-    const untilAllowed = () => standing.untilHeard();
+    const untilAllowed = () => startGate.untilConfirmed();
     // The outcomes of what has been done stay in memory then, and nothing more is done meanwhile.
-    const refused = (kind: string) => (error: Error | null) => standing.setRefused(kind, error);
+    const refused = (kind: string) => (error: Error | null) => startGate.setRefused(kind, error);
     this.starts = batcher({
       name: 'workflow starts',
       failsFast: () => true,
@@ -146,10 +146,10 @@ export class Checkpoints {
     this.startsUnderWay.add(row.owner);
     try {
       for (;;) {
-        const { returns } = this.standing;
+        const { lossCount } = this.startGate;
         const started = await this.starts.submit(row);
         // Others took over what was this process's meanwhile: the repetition tells whether this was among it.
-        if (started === 'created' && this.standing.returns !== returns) continue;
+        if (started === 'created' && this.startGate.lossCount !== lossCount) continue;
         // Taken when it was written, gone when it was looked for: who had the ID was deleted in between.
         if (started === 'created' || 'workflowId' in started) return started;
       }
@@ -162,13 +162,13 @@ export class Checkpoints {
     this.startsUnderWay.add(row.owner);
     try {
       for (let tries = 1; ; tries++) {
-        const { returns } = this.standing;
+        const { lossCount } = this.startGate;
         const started = await this.children.submit(row);
-        if (started === 'created' && this.standing.returns !== returns) continue;
+        if (started === 'created' && this.startGate.lossCount !== lossCount) continue;
         if (started === 'created' || 'workflowId' in started) return started;
         if (started.owner !== row.parentOwner || started.status !== 'PENDING') return started;
         // What its parent has done before is not on record any more.
-        if (tries === mostStarts) return started;
+        if (tries === maxStarts) return started;
       }
     } finally {
       this.startsUnderWay.delete(row.owner);
@@ -192,7 +192,7 @@ export class Checkpoints {
     return this.completions.submit(row);
   }
 
-  changeAttempt(row: AttemptChange): Promise<AttemptStanding | Superseded> {
+  changeAttempt(row: AttemptChange): Promise<AttemptState | Superseded> {
     return this.attempts.submit(row);
   }
 
@@ -299,8 +299,8 @@ export class Checkpoints {
 
   /** How each of these steps stands now; `ours`: as an earlier sending of this very row left it. */
   private async stepStanding(rows: readonly (NewStep | CompletedStep)[]) {
-    const found = rows.length === 0 ? [] : await this.storage.steps.standing(rows);
-    const byKey = new Map<string, StepStanding>(found.map((each) => [stepKey(each), each]));
+    const found = rows.length === 0 ? [] : await this.storage.steps.states(rows);
+    const byKey = new Map<string, StepState>(found.map((each) => [stepKey(each), each]));
     return (row: NewStep | CompletedStep) => {
       const now = byKey.get(stepKey(row));
       const ours = now?.owner === row.owner && now.recorded && now.completionSeq === row.completionSeq;
@@ -360,8 +360,8 @@ function slotWrites(storage: Storage, batcher: NewBatcher) {
 }
 
 /** How far the attempts of steps have come (storage/sql/attempts.ts). */
-function attemptWrites(storage: Storage, batcher: NewBatcher): Batcher<AttemptChange, AttemptStanding | Superseded> {
-  return batcher<AttemptChange, AttemptStanding | Superseded>({
+function attemptWrites(storage: Storage, batcher: NewBatcher): Batcher<AttemptChange, AttemptState | Superseded> {
+  return batcher<AttemptChange, AttemptState | Superseded>({
     name: 'attempts of steps',
     key: (row) => row.workflowId,
     lanes: storage.writeLanes,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { EnqueuedWorkflow, Storage, WorkflowRecord } from '../../storage/contract/storage.js';
-import { Enqueues } from './enqueue-writer.js';
+import { EnqueueWriter } from './enqueue-writer.js';
 
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 const parent = { workflowId: 'parent', owner: 'me', status: 'PENDING' } as WorkflowRecord;
@@ -14,7 +14,7 @@ function enqueuing(row: { dedupId: string | null }, refusals: number) {
     holders: async () => [],
   };
   const storage = { workflows, queues: { list: async () => [{ name: 'q' }] }, classify: () => 'lost' };
-  const enqueues = new Enqueues({ ...storage, impatient: storage } as unknown as Storage, logger);
+  const enqueues = new EnqueueWriter({ ...storage, impatient: storage } as unknown as Storage, logger);
   const child = { workflowId: 'child', queueName: 'q', inputs: '[]', parentWorkflowId: 'parent', parentOwner: 'me' };
   return enqueues.enqueue({ ...child, ...row } as EnqueuedWorkflow);
 }

@@ -26,14 +26,14 @@ export type Enqueued =
   | { readonly is: 'superseded'; readonly by: Superseded };
 
 /** How often a batch is tried again that was refused although nobody holds its deduplication IDs (any more). */
-const mostRefusals = 10;
+const maxRefusals = 10;
 /** And so many enqueueings of a child that nothing seems to stand in the way of. */
-const mostTries = 5;
+const maxTries = 5;
 /** Others may hold a deduplication ID at each insert, and have given it back at each look. That is no loss. */
-const mostTriesForId = 200;
+const maxTriesForId = 200;
 
 /** Enqueueing, by group commit. One statement at a time: what is called first in a process is first in the queue. */
-export class Enqueues {
+export class EnqueueWriter {
   private readonly batcher: Batcher<EnqueuedWorkflow, Enqueued | undefined>;
   private readonly batches: Batcher<readonly EnqueuedWorkflow[], (Enqueued | undefined)[]>;
 
@@ -80,7 +80,7 @@ export class Enqueues {
       if (enqueued) return enqueued;
       // Or what its parent has done before is not on record any more.
       const { parentOwner: owner, dedupId } = row;
-      const most = dedupId === null ? mostTries : mostTriesForId;
+      const most = dedupId === null ? maxTries : maxTriesForId;
       if (owner !== null && tries === most) return { is: 'superseded', by: { owner, status: 'PENDING' } };
     }
   }
@@ -90,7 +90,7 @@ export class Enqueues {
     for (let refusals = 0; ; ) {
       const explained = await this.batches.submit(rows).catch((error) => {
         // A deduplication ID is taken, as a rule; the others of the batch are as they were.
-        if (!isHoldfastError(error, 'STORAGE_REFUSED') || refusals++ === mostRefusals) throw error;
+        if (!isHoldfastError(error, 'STORAGE_REFUSED') || refusals++ === maxRefusals) throw error;
         return this.explainRefusal(rows, error);
       });
       // What stood in the way may be gone by the time one looks for it.

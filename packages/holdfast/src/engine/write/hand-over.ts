@@ -45,12 +45,12 @@ async function release(engine: Leaving, owned: readonly OwnedWorkflow[], longest
   for (let passOverLocked = false; ; ) {
     try {
       await storage.workflows.release({ owned, queueName: internalQueue, now: clock.now(), passOverLocked });
-      news.tellOthers('queues');
+      news.announceToOthers('queues');
       return;
     } catch (error) {
       const failure = storage.classify(error);
       // A row that someone does not let go of stays behind, and the rest goes on, however late it is.
-      const isFirstLock = failure === 'held-up' && !passOverLocked;
+      const isFirstLock = failure === 'locked' && !passOverLocked;
       if (isFirstLock) passOverLocked = true;
       else if (failure === 'refused' || failure === 'unusable' || performance.now() > until) {
         logger.warn(`Unfinished workflows could not be handed over: ${describeError(error)}`);

@@ -21,7 +21,7 @@ class LockedTable implements BatchKind<string, string> {
     if (items.some((item) => this.locked.has(this.key(item)))) {
       if (impatient) this.impatientTimeouts++;
       else this.patientTimeouts++;
-      throw new Error('held-up' satisfies Failure);
+      throw new Error('locked' satisfies Failure);
     }
     if (this.refuses && items.includes(this.refuses)) throw new Error('refused' satisfies Failure);
     this.written.push(...items);

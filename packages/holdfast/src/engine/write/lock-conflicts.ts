@@ -1,9 +1,9 @@
 import type { Logger } from '../../model/logger.js';
 import type { Failure } from '../../storage/database.js';
 import { Backoff } from './backoff.js';
-import { type BatchKind, type Entry, mostRows, mostWeight, refusal, writeBatch } from './batch-kind.js';
+import { type BatchKind, type Entry, maxRows, maxWeight, refusal, writeBatch } from './batch-kind.js';
 
-export interface HeldUpOptions {
+export interface LockConflictOptions {
   readonly logger: Logger;
   classify(error: unknown): Failure;
   /** Called when nothing is left here. */
@@ -11,7 +11,7 @@ export interface HeldUpOptions {
 }
 
 /** What waits of one key, in order. */
-interface Line<T, R> {
+interface KeyQueue<T, R> {
   readonly key: string;
   readonly entries: Entry<T, R>[];
   /** How many lines may share a statement with it: fewer each time that one of them holds the statement up. */
@@ -39,8 +39,8 @@ const longestPauseMs = 1_000;
  *
  * **Invariant:** as long as something of a key is here, only from here is anything of that key written, in order.
  */
-export class HeldUp<T, R> {
-  private readonly lines = new Map<string, Line<T, R>>();
+export class LockConflicts<T, R> {
+  private readonly lines = new Map<string, KeyQueue<T, R>>();
   private readonly outage: Backoff;
   private underWay: readonly Entry<T, R>[] = [];
   private working = false;
@@ -50,7 +50,7 @@ export class HeldUp<T, R> {
 
   constructor(
     private readonly kind: BatchKind<T, R>,
-    private readonly options: HeldUpOptions,
+    private readonly options: LockConflictOptions,
   ) {
     this.outage = new Backoff(`Writing ${kind.name}`, options.logger);
   }
@@ -61,7 +61,7 @@ export class HeldUp<T, R> {
 
   /** Takes a batch that was held up. */
   add(batch: readonly Entry<T, R>[]): void {
-    const fresh: Line<T, R>[] = [];
+    const fresh: KeyQueue<T, R>[] = [];
     for (const entry of batch) {
       const key = this.kind.key(entry.item);
       const line = this.lines.get(key) ?? this.newLine(key);
@@ -96,8 +96,8 @@ export class HeldUp<T, R> {
     if (this.closedWith) for (const entry of entries) entry.reject(this.closedWith);
   }
 
-  private newLine(key: string): Line<T, R> {
-    const line: Line<T, R> = { key, entries: [], within: 1, most: mostRows, rests: false };
+  private newLine(key: string): KeyQueue<T, R> {
+    const line: KeyQueue<T, R> = { key, entries: [], within: 1, most: maxRows, rests: false };
     this.lines.set(key, line);
     return line;
   }
@@ -114,13 +114,13 @@ export class HeldUp<T, R> {
   }
 
   /** Those first that may go with the most others: they are the least likely to be held up themselves. */
-  private next(): Line<T, R>[] {
+  private next(): KeyQueue<T, R>[] {
     const ready = [...this.lines.values()].filter((line) => !line.rests);
     const within = ready.reduce((most, line) => Math.max(most, line.within), 0);
     return ready.filter((line) => line.within === within).slice(0, within);
   }
 
-  private async attempt(lines: readonly Line<T, R>[]): Promise<void> {
+  private async attempt(lines: readonly KeyQueue<T, R>[]): Promise<void> {
     await this.kind.untilAllowed?.();
     if (this.closed) return;
     const batch = this.headsOf(lines);
@@ -137,29 +137,29 @@ export class HeldUp<T, R> {
     }
   }
 
-  private headsOf(lines: readonly Line<T, R>[]): Entry<T, R>[] {
+  private headsOf(lines: readonly KeyQueue<T, R>[]): Entry<T, R>[] {
     const batch: Entry<T, R>[] = [];
     let weight = 0;
     for (const entry of lines.flatMap((line) => line.entries.slice(0, line.most))) {
       weight += this.kind.weigh(entry.item);
-      if (batch.length === mostRows || (batch.length > 0 && weight > mostWeight)) break;
+      if (batch.length === maxRows || (batch.length > 0 && weight > maxWeight)) break;
       batch.push(entry);
     }
     return batch;
   }
 
-  private settled(lines: readonly Line<T, R>[], batch: readonly Entry<T, R>[]): void {
+  private settled(lines: readonly KeyQueue<T, R>[], batch: readonly Entry<T, R>[]): void {
     const settled = new Set(batch);
     for (const line of lines) {
       const left = line.entries.findIndex((entry) => !settled.has(entry));
       line.entries.splice(0, left === -1 ? line.entries.length : left);
-      line.most = Math.min(mostRows, line.most * 2);
+      line.most = Math.min(maxRows, line.most * 2);
       delete line.backoff;
       if (line.entries.length === 0) this.lines.delete(line.key);
     }
   }
 
-  private async failed(lines: readonly Line<T, R>[], batch: readonly Entry<T, R>[], error: unknown): Promise<void> {
+  private async failed(lines: readonly KeyQueue<T, R>[], batch: readonly Entry<T, R>[], error: unknown): Promise<void> {
     const failure = this.options.classify(error);
     const isTold = failure === 'unusable' && batch.every(({ item }) => this.kind.failsFast?.(item));
     if (failure === 'lost' || failure === 'retry' || (failure === 'unusable' && !isTold))
@@ -175,7 +175,7 @@ export class HeldUp<T, R> {
     } else if (line) this.rest(line, failure, error);
   }
 
-  private rest(line: Line<T, R>, failure: 'held-up' | 'slow', error: unknown): void {
+  private rest(line: KeyQueue<T, R>, failure: 'locked' | 'slow', error: unknown): void {
     const why = failure === 'slow' ? 'which takes the database too long' : 'which another session has locked';
     const what = `Writing ${this.kind.name} of "${line.key}", ${why},`;
     line.backoff ??= new Backoff(what, this.options.logger, longestPauseMs);

@@ -1,16 +1,16 @@
 import type { Logger } from '../../model/logger.js';
 import type { NewMessage } from '../../storage/contract/messaging.js';
 import type { Storage } from '../../storage/contract/storage.js';
-import { InboxRoom } from '../wait/inbox-room.js';
+import { InboxCapacity } from '../wait/inbox-capacity.js';
 import { Batcher } from './batcher.js';
 
 /** Messages that are sent together: all of them or none. */
 type Together = readonly NewMessage[];
 
 /** Messages from outside workflows, by group commit. One statement at a time: what is sent first arrives first. */
-export class Sends {
+export class MessageWriter {
   private readonly batcher: Batcher<Together, boolean>;
-  readonly room = new InboxRoom();
+  readonly room = new InboxCapacity();
 
   constructor(storage: Storage, logger: Logger) {
     this.batcher = new Batcher(

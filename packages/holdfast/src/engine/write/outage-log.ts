@@ -13,7 +13,7 @@ const logEveryMs = 1_000;
 const refusalEveryMs = 30_000;
 
 /** More different lines than there are services and kinds of writes. */
-const mostRefusals = 200;
+const maxRefusals = 200;
 
 /** Says that outcomes cannot be recorded, which keeps every step of this process from beginning; and that they can again. */
 export function reportRefusal(logger: Logger, error: Error | null): void {
@@ -43,7 +43,7 @@ export function limitOutages(
   const refusals = new Map<string, number>();
   const isTooSoon = (message: string): boolean => {
     if (now() - (refusals.get(message) ?? Number.NEGATIVE_INFINITY) < refusalEveryMs) return true;
-    if (refusals.size === mostRefusals) refusals.clear();
+    if (refusals.size === maxRefusals) refusals.clear();
     refusals.set(message, now());
     return false;
   };

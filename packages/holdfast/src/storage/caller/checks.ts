@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import type { Database } from '../database.js';
 import { sqlState } from '../postgres/failures.js';
 import { copiesMixed, copyIdentity } from '../sqlite/copies.js';
-import type { Borrowed, Purpose } from './transaction.js';
+import type { CallerTransaction, Purpose } from './transaction.js';
 
 /**
  * Whether statements of ours can run in a transaction of the caller's. All of it is asked without touching the tables: a
@@ -31,14 +31,18 @@ const needed: Record<Purpose, readonly Relation[]> = {
 };
 
 /** It is in the very database that the system tables are in, not in one with the same tables, and its role has the rights. */
-export async function reaches(own: Database, tx: Borrowed, purpose: Purpose): Promise<boolean> {
+export async function reaches(own: Database, tx: CallerTransaction, purpose: Purpose): Promise<boolean> {
   if (own.dialect.name !== tx.dialect || !(await isSameDatabase(own, tx))) return false;
   if (tx.dialect === 'postgres') return hasRights(own, tx, needed[purpose]);
   await checkCopy(own, tx);
   return true;
 }
 
-async function hasRights({ dialect }: Database, tx: Borrowed, relations: readonly Relation[]): Promise<boolean> {
+async function hasRights(
+  { dialect }: Database,
+  tx: CallerTransaction,
+  relations: readonly Relation[],
+): Promise<boolean> {
   // Asked first: who has no right to use the schema may not even ask what is in it.
   const usable = "has_schema_privilege(to_regnamespace($1)::oid, 'usage')";
   const rights = relations.flatMap(([kind, , ...names], i) =>
@@ -64,7 +68,7 @@ const identity = {
 /** Kept for as long as it agrees: a server that was started again has another one. */
 const identities = new WeakMap<Database, string>();
 
-async function isSameDatabase(own: Database, tx: Borrowed): Promise<boolean> {
+async function isSameDatabase(own: Database, tx: CallerTransaction): Promise<boolean> {
   const statement = identity[tx.dialect];
   const theirs = toIdentity(tx.dialect, await tx.query(statement.text, []));
   if (theirs === undefined) return false;
@@ -75,7 +79,7 @@ async function isSameDatabase(own: Database, tx: Borrowed): Promise<boolean> {
 }
 
 /** On SQLite, that the library of a transaction on our own file is the one that we use: see sqlite/copies. */
-async function checkCopy(own: Database, tx: Borrowed): Promise<void> {
+async function checkCopy(own: Database, tx: CallerTransaction): Promise<void> {
   const [theirs] = await tx.query(copyIdentity, []);
   const [ours] = await own.query({ name: 'database.copy', text: copyIdentity }, []);
   if (theirs?.copy === ours?.copy) return;
@@ -83,7 +87,10 @@ async function checkCopy(own: Database, tx: Borrowed): Promise<void> {
 }
 
 /** Undefined: a database in memory, which nobody else can reach. */
-function toIdentity(dialect: Borrowed['dialect'], [row]: readonly Record<string, unknown>[]): string | undefined {
+function toIdentity(
+  dialect: CallerTransaction['dialect'],
+  [row]: readonly Record<string, unknown>[],
+): string | undefined {
   const text = row?.identity;
   if (typeof text !== 'string' || text === '') return undefined;
   return dialect === 'sqlite' ? realpathSync(text) : text;
@@ -92,7 +99,7 @@ function toIdentity(dialect: Borrowed['dialect'], [row]: readonly Record<string,
 const noTransaction = '25P01';
 
 /** A client of pg does not show whether a transaction has begun on it. Outside one this fails, and does no harm. */
-export async function isOpen(tx: Borrowed): Promise<boolean> {
+export async function isOpen(tx: CallerTransaction): Promise<boolean> {
   if (!tx.mayBeIdle) return true;
   try {
     await tx.query('savepoint holdfast_open; release savepoint holdfast_open', []);

@@ -51,7 +51,7 @@ export async function openCompletions<Tx>(datasource: Datasource<Tx>): Promise<C
         throw missingTable(datasource, error);
       }
       // Somebody who does not know our lock, DBOS for one, creates it at the same moment.
-      if (!beatenTo.has(stateOf(error) ?? '') || tries === mostTries) throw error;
+      if (!beatenTo.has(stateOf(error) ?? '') || tries === maxTries) throw error;
     }
   }
 }
@@ -61,7 +61,7 @@ export async function hasCompletions<Tx>(datasource: Datasource<Tx>, tx: Tx): Pr
   return (await standingOf(datasource, tx)).present;
 }
 
-const mostTries = 5;
+const maxTries = 5;
 const insufficientPrivilege = '42501';
 /** Duplicate key, schema, table or column. */
 const beatenTo = new Set(['23505', '42P06', '42P07', '42701']);

@@ -1,4 +1,4 @@
-import type { StorageWithin } from '../contract/storage.js';
+import type { TransactionStorage } from '../contract/storage.js';
 import type { BatchStatement, Database, Row, Statement } from '../database.js';
 import { columnLiteral } from '../postgres/array-literal.js';
 import { SqlMessages } from '../sql/messages.js';
@@ -6,11 +6,11 @@ import { SqlQueues } from '../sql/queues.js';
 import { SqlSteps } from '../sql/steps.js';
 import { SqlWorkflows } from '../sql/workflows.js';
 import { isOpen, reaches } from './checks.js';
-import type { Borrowed } from './transaction.js';
+import type { CallerTransaction } from './transaction.js';
 
 /** The statements of this folder, as they are, inside a transaction of the caller's: committed or not together with it. */
-export function storageWithin(own: Database, tx: Borrowed): StorageWithin {
-  const database = borrowedDatabase(own, tx);
+export function storageInTransaction(own: Database, tx: CallerTransaction): TransactionStorage {
+  const database = transactionDatabase(own, tx);
   return {
     workflows: new SqlWorkflows(database),
     queues: new SqlQueues(database),
@@ -29,7 +29,7 @@ export function storageWithin(own: Database, tx: Borrowed): StorageWithin {
   };
 }
 
-function borrowedDatabase(own: Database, tx: Borrowed): Database {
+function transactionDatabase(own: Database, tx: CallerTransaction): Database {
   const query = async (statement: Statement, params: readonly unknown[]): Promise<Row[]> => {
     if (statement.first) await tx.query(statement.first, params);
     return tx.query(statement.text, params);
@@ -45,13 +45,13 @@ function borrowedDatabase(own: Database, tx: Borrowed): Database {
     changeCounter: () => own.changeCounter(),
     breaks: () => own.breaks(),
     announce: (topics) => own.announce(topics, query),
-    hear: (hearing) => own.hear(hearing),
+    listen: (hearing) => own.listen(hearing),
     close: async () => {},
   };
 }
 
 async function inOne<T extends object>(
-  tx: Borrowed,
+  tx: CallerTransaction,
   { text, columns }: BatchStatement<T>,
   shared: readonly unknown[],
   rows: readonly T[],
@@ -62,7 +62,7 @@ async function inOne<T extends object>(
 }
 
 async function oneByOne<T extends object>(
-  tx: Borrowed,
+  tx: CallerTransaction,
   { text, columns, also = [] }: BatchStatement<T>,
   shared: readonly unknown[],
   rows: readonly T[],

@@ -8,7 +8,7 @@ import { positional } from '../sqlite/positional.js';
  * A transaction that belongs to the caller, and in which statements of ours run. Its library is told by the shape of what
  * the caller has in hand, so that none has to be installed, or imported, by those who use another.
  */
-export interface Borrowed {
+export interface CallerTransaction {
   readonly dialect: 'postgres' | 'sqlite';
   /** Whether a transaction has begun cannot be told by its shape. */
   readonly mayBeIdle?: true;
@@ -19,7 +19,7 @@ export interface Borrowed {
 /** What is to be done in it: each takes rights of its own. */
 export type Purpose = 'record a step' | 'start a workflow' | 'send a message';
 
-type Query = Borrowed['query'];
+type Query = CallerTransaction['query'];
 
 /** What the functions below ask of each library. */
 export interface PgClient {
@@ -71,7 +71,7 @@ export function postgresJsQuery(sql: PostgresJs): Query {
   };
 }
 
-export function knexQuery(trx: KnexLike, dialect: Borrowed['dialect']): Query {
+export function knexQuery(trx: KnexLike, dialect: CallerTransaction['dialect']): Query {
   return async (text, params) => {
     const bound = dialect === 'postgres' ? forPostgres(params) : forSqlite(params);
     const { text: positional, values } = withQuestionMarks(text, bound, '\\?');
@@ -80,7 +80,7 @@ export function knexQuery(trx: KnexLike, dialect: Borrowed['dialect']): Query {
 }
 
 /** Without the plugins, which may give columns other names. */
-export function kyselyQuery(trx: KyselyLike, dialect: Borrowed['dialect']): Query {
+export function kyselyQuery(trx: KyselyLike, dialect: CallerTransaction['dialect']): Query {
   const plain = trx.withoutPlugins();
   return async (text, params) => {
     const { text: sql, values: parameters } =
@@ -118,13 +118,13 @@ export function sqliteRows(db: SqliteLike, text: string, params: readonly unknow
 }
 
 /** Undefined: a database of no kind that statements of ours run on. */
-export function knexDialect(knex: KnexLike): Borrowed['dialect'] | undefined {
+export function knexDialect(knex: KnexLike): CallerTransaction['dialect'] | undefined {
   const { dialect } = knex.client;
   return dialect === 'postgresql' ? 'postgres' : dialect === 'sqlite3' ? 'sqlite' : undefined;
 }
 
 /** Told by what each database can do, which is what the library's adapters say of it. */
-export function kyselyDialect(db: KyselyLike): Borrowed['dialect'] | undefined {
+export function kyselyDialect(db: KyselyLike): CallerTransaction['dialect'] | undefined {
   const { supportsReturning, supportsTransactionalDdl } = db.getExecutor().adapter;
   if (!supportsReturning) return undefined;
   return supportsTransactionalDdl ? 'postgres' : 'sqlite';
@@ -141,7 +141,7 @@ export function drizzleKinds(given: object): string[] {
 }
 
 /** The transaction that a caller has open, or a typed error that lists what is understood. */
-export function borrow(what: string, tx: unknown): Borrowed {
+export function callerTransaction(what: string, tx: unknown): CallerTransaction {
   const found = isThing(tx) ? recognise(tx) : undefined;
   if (found) return found;
   // Not shown: it may hold the password of its connection.
@@ -159,7 +159,7 @@ function isThing(tx: unknown): tx is Thing {
   return (typeof tx === 'object' && tx !== null) || typeof tx === 'function';
 }
 
-function recognise(tx: Thing): Borrowed | undefined {
+function recognise(tx: Thing): CallerTransaction | undefined {
   const has = (...names: string[]): boolean => names.every((name) => typeof tx[name] === 'function');
   if (drizzleKinds(tx).includes('PgTransaction')) {
     return { dialect: 'postgres', query: drizzleQuery(tx as unknown as DrizzlePg) };
@@ -186,12 +186,12 @@ export function sqliteOf(given: unknown): SqliteLike | undefined {
   return isDatabase ? (db as unknown as SqliteLike) : undefined;
 }
 
-function ofKnex(trx: KnexLike): Borrowed | undefined {
+function ofKnex(trx: KnexLike): CallerTransaction | undefined {
   const dialect = knexDialect(trx);
   return dialect && { dialect, query: knexQuery(trx, dialect) };
 }
 
-function ofKysely(trx: KyselyLike): Borrowed | undefined {
+function ofKysely(trx: KyselyLike): CallerTransaction | undefined {
   const dialect = kyselyDialect(trx);
   return dialect && { dialect, query: kyselyQuery(trx, dialect) };
 }

@@ -40,7 +40,7 @@ export interface DequeueParams extends Omit<Claim, 'limit'> {
    * The turn of the queue that the caller knows; nothing is taken if the queue has moved on since, is paused or gone.
    * Null for the internal queue, which has no settings.
    */
-  readonly turn: number | null;
+  readonly lockVersion: number | null;
   /** Takes the turn, so that what others have counted or planned since becomes void. For limits of the whole fleet. */
   readonly exclusive: boolean;
   /** These starts count for a rate limit. */

@@ -37,7 +37,7 @@ export interface WaitingMessage extends StoredValue {
 }
 
 /** What a workflow has not received of a topic. */
-export interface InboxStanding {
+export interface InboxState {
   readonly waiting: number;
   readonly bytes: number;
 }
@@ -57,14 +57,14 @@ export interface Messages {
   waiting(
     inboxes: readonly { readonly workflowId: string; readonly topic: string; readonly most: number }[],
   ): Promise<WaitingMessage[]>;
-  standing(inbox: { readonly workflowId: string; readonly topic: string }): Promise<InboxStanding>;
+  inboxState(inbox: { readonly workflowId: string; readonly topic: string }): Promise<InboxState>;
   /** Those of the IDs under which a message is stored. */
   stored(messageIds: readonly string[]): Promise<Set<string>>;
   /** All that was sent to a workflow, oldest first. */
   list(workflowId: string): Promise<MessageRecord[]>;
 }
 
-export interface EventStanding {
+export interface EventState {
   readonly workflowId: string;
   readonly key: string;
   /** Null: not set so far. */
@@ -76,7 +76,7 @@ export interface EventStanding {
 }
 
 export interface Events {
-  read(events: readonly { readonly workflowId: string; readonly key: string }[]): Promise<EventStanding[]>;
+  read(events: readonly { readonly workflowId: string; readonly key: string }[]): Promise<EventState[]>;
   /** Sets an event from inside a step, at once. Returns whether the workflow was still this owner's. */
   set(params: {
     readonly workflowId: string;
@@ -96,7 +96,7 @@ export interface StreamEntry extends StoredValue {
 }
 
 /** What a stream has to offer from an offset on, and how its workflow stood then: read in one snapshot. */
-export interface StreamStanding {
+export interface StreamState {
   readonly workflowId: string;
   readonly key: string;
   readonly from: number;
@@ -112,7 +112,7 @@ export interface Streams {
   read(
     streams: readonly { readonly workflowId: string; readonly key: string; readonly from: number }[],
     most: number,
-  ): Promise<StreamStanding[]>;
+  ): Promise<StreamState[]>;
   list(workflowId: string): Promise<StreamEntry[]>;
 }
 

@@ -12,7 +12,7 @@ export interface QueueRecord {
   readonly settings: QueueSettings;
   readonly paused: boolean;
   /** Moves on with every edit, and with every claim under a limit of the whole fleet (sql/dequeue.ts). */
-  readonly turn: number;
+  readonly lockVersion: number;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -24,7 +24,7 @@ export interface QueueCounts {
   readonly waiting: number;
   readonly running: number;
   /** PENDING, but let go of while they wait: they hold no slot. */
-  readonly resting: number;
+  readonly suspended: number;
   readonly delayed: number;
 }
 
@@ -49,19 +49,19 @@ export interface BusyQueues {
 }
 
 /** What counts against the limits of a queue, or of one partition of it. */
-export interface Standing {
+export interface LimitUsage {
   readonly running: number;
   /** Starts within the period of the rate limit, and when the next one becomes possible if they fill it. */
   readonly recentStarts: number;
   readonly nextStartAt: number | null;
 }
 
-interface QueueStanding extends Standing {
+interface QueueUsage extends LimitUsage {
   /** How many of those that run are not the caller's. */
   readonly elsewhere: number;
 }
 
-export interface PartitionStanding extends Standing {
+export interface PartitionUsage extends LimitUsage {
   readonly partition: string;
   /** How many wait that the caller could take, up to what was asked for. */
   readonly waiting: number;
@@ -108,11 +108,11 @@ export interface Queues {
   /** How many unfinished workflows are on a queue. */
   unfinished(name: string): Promise<number>;
   /** The queue as it is now, whether anything waits on it, and what counts against its limits, in one snapshot. */
-  standing(params: {
+  usage(params: {
     readonly name: string;
     readonly executorId: string;
     readonly rate: RateWindow | null;
-  }): Promise<{ readonly queue: QueueRecord; readonly waiting: boolean; readonly standing: QueueStanding } | undefined>;
+  }): Promise<{ readonly queue: QueueRecord; readonly waiting: boolean; readonly usage: QueueUsage } | undefined>;
   /** Partitions with waiting work, in the order of their keys, from behind this key on. */
   partitions(
     params: Pick<Claim, 'writer' | 'version' | 'runnable'> & {
@@ -123,7 +123,7 @@ export interface Queues {
       readonly rate: RateWindow | null;
       readonly suspects: boolean;
     },
-  ): Promise<PartitionStanding[]>;
+  ): Promise<PartitionUsage[]>;
   /** Names of queues that do not exist and that work of this app waits on all the same, with one workflow each. */
   stray(appName: string): Promise<{ readonly queueName: string; readonly workflowId: string }[]>;
   /** What waits on a queue and cannot be taken by this process, by workflow and version: for a warning. */

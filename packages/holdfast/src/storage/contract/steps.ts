@@ -57,7 +57,7 @@ export interface CompletedStep extends After {
 }
 
 /** How a step's write stands when it was not confirmed: read in one snapshot with the workflow's ownership. */
-export interface StepStanding {
+export interface StepState {
   readonly workflowId: string;
   readonly stepNumber: number;
   readonly owner: string | null;
@@ -82,7 +82,7 @@ export interface AttemptChange extends After {
   readonly at: number;
 }
 
-export interface AttemptStanding {
+export interface AttemptState {
   readonly workflowId: string;
   readonly stepNumber: number;
   /** The change that this is the outcome of. If it is not the caller's, it is too early for the next attempt to begin. */
@@ -102,8 +102,8 @@ export interface Steps {
   /** Gives begun steps their end. Returns the keys of those that changed. */
   completeMany(rows: readonly CompletedStep[]): Promise<Set<string>>;
   /** How each of these attempts stands now; absent: the workflow is not this owner's. */
-  changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptStanding>>;
-  standing(keys: readonly { readonly workflowId: string; readonly stepNumber: number }[]): Promise<StepStanding[]>;
+  changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptState>>;
+  states(keys: readonly { readonly workflowId: string; readonly stepNumber: number }[]): Promise<StepState[]>;
   /** All recorded steps of these workflows, in no particular order. */
   history(workflowIds: readonly string[]): Promise<StepRecord[]>;
 }

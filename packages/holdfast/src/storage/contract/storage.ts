@@ -1,7 +1,7 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { WorkflowKey } from '../../model/workflow-key.js';
-import type { Borrowed, Purpose } from '../caller/transaction.js';
-import type { Failure, Hearing, Listening } from '../database.js';
+import type { CallerTransaction, Purpose } from '../caller/transaction.js';
+import type { Failure, ListenerCallbacks, Listening } from '../database.js';
 import type { CancelledWorkflow } from './cancelled.js';
 import type { DequeueParams, Writer } from './claims.js';
 import type { Deletions } from './deletions.js';
@@ -19,11 +19,11 @@ export type { Claim, DequeueParams, Portion, Runnable, Writer } from './claims.j
 export {
   type After,
   type AttemptChange,
-  type AttemptStanding,
+  type AttemptState,
   type CompletedStep,
   type NewStep,
   type StepRecord,
-  type StepStanding,
+  type StepState,
   type Steps,
   stepKey,
 } from './steps.js';
@@ -66,9 +66,9 @@ export interface Storage {
   /** Tells other processes of the same database about these topics. What is lost on the way, their polls find. */
   announce(topics: readonly string[]): Promise<void>;
   /** The same statements inside a transaction of the caller's. */
-  within(tx: Borrowed): StorageWithin;
+  inTransaction(tx: CallerTransaction): TransactionStorage;
   /** Hears what others announce, until stopped. */
-  hear(hearing: Hearing): Listening;
+  listen(hearing: ListenerCallbacks): Listening;
   close(): Promise<void>;
 }
 
@@ -76,7 +76,7 @@ export interface Storage {
  * Storage within a transaction of the caller's: what it does is committed, and announced, with that or not at all. Nothing
  * is retried in it, and what it reads is what the transaction sees.
  */
-export interface StorageWithin extends Pick<Storage, 'workflows' | 'queues' | 'steps' | 'messages' | 'announce'> {
+export interface TransactionStorage extends Pick<Storage, 'workflows' | 'queues' | 'steps' | 'messages' | 'announce'> {
   /** Whether that transaction is in the database of the system tables, and its role has the rights that this takes. */
   reaches(purpose: Purpose): Promise<boolean>;
   /** Whether a transaction has begun at all, as far as that is not certain. */

@@ -4,7 +4,7 @@ import type { CancelledWorkflow } from './cancelled.js';
 /** Taking work away from executors that are dead, and looking at what there is to take. */
 
 /** Whose work is meant. */
-export interface Bereft {
+export interface DeadExecutor {
   readonly executorId: string;
   /** Only what this incarnation owns; null: what anybody owns under the ID, but for the incarnations that live. */
   readonly incarnation: string | null;
@@ -23,10 +23,10 @@ export type Free = {
    * those of `live` do, on an operator's word.
    */
   readonly dead?: readonly string[];
-} & ({ readonly executors: readonly Bereft[] } | { readonly workflowIds: readonly string[] });
+} & ({ readonly executors: readonly DeadExecutor[] } | { readonly workflowIds: readonly string[] });
 
 /** What is to become of a workflow that is taken over. Those that no fate is given for are left alone. */
-export interface Fate extends WorkflowKey {
+export interface RecoveryDecision extends WorkflowKey {
   readonly maxAttempts: number;
   /** It started before this instant: CANCELLED, with this reason. */
   readonly tooOld: { readonly startedBefore: number; readonly reason: string } | null;
@@ -42,7 +42,7 @@ export interface Fate extends WorkflowKey {
 
 export interface Takeover {
   readonly free: Free;
-  readonly fates: readonly Fate[];
+  readonly fates: readonly RecoveryDecision[];
   readonly now: number;
   readonly limit: number;
 }

@@ -19,7 +19,7 @@ import type { Ddl } from './migration.js';
 const lockClasses = { turn: 0x486f6c71, existence: 0x486f6c72 } as const;
 
 /** With more queues than this, an enqueue holds all there are by one lock: the server has room for some thousands of locks. */
-const mostApart = 32;
+const maxApart = 32;
 
 /** Held by whoever holds all queues, and by whoever deletes one. */
 const all = `${lockClasses.existence}, 0`;
@@ -71,7 +71,7 @@ function holdQueues(d: Ddl): string {
 begin
   if not ${hasOwnSnapshots} then
     perform 1 from ${d.table('queues')} q where queues is null or q.name = any(queues) order by q.name for key share;
-  elsif queues is null or cardinality(queues) > ${mostApart} then
+  elsif queues is null or cardinality(queues) > ${maxApart} then
     perform pg_advisory_xact_lock_shared(${all});
   else
     perform pg_advisory_xact_lock_shared(${keyOf(d, 'existence', 'o.queue')})

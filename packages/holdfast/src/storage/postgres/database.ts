@@ -2,7 +2,17 @@ import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import type { StatementProbe } from '../contract/probe.js';
-import type { Database, Dialect, Failure, Hearing, Listening, Query, Row, Statement, Statements } from '../database.js';
+import type {
+  Database,
+  Dialect,
+  Failure,
+  ListenerCallbacks,
+  Listening,
+  Query,
+  Row,
+  Statement,
+  Statements,
+} from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
@@ -148,11 +158,11 @@ class PostgresDatabase implements Database {
     });
     const { query, batch } = this.through('writing');
     [this.query, this.batch] = [query, batch];
-    this.impatient = this.through('held-up');
+    this.impatient = this.through('locked');
   }
 
   /** Statements whose batches go by these connections. */
-  private through(writers: 'writing' | 'held-up'): Statements {
+  private through(writers: 'writing' | 'locked'): Statements {
     return {
       query: (statement, params) => this.execute(useOf(statement, writers), statement, params),
       batch: async (statement, shared, rows) => {
@@ -190,7 +200,7 @@ class PostgresDatabase implements Database {
     await this.signals.announce(topics, query);
   }
 
-  hear(hearing: Hearing): Listening {
+  listen(hearing: ListenerCallbacks): Listening {
     return this.signals.hear(hearing);
   }
 
@@ -226,7 +236,7 @@ class PostgresDatabase implements Database {
     });
     const name = statement.unprepared || !this.prepares ? undefined : sessionName(statement);
     // For the one transaction: behind a pooler the next one on this session may be anybody's.
-    const isImpatient = kind === 'held-up';
+    const isImpatient = kind === 'locked';
     const spansSeveral = statement.first !== undefined || runPortions !== undefined;
     const begin = isImpatient ? `${beginText}; set local lock_timeout = ${impatientLockMs}` : spansSeveral && beginText;
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
@@ -243,9 +253,9 @@ class PostgresDatabase implements Database {
       release();
       return result.rows;
     } catch (error) {
-      if (classifyPostgres(error) === 'held-up') this.warnedUntil = performance.now() + warnedForMs;
+      if (classifyPostgres(error) === 'locked') this.warnedUntil = performance.now() + warnedForMs;
       this.noteWhere(error, this.turned.has(client));
-      const isOver = !begin || (classifyPostgres(error) === 'held-up' && (await rollsBack(client)));
+      const isOver = !begin || (classifyPostgres(error) === 'locked' && (await rollsBack(client)));
       // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction, or
       // lead to a server that was the primary once: it must not serve another one.
       release(!isOver || classifyPostgres(error) === 'lost' || standsWrong(error));
@@ -286,7 +296,7 @@ class PostgresDatabase implements Database {
 }
 
 /** The connections that a statement may use; `writers` are those for what is pinned. */
-function useOf({ pinned, shared }: Statement, writers: 'writing' | 'held-up'): Use {
+function useOf({ pinned, shared }: Statement, writers: 'writing' | 'locked'): Use {
   if (!shared) return pinned ? writers : 'general';
   if (!pinned) return 'shared';
   return writers === 'writing' ? 'shared writing' : writers;

@@ -31,7 +31,7 @@ export function classifyPostgres(error: unknown): Failure {
   const state = sqlState(error);
   // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';
-  if (state === lockNotAvailable) return 'held-up';
+  if (state === lockNotAvailable) return 'locked';
   if (state === queryCanceled) return 'slow';
   if (state === foreignKeyViolation) return 'retry';
   if (isUnprepared(error)) return 'retry';

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { Hearing } from '../database.js';
+import type { ListenerCallbacks } from '../database.js';
 import { quoteIdentifier } from './identifiers.js';
 import type { OpenChannels } from './open-channels.js';
 import { holdPresence } from './presence.js';
@@ -13,7 +13,7 @@ const testEveryMs = 30_000;
 /** How long to wait before another session is tried where notifications do not arrive at all. */
 const deafPauseMs = 60_000;
 
-export interface EarsOptions {
+export interface ListenerOptions {
   /** Listened to in each session. */
   readonly channels: readonly string[];
   /** Listened to while somebody follows them. */
@@ -23,14 +23,14 @@ export interface EarsOptions {
   /** Sends a notification to oneself, by another connection; `heard` is to be called when it arrives. */
   test(heard: () => void): Promise<unknown>;
   onDeaf(isDeaf: boolean): void;
-  readonly hearing: Hearing;
+  readonly hearing: ListenerCallbacks;
 }
 
 /**
  * A session that listens, opened anew whenever it breaks. That it hears is tried out at first and from time to time:
  * behind a pooler that lends each statement another session LISTEN succeeds, and nothing ever arrives.
  */
-export class Ears {
+export class Listener {
   readonly ready: Promise<void>;
   private resolveReady = (): void => {};
   private stopped = false;
@@ -41,7 +41,7 @@ export class Ears {
   private wake = (): void => {};
   private readonly done: Promise<void>;
 
-  constructor(private readonly options: EarsOptions) {
+  constructor(private readonly options: ListenerOptions) {
     this.ready = new Promise((resolve) => {
       this.resolveReady = resolve;
     });
@@ -93,7 +93,7 @@ export class Ears {
       const begun = others?.begin((text) => client.query(text)) ?? Promise.resolve();
       if (!(await answered(begun, ended))) return 'failed';
       hearing.state(true);
-      if (this.missedSome) hearing.heard(null);
+      if (this.missedSome) hearing.received(null);
       this.resolveReady();
       timer = setInterval(() => void this.endIfDeaf(), testEveryMs).unref();
       await ended;

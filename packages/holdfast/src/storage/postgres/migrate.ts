@@ -2,16 +2,16 @@ import type pg from 'pg';
 import type { Logger } from '../../model/logger.js';
 import { holdfastMigrations } from '../migrations/holdfast.js';
 import { isOnline, type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
-import { sharedMigrations } from '../migrations/shared.js';
 import {
   checkNumbering,
   isBeyond,
   isCurrent,
+  type MigrationState,
   migrationRequired,
-  type Standing,
   target,
   warnIfBeyond,
-} from '../migrations/standing.js';
+} from '../migrations/migration-state.js';
+import { sharedMigrations } from '../migrations/shared.js';
 import {
   type Adopted,
   adoptedColumns,
@@ -68,7 +68,7 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
     return complete(run, { triggers, mayCreate: options.migrate });
   }
   if (!options.migrate) throw migrationRequired(standing, where);
-  const isDone = (found: Standing): boolean => {
+  const isDone = (found: MigrationState): boolean => {
     const isIt = isCurrent(found);
     if (isIt) warnIfBeyond(found, where, run.logger);
     return isIt;
@@ -133,7 +133,7 @@ const sharedCounter: Counter = { table: 'dbos_migrations', migrations: sharedMig
 const ownCounter: Counter = { table: 'holdfast_migrations', migrations: holdfastMigrations };
 
 /** Both counters in one statement; only when a table is missing does it take more to find out which. */
-async function readStanding(run: Run): Promise<Standing> {
+async function readStanding(run: Run): Promise<MigrationState> {
   const { client, ddl } = run;
   const highest = (table: string): string => `(select coalesce(max(version), 0) from ${ddl.table(table)})`;
   try {
@@ -155,7 +155,7 @@ async function readStanding(run: Run): Promise<Standing> {
 }
 
 /** As a record, because the column may not be there; and together, because a migrator may be moving both on. */
-async function readBeyond({ client, ddl }: Run, shared: number): Promise<Standing> {
+async function readBeyond({ client, ddl }: Run, shared: number): Promise<MigrationState> {
   const { rows } = await client.query(
     `select version, to_jsonb(m) ->> 'oldest_code' as oldest from ${ddl.table('holdfast_migrations')} m`,
   );
@@ -169,7 +169,7 @@ function isMissing(error: unknown): boolean {
 }
 
 /** The standing, once it is certain that its number means what we mean by it. */
-async function readChecked(run: Run, where: string): Promise<Standing> {
+async function readChecked(run: Run, where: string): Promise<MigrationState> {
   for (;;) {
     const standing = await readStanding(run);
     if (standing.shared >= 100) return standing;
@@ -195,7 +195,7 @@ async function readFacts(run: Run): Promise<Set<string>> {
   return new Set(rows.map((row) => row.fact as string));
 }
 
-async function applyAll(run: Run, from: Standing, lock: MigrationLock): Promise<void> {
+async function applyAll(run: Run, from: MigrationState, lock: MigrationLock): Promise<void> {
   const started = performance.now();
   // A server or role may limit statements to seconds; an index over millions of rows takes longer.
   await run.client.query('set statement_timeout = 0');

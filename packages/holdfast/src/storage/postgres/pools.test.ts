@@ -57,7 +57,7 @@ async function turns(): Promise<void> {
 }
 
 describe('the pools of a process', () => {
-  let [general, writers, forHeldUp]: FakePool[] = [];
+  let [general, writers, forLocked]: FakePool[] = [];
   let pools: Pools;
 
   beforeEach(() => {
@@ -66,7 +66,7 @@ describe('the pools of a process', () => {
     const server = { pool: (config: pg.PoolConfig) => made[made.push(new FakePool(config)) - 1] } as unknown as Server;
     const times = { answerTimeoutMs: 1_000, statementTimeoutMs: 800, lockTimeout: '' };
     pools = new Pools({} as typeof pg, server, { logger: silent, applicationName: '', ...times, onOpened() {} });
-    [general, writers, forHeldUp] = made;
+    [general, writers, forLocked] = made;
     return () => vi.useRealTimers();
   });
 
@@ -157,14 +157,14 @@ describe('the pools of a process', () => {
   });
 
   it('use no connection that was opened before the server moved', async () => {
-    const first = pools.take('held-up');
-    await forHeldUp?.open();
+    const first = pools.take('locked');
+    await forLocked?.open();
     const lease = await first;
     lease.release();
     await turns();
     pools.moved();
-    void pools.take('held-up');
+    void pools.take('locked');
     await turns();
-    expect(forHeldUp).toMatchObject({ totalCount: 1, opening: 1 });
+    expect(forLocked).toMatchObject({ totalCount: 1, opening: 1 });
   });
 });

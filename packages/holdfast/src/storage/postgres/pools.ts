@@ -40,12 +40,12 @@ const writerSettings = [
  * - `shared`: whichever of both is free. `shared writing`: the second, where one is free.
  * - `held-up`: one apart from the others, which is open only while it is needed.
  */
-export type Use = 'general' | 'writing' | 'shared' | 'shared writing' | 'held-up';
+export type Use = 'general' | 'writing' | 'shared' | 'shared writing' | 'locked';
 
 /** A connection in use. */
 export interface Lease {
   readonly client: pg.PoolClient;
-  readonly kind: 'general' | 'writing' | 'held-up';
+  readonly kind: 'general' | 'writing' | 'locked';
   /** A broken one is closed, and so is one that has not been needed for the idle time. */
   release(isBroken?: boolean): void;
 }
@@ -74,7 +74,7 @@ export class Pools {
   private readonly general: pg.Pool;
   private readonly writers: pg.Pool;
   /** One connection, apart from the others and only while it is needed: whatever is locked, it keeps none of them. */
-  private readonly forHeldUp: pg.Pool;
+  private readonly forLocked: pg.Pool;
   /** When a server was last found to be read-only, and when each connection was opened. */
   private movedAt = Number.NEGATIVE_INFINITY;
   private readonly openedAt = new WeakMap<pg.ClientBase, number>();
@@ -95,7 +95,7 @@ export class Pools {
     const create = (max: number, more: string) => createPool(driver, server, options, max, more);
     this.general = create(size - writers, '');
     this.writers = create(writers, `; ${writerSettings}; ${options.lockTimeout}`);
-    this.forHeldUp = create(1, `; ${writerSettings}`);
+    this.forLocked = create(1, `; ${writerSettings}`);
     this.demand = new Map(this.all().map((pool) => [pool, new Demand(pool.options.idleTimeoutMillis)]));
     for (const pool of this.all()) {
       pool.on('connect', (client) => {
@@ -129,7 +129,7 @@ export class Pools {
   }
 
   private all(): pg.Pool[] {
-    return [this.general, this.writers, this.forHeldUp];
+    return [this.general, this.writers, this.forLocked];
   }
 
   /** Chooses and connects without a pause between them, so that no two take one connection for theirs. */
@@ -177,7 +177,7 @@ export class Pools {
   /** The first one is used first, so that the other becomes idle. */
   private poolsFor(use: Use): pg.Pool[] {
     if (use === 'shared') return [this.writers, this.general];
-    if (use === 'held-up') return [this.forHeldUp];
+    if (use === 'locked') return [this.forLocked];
     return use === 'general' ? [this.general] : [this.writers];
   }
 
@@ -187,7 +187,7 @@ export class Pools {
     if (opens) this.opening.set(pool, (this.opening.get(pool) ?? 0) + 1);
     const demand = this.demand.get(pool) as Demand;
     if (isNeeded) demand.begin();
-    const kind = pool === this.general ? 'general' : pool === this.writers ? 'writing' : 'held-up';
+    const kind = pool === this.general ? 'general' : pool === this.writers ? 'writing' : 'locked';
     try {
       const client = await this.opened.runInAsyncScope(() => pool.connect());
       const release = (isBroken?: boolean): void => {

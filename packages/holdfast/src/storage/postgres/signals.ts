@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { channelOf, generalChannel } from '../channel-names.js';
 import { fromSent, type SentTopics, toSent } from '../contract/topic-notes.js';
-import type { Hearing, Listening, Query, Statement } from '../database.js';
-import { Ears } from './listener.js';
+import type { ListenerCallbacks, Listening, Query, Statement } from '../database.js';
+import { Listener } from './listener.js';
 import { OpenChannels } from './open-channels.js';
 
 /**
@@ -55,13 +55,13 @@ export class PostgresSignals {
     );
   }
 
-  hear(hearing: Hearing): Listening {
+  hear(hearing: ListenerCallbacks): Listening {
     let heardTest = (): void => {};
     const channels = new OpenChannels(
       (topic, byDbos) => (byDbos && sharedOf(topic)?.channel) || channelOf(this.channel, topic),
       (opened) => hearing.opened?.(opened),
     );
-    const ears = new Ears({
+    const ears = new Listener({
       channels: [this.channel],
       others: channels,
       connect: this.options.connect,
@@ -105,13 +105,13 @@ export class PostgresSignals {
     return pages.map((page) => JSON.stringify({ from: this.sender, topics: page }));
   }
 
-  private receiveSpread(channel: string, payload: string | undefined, hearing: Hearing): void {
+  private receiveSpread(channel: string, payload: string | undefined, hearing: ListenerCallbacks): void {
     const kind = Object.entries(sharedChannels).find(([, shared]) => shared === channel)?.[0];
-    if (kind !== undefined) hearing.heard([`${kind}:${payload ?? ''}`]);
+    if (kind !== undefined) hearing.received([`${kind}:${payload ?? ''}`]);
     else this.receiveOwn(payload, hearing, () => {});
   }
 
-  private receiveOwn(payload: string | undefined, hearing: Hearing, heardTest: () => void): void {
+  private receiveOwn(payload: string | undefined, hearing: ListenerCallbacks, heardTest: () => void): void {
     let signal: { from?: unknown; topics?: unknown; notes?: unknown; test?: unknown } = {};
     try {
       signal = JSON.parse(payload ?? '{}');
@@ -123,7 +123,7 @@ export class PostgresSignals {
       return;
     }
     if (signal.test) return;
-    hearing.heard(Array.isArray(signal.topics) ? fromSent(signal) : null);
+    hearing.received(Array.isArray(signal.topics) ? fromSent(signal) : null);
   }
 }
 

@@ -1,4 +1,4 @@
-import { type AttemptChange, type AttemptStanding, stepKey } from '../contract/storage.js';
+import { type AttemptChange, type AttemptState, stepKey } from '../contract/storage.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { inLockOrder } from './lock-order.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
@@ -14,7 +14,7 @@ export class StepAttempts {
     this.statement = changeStatement(database.dialect);
   }
 
-  async change(changes: readonly AttemptChange[]): Promise<Map<string, AttemptStanding>> {
+  async change(changes: readonly AttemptChange[]): Promise<Map<string, AttemptState>> {
     const now = Math.max(...changes.map(({ at }) => at));
     const inOrder = inLockOrder(this.database.dialect, changes, (change) => change.workflowId);
     const rows = await this.database.batch(this.statement, [now], inOrder);

@@ -32,8 +32,8 @@ export class Dequeue {
   }
 
   async claim(params: DequeueParams): Promise<Dequeued> {
-    const { exclusive, turn, byPartition, suspects, firstCome } = params;
-    const hold = turn === null ? 'free' : exclusive ? 'exclusive' : 'shared';
+    const { exclusive, lockVersion, byPartition, suspects, firstCome } = params;
+    const hold = lockVersion === null ? 'free' : exclusive ? 'exclusive' : 'shared';
     const statements = this.statements[firstCome ? 'firstCome' : 'byPriority'][suspects ? 'suspect' : 'healthy'];
     const statement = statements[byPartition ? 'byPartition' : 'whole'][hold];
     const rows = await this.database.batch(statement, sharedParams(params), params.portions);
@@ -44,10 +44,10 @@ export class Dequeue {
 }
 
 function sharedParams(params: DequeueParams): unknown[] {
-  const { owner, writer, version, now, runnable, queueName, rateLimited, turn } = params;
+  const { owner, writer, version, now, runnable, queueName, rateLimited, lockVersion } = params;
   const { executorId, appName } = writer;
   const names = runnableJson(runnable);
-  return [owner, executorId, appName, version, now, names, queueName, rateLimited, turn];
+  return [owner, executorId, appName, version, now, names, queueName, rateLimited, lockVersion];
 }
 
 /** Where a statement has the application and the version of who takes. */

@@ -1,5 +1,5 @@
 import type { WorkflowStatus } from '../../model/status.js';
-import type { EventStanding, Events, StoredValue } from '../contract/messaging.js';
+import type { EventState, Events, StoredValue } from '../contract/messaging.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
 import { isOfDbos } from './of-dbos.js';
 
@@ -14,7 +14,7 @@ export class SqlEvents implements Events {
     this.sql = eventStatements(database.dialect);
   }
 
-  async read(events: readonly EventId[]): Promise<EventStanding[]> {
+  async read(events: readonly EventId[]): Promise<EventState[]> {
     const rows = await this.database.batch(this.sql.read, [], events);
     return rows.map((row) => ({
       workflowId: row.workflow_uuid as string,

@@ -1,4 +1,4 @@
-import type { InboxStanding, MessageRecord, Messages, NewMessage, WaitingMessage } from '../contract/messaging.js';
+import type { InboxState, MessageRecord, Messages, NewMessage, WaitingMessage } from '../contract/messaging.js';
 import type { Columns, Database, Dialect } from '../database.js';
 
 type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
@@ -45,8 +45,8 @@ export class SqlMessages implements Messages {
     }));
   }
 
-  async standing({ workflowId, topic }: Pick<Inbox, 'workflowId' | 'topic'>): Promise<InboxStanding> {
-    const [row] = await this.database.query(this.sql.standing, [workflowId, topic]);
+  async inboxState({ workflowId, topic }: Pick<Inbox, 'workflowId' | 'topic'>): Promise<InboxState> {
+    const [row] = await this.database.query(this.sql.inboxState, [workflowId, topic]);
     return { waiting: Number(row?.waiting ?? 0), bytes: Number(row?.bytes ?? 0) };
   }
 
@@ -139,8 +139,8 @@ function readStatements(d: Dialect) {
         ),
       ].join(' '),
     },
-    standing: {
-      name: 'messages.standing',
+    inboxState: {
+      name: 'messages.inboxState',
       text: [
         // Of large values that are stored apart, the length is known without reading them.
         `select count(*) as waiting, coalesce(sum(octet_length(message)), 0) as bytes from ${messages}`,

@@ -21,7 +21,7 @@ export function countStatements(d: Dialect) {
   return {
     ...workStatements(d),
     ...countedStatements(d),
-    standing: standingStatement(d),
+    usage: usageStatement(d),
     partitions: { healthy: partitionsStatement(d, 'healthy'), suspect: partitionsStatement(d, 'suspect') },
     unclaimable: unclaimableStatement(d),
     stray: strayStatement(d),
@@ -83,7 +83,7 @@ function countedStatements(d: Dialect) {
         `with delays as materialized (select queue_name, count(*) as n from ${workflows} where status = 'DELAYED'`,
         'and (cast($1 as text) is null or queue_name = $1) group by queue_name)',
         `select ${queueColumns}, ${count(waitingRows[d.name].onQueue)} as waiting,`,
-        `${count(d.holdsSlot('s'))} as running, ${count(d.rests('s'))} as resting,`,
+        `${count(d.holdsSlot('s'))} as running, ${count(d.rests('s'))} as suspended,`,
         'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
         `from ${d.table('queues')} q where ${everyRow('name')} and (cast($1 as text) is null or name = $1) order by name`,
       ].join(' '),
@@ -98,13 +98,13 @@ function countedStatements(d: Dialect) {
   };
 }
 
-function standingStatement(d: Dialect) {
+function usageStatement(d: Dialect) {
   const running = `${d.table('workflow_status')} s where ${d.holdsSlot('s')} and s.queue_name = $1`;
   return {
-    name: 'queues.standing',
+    name: 'queues.usage',
     pinned: true as const,
     text:
-      `select ${queueColumns}, ${probes(d).hasWaiting('$1')} as waiting, ${standingColumns(d, '$1', '')}, ` +
+      `select ${queueColumns}, ${probes(d).hasWaiting('$1')} as waiting, ${usageColumns(d, '$1', '')}, ` +
       `(select count(*) from ${running} and s.executor_id is distinct from cast($4 as text)) as elsewhere ` +
       `from ${d.table('queues')} q where name = $1`,
   };
@@ -160,7 +160,7 @@ function unclaimableStatement(d: Dialect) {
 }
 
 /** $2: start of the rate limit's period, $3: how many starts it allows, less one. */
-function standingColumns(d: Dialect, queue: string, partition: string): string {
+function usageColumns(d: Dialect, queue: string, partition: string): string {
   const workflows = d.table('workflow_status');
   const place: [string, string][] = [['s.queue_name', queue]];
   if (partition) place.push(['s.queue_partition_key', partition]);
@@ -211,7 +211,7 @@ function partitionsStatement(d: Dialect, health: Health) {
       `with recursive ${knownWorkflows(d, '$6')}, keys(k) as (select ${firstAfter('$7')} union all`,
       `select ${firstAfter('keys.k')} from keys where keys.k is not null)`,
       `select k as partition, (select count(*) from (${together(takeable)} limit cast($9 as int)) as t) as waiting,`,
-      `${standingColumns(d, '$1', 'k')} from keys where k is not null limit cast($8 as int)`,
+      `${usageColumns(d, '$1', 'k')} from keys where k is not null limit cast($8 as int)`,
     ].join(' '),
   };
 }

@@ -49,7 +49,7 @@ export function toQueue(row: Row): QueueRecord {
     appName: (row.application_name as string | null) ?? null,
     settings: toSettings(row),
     paused: Boolean(row.paused),
-    turn: Number(row.turn),
+    lockVersion: Number(row.turn),
     createdAt: Number(row.created_at),
     updatedAt: Number(row.updated_at),
   };

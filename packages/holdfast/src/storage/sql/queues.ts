@@ -2,12 +2,12 @@ import { internalQueue, noPartition } from '../../model/queues.js';
 import { afterChange } from '../contract/failure.js';
 import type {
   BusyQueues,
-  PartitionStanding,
+  LimitUsage,
+  PartitionUsage,
   QueueOverview,
   QueueRecord,
   Queues,
   RateWindow,
-  Standing,
   WaitingWork,
 } from '../contract/queues.js';
 import { type Database, type Dialect, everyRow, type Row } from '../database.js';
@@ -62,7 +62,7 @@ export class SqlQueues implements Queues {
       ...toQueue(row),
       waiting: Number(row.waiting),
       running: Number(row.running),
-      resting: Number(row.resting),
+      suspended: Number(row.suspended),
       delayed: Number(row.delayed),
     }));
   }
@@ -91,7 +91,7 @@ export class SqlQueues implements Queues {
     const values = [this.database.dialect.list(names), noPartition];
     const given = await this.database.query(this.sql.giveKeys, values).catch((error) => {
       // A row that somebody does not let go of is left to a later time, and to whoever works on the queue then.
-      if (this.database.classify(error) !== 'held-up') throw error;
+      if (this.database.classify(error) !== 'locked') throw error;
       return this.database.query(this.sql.giveKeysUnlocked, values);
     });
     return given.length > 0;
@@ -106,22 +106,22 @@ export class SqlQueues implements Queues {
     return Number(row?.count ?? 0);
   }
 
-  async standing(params: Parameters<Queues['standing']>[0]) {
+  async usage(params: Parameters<Queues['usage']>[0]) {
     const { name, executorId, rate } = params;
-    const [row] = await this.database.query(this.counts.standing, [name, ...rateParams(rate), executorId]);
+    const [row] = await this.database.query(this.counts.usage, [name, ...rateParams(rate), executorId]);
     if (!row) return undefined;
-    const standing = { ...toStanding(row), elsewhere: Number(row.elsewhere) };
-    return { queue: toQueue(row), waiting: Boolean(row.waiting), standing };
+    const usage = { ...toUsage(row), elsewhere: Number(row.elsewhere) };
+    return { queue: toQueue(row), waiting: Boolean(row.waiting), usage };
   }
 
-  async partitions(params: Parameters<Queues['partitions']>[0]): Promise<PartitionStanding[]> {
+  async partitions(params: Parameters<Queues['partitions']>[0]): Promise<PartitionUsage[]> {
     const { queueName, writer, version, runnable, after, limit, waitingUpTo, rate, suspects } = params;
     const names = runnableJson(runnable);
     const values = [queueName, ...rateParams(rate), writer.appName, version, names, after, limit, waitingUpTo];
     const statement = this.counts.partitions[suspects ? 'suspect' : 'healthy'];
     const rows = await this.database.query(statement, values);
     return rows.map((row) => ({
-      ...toStanding(row),
+      ...toUsage(row),
       partition: row.partition as string,
       waiting: Number(row.waiting),
     }));
@@ -163,7 +163,7 @@ function rateParams(rate: RateWindow | null): unknown[] {
   return [rate?.since ?? never, (rate?.max ?? 1) - 1];
 }
 
-function toStanding(row: Row): Standing {
+function toUsage(row: Row): LimitUsage {
   return {
     running: Number(row.running),
     recentStarts: Number(row.recent_starts),

@@ -2,11 +2,11 @@ import type { WorkflowStatus } from '../../model/status.js';
 import type { EffectfulStep } from '../contract/steps.js';
 import {
   type AttemptChange,
-  type AttemptStanding,
+  type AttemptState,
   type CompletedStep,
   type NewStep,
   type StepRecord,
-  type StepStanding,
+  type StepState,
   type Steps,
   stepKey,
 } from '../contract/storage.js';
@@ -35,7 +35,7 @@ export class SqlSteps implements Steps {
     return this.effectful.record(appName, rows);
   }
 
-  changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptStanding>> {
+  changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptState>> {
     return this.attempts.change(rows);
   }
 
@@ -49,8 +49,8 @@ export class SqlSteps implements Steps {
     return keys(await this.database.batch(this.sql.complete, [], inLockOrder(this.database.dialect, rows, byWorkflow)));
   }
 
-  async standing(steps: readonly StepId[]): Promise<StepStanding[]> {
-    const rows = await this.database.batch(this.sql.standing, [], steps);
+  async states(steps: readonly StepId[]): Promise<StepState[]> {
+    const rows = await this.database.batch(this.sql.states, [], steps);
     return rows.map((row) => ({
       workflowId: row.workflow_uuid as string,
       stepNumber: Number(row.step_number),
@@ -115,8 +115,8 @@ function stepStatements(d: Dialect) {
         'returning workflow_uuid, function_id',
       ].join(' '),
     },
-    standing: {
-      name: 'steps.standing',
+    states: {
+      name: 'steps.states',
       reads: true as const,
       shared: true as const,
       columns: stepIdColumns,

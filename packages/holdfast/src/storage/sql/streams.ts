@@ -1,5 +1,5 @@
 import type { WorkflowStatus } from '../../model/status.js';
-import { type StreamEntry, type StreamStanding, type Streams, streamEnds } from '../contract/messaging.js';
+import { type StreamEntry, type StreamState, type Streams, streamEnds } from '../contract/messaging.js';
 import type { Columns, Database, Dialect, Row } from '../database.js';
 import { isOfDbos } from './of-dbos.js';
 
@@ -13,8 +13,8 @@ export class SqlStreams implements Streams {
     this.sql = streamStatements(database.dialect);
   }
 
-  async read(places: readonly Place[], most: number): Promise<StreamStanding[]> {
-    const found = new Map<string, { standing: Omit<StreamStanding, 'entries'>; entries: StreamEntry[] }>();
+  async read(places: readonly Place[], most: number): Promise<StreamState[]> {
+    const found = new Map<string, { standing: Omit<StreamState, 'entries'>; entries: StreamEntry[] }>();
     for (const row of await this.database.batch(this.sql.read, [most], places)) {
       const { workflowId, key, from } = { ...named(row), from: Number(row.from) };
       const id = JSON.stringify([workflowId, key, from]);

@@ -2,10 +2,10 @@ import { internalQueue } from '../../model/queues.js';
 import { activeStatuses } from '../../model/status.js';
 import type { CancelledWorkflow } from '../contract/storage.js';
 import type {
-  Fate,
   Free,
   IncompleteFilter,
   IncompleteRecord,
+  RecoveryDecision,
   TakenOver,
   Takeover,
   Takeovers,
@@ -118,7 +118,7 @@ const fateColumns = {
   resumes: 'bool',
 } as const;
 
-function fatesJson(fates: readonly Fate[]): string {
+function fatesJson(fates: readonly RecoveryDecision[]): string {
   return JSON.stringify(
     fates.map((fate) => ({
       runnable: fate.name,

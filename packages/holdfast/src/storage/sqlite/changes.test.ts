@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { hearChanges } from './changes.js';
+import { watchChanges } from './changes.js';
 
 it('goes on looking when a look fails, and hears of what changed meanwhile', async () => {
   let counter: number | Error = new Error('disk I/O error');
@@ -10,7 +10,7 @@ it('goes on looking when a look fails, and hears of what changed meanwhile', asy
     if (counter instanceof Error) throw counter;
     return counter;
   };
-  const listening = hearChanges(look, { heard: () => heard++, state: () => {} });
+  const listening = watchChanges(look, { received: () => heard++, state: () => {} });
   onTestFinished(() => listening.stop());
   await expect.poll(() => looks).toBeGreaterThan(3);
   expect(heard).toBe(0);

@@ -1,4 +1,4 @@
-import type { Hearing, Listening } from '../database.js';
+import type { ListenerCallbacks, Listening } from '../database.js';
 
 /** How often the file is looked at: a number in shared memory, read in microseconds. */
 const lookMs = 10;
@@ -7,7 +7,7 @@ const lookMs = 10;
 const restMs = 20;
 
 /** SQLite does not say what changed, only that another connection has committed. */
-export function hearChanges(changeCounter: () => number, hearing: Hearing): Listening {
+export function watchChanges(changeCounter: () => number, hearing: ListenerCallbacks): Listening {
   // A look can fail (an I/O error, another process that recovers the file after a crash), and nobody is there to catch that.
   const count = (): number | undefined => {
     try {
@@ -23,7 +23,7 @@ export function hearChanges(changeCounter: () => number, hearing: Hearing): List
     const changed = now !== last;
     last = now;
     timer = setTimeout(look, changed ? restMs : lookMs).unref();
-    if (changed) hearing.heard(null);
+    if (changed) hearing.received(null);
   };
   timer = setTimeout(look, lookMs).unref();
   hearing.state(true);

@@ -7,14 +7,14 @@ import {
   type BatchStatement,
   type Database,
   type Failure,
-  type Hearing,
+  type ListenerCallbacks,
   type Listening,
   preparedName,
   type Row,
   type Statement,
 } from '../database.js';
-import { target } from '../migrations/standing.js';
-import { hearChanges } from './changes.js';
+import { target } from '../migrations/migration-state.js';
+import { watchChanges } from './changes.js';
 import { isSqlite, sqliteCode } from './codes.js';
 import {
   type LoadedDriver,
@@ -166,8 +166,8 @@ class SqliteDatabase implements Database {
   /** A commit is its own announcement. */
   async announce(): Promise<void> {}
 
-  hear(hearing: Hearing): Listening {
-    return hearChanges(() => (this.db.isOpen() ? this.changeCounter() : 0), hearing);
+  listen(hearing: ListenerCallbacks): Listening {
+    return watchChanges(() => (this.db.isOpen() ? this.changeCounter() : 0), hearing);
   }
 
   async close(): Promise<void> {

@@ -1,16 +1,16 @@
 import type { Logger } from '../../model/logger.js';
 import { holdfastMigrations } from '../migrations/holdfast.js';
 import { type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
-import { sharedMigrations } from '../migrations/shared.js';
 import {
   checkNumbering,
   isBeyond,
   isCurrent,
+  type MigrationState,
   migrationRequired,
-  type Standing,
   target,
   warnIfBeyond,
-} from '../migrations/standing.js';
+} from '../migrations/migration-state.js';
+import { sharedMigrations } from '../migrations/shared.js';
 import { isSqlite } from './codes.js';
 import { column, type SqliteConnection, scalar, transact } from './connection.js';
 import { sqliteDdl } from './ddl.js';
@@ -49,13 +49,13 @@ export function migrateSqlite(db: SqliteConnection, options: MigrateOptions): vo
   );
 }
 
-function readStanding(db: SqliteConnection): Standing {
+function readStanding(db: SqliteConnection): MigrationState {
   const standing = { shared: readVersion(db, 'dbos_migrations'), own: readVersion(db, 'holdfast_migrations') };
   return isBeyond(standing) ? { ...standing, ...readBeyond(db) } : standing;
 }
 
 /** In one statement, because a migrator may be moving both on. */
-function readBeyond(db: SqliteConnection): Pick<Standing, 'own' | 'oldestCode'> {
+function readBeyond(db: SqliteConnection): Pick<MigrationState, 'own' | 'oldestCode'> {
   const [row] = db.prepare('select * from holdfast_migrations').all();
   return { own: Number(row?.version), oldestCode: (row?.oldest_code as number | undefined) ?? null };
 }

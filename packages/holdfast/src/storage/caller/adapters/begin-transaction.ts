@@ -5,7 +5,7 @@ import { describeError, isHoldfastError } from '../../../model/errors.js';
  * connection: pools have no code for it that none of theirs came free in time. Nothing has happened then, so that the step is
  * tried again, as it is when the server refuses a connection. Whoever closed the pool has only himself to wait for.
  */
-export async function openingTransaction<Tx, R>(
+export async function beginTransaction<Tx, R>(
   work: (tx: Tx) => Promise<R>,
   transact: (work: (tx: Tx) => Promise<R>) => Promise<R>,
   isClosed: (error: unknown) => boolean,

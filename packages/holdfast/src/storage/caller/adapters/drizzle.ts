@@ -1,7 +1,7 @@
 import { misplacedOption } from '../../../model/options.js';
 import { checkDatasource, type Datasource, type DatasourceOptions, type Isolation } from '../datasource.js';
 import { type DrizzlePg, drizzleKinds, drizzleQuery, sqliteOf } from '../transaction.js';
-import { openingTransaction } from './begin-transaction.js';
+import { beginTransaction } from './begin-transaction.js';
 import { attendToClients, isSingleClient } from './pool-clients.js';
 import { sqliteTransactions } from './sqlite-transactions.js';
 
@@ -55,7 +55,7 @@ export function drizzleDatasource(
       const config = { ...(isolation && { isolationLevel: isolation }), ...(accessMode && { accessMode }) };
       // An empty configuration is not nothing to the library: it would end the statement in the middle.
       const given = Object.keys(config).length > 0 ? [config] : [];
-      return openingTransaction(
+      return beginTransaction(
         work,
         (opened) => onPostgres.transaction(opened, ...given),
         () => ($client as { ending?: unknown } | undefined)?.ending === true,

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { misplacedOption } from '../../../model/options.js';
 import { checkDatasource, type Datasource, type DatasourceOptions } from '../datasource.js';
 import { knexDialect, knexQuery } from '../transaction.js';
-import { openingTransaction } from './begin-transaction.js';
+import { beginTransaction } from './begin-transaction.js';
 
 /** A datasource over knex, on Postgres or SQLite. The function of a transaction gets knex's transaction. */
 export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Datasource<Knex.Transaction> {
@@ -20,7 +20,7 @@ export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Dat
       const transact = (opened: typeof work) =>
         place.dialect === 'sqlite' ? onSqlite(knex, readOnly === true, opened) : knex.transaction(opened, mode);
       // Without a pool it was destroyed.
-      return openingTransaction(work, transact, () => !knex.client.pool);
+      return beginTransaction(work, transact, () => !knex.client.pool);
     },
     query: (trx, text, params) => knexQuery(trx as never, place.dialect)(text, params),
   };

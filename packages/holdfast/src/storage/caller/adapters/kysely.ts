@@ -2,7 +2,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { misplacedOption } from '../../../model/options.js';
 import { checkDatasource, type Datasource, type DatasourceOptions } from '../datasource.js';
 import { kyselyDialect, kyselyQuery } from '../transaction.js';
-import { openingTransaction } from './begin-transaction.js';
+import { beginTransaction } from './begin-transaction.js';
 
 /** A datasource over kysely, on Postgres or SQLite. The function of a transaction gets kysely's transaction. */
 export function kyselyDatasource<DB>(db: Kysely<DB>, options: DatasourceOptions = {}): Datasource<Transaction<DB>> {
@@ -19,7 +19,7 @@ export function kyselyDatasource<DB>(db: Kysely<DB>, options: DatasourceOptions 
       let builder = db.transaction();
       if (isolation && place.dialect === 'postgres') builder = builder.setIsolationLevel(isolation);
       if (readOnly && place.dialect === 'postgres') builder = builder.setAccessMode('read only');
-      return openingTransaction(work, (opened) => builder.execute(opened), isClosed);
+      return beginTransaction(work, (opened) => builder.execute(opened), isClosed);
     },
     query: (trx, text, params) => kyselyQuery(trx as never, place.dialect)(text, params),
   };

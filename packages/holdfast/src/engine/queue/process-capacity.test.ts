@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../../testing/virtual-clock.js';
-import { type Occupant, Room } from './queue-room.js';
+import { type Occupant, ProcessCapacity } from './process-capacity.js';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function newRoom(limit: number) {
   const clock = new VirtualClock();
-  const room = new Room(clock);
+  const room = new ProcessCapacity(clock);
   room.limit = limit;
   const occupants: Occupant[] = [];
   return {
@@ -60,7 +60,7 @@ it('has room for the next as soon as code has ended, while outcomes are being wr
   const { room, fill, settle, end } = newRoom(3);
   fill(3);
   let woken = 0;
-  room.seek(() => woken++, 2);
+  room.waitForCapacity(() => woken++, 2);
   settle(2);
   await turn();
   expect([room.free(), woken]).toEqual([2, 1]);
@@ -78,7 +78,7 @@ it('wakes those who seek room in their order, and no more of them than there is 
   const { room, fill, end } = newRoom(3);
   fill(3);
   const woken: string[] = [];
-  for (const name of ['a', 'b', 'c']) room.seek(() => woken.push(name), 1);
+  for (const name of ['a', 'b', 'c']) room.waitForCapacity(() => woken.push(name), 1);
   end(2);
   await turn();
   expect(woken).toEqual(['a', 'b']);
@@ -88,15 +88,15 @@ it('wakes who waits for more ends than there were after a moment, if there is ro
   const { room, clock, fill, end } = newRoom(100);
   fill(10);
   const woken: boolean[] = [];
-  room.seek((haveEnded) => woken.push(haveEnded), 5);
+  room.waitForCapacity((haveEnded) => woken.push(haveEnded), 5);
   await clock.advance('100ms');
   expect(woken).toEqual([false]);
-  room.seek((haveEnded) => woken.push(haveEnded), 5);
+  room.waitForCapacity((haveEnded) => woken.push(haveEnded), 5);
   end(4);
   await turn();
   expect(woken).toEqual([false]);
   await clock.advance('100ms');
-  room.seek((haveEnded) => woken.push(haveEnded), 5);
+  room.waitForCapacity((haveEnded) => woken.push(haveEnded), 5);
   end(5);
   await turn();
   expect(woken).toEqual([false, true, true]);
@@ -106,7 +106,7 @@ it('wakes who found no room because of a claim that then took less', async () =>
   const { room } = newRoom(10);
   const release = room.reserve(10);
   const woken: string[] = [];
-  room.seek(() => woken.push('a'), 1);
+  room.waitForCapacity(() => woken.push('a'), 1);
   release();
   await turn();
   expect(woken).toEqual(['a']);

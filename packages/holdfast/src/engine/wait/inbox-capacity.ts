@@ -1,4 +1,4 @@
-import type { InboxStanding } from '../../storage/contract/messaging.js';
+import type { InboxState } from '../../storage/contract/messaging.js';
 
 /** Most messages that wait in one inbox, and most bytes of them. */
 export interface InboxLimits {
@@ -7,7 +7,7 @@ export interface InboxLimits {
 }
 
 /** What is to be sent to one inbox. */
-export interface Load {
+export interface InboxLoad {
   readonly messages: number;
   readonly bytes: number;
 }
@@ -20,30 +20,30 @@ interface Inbox {
   messages: number;
   bytes: number;
   /** What is being sent. */
-  underWay: Load;
+  underWay: InboxLoad;
   /** What was under way at some time during the look: the look may or may not have seen it. */
-  unseen: Load;
+  unseen: InboxLoad;
   /** Those that wait for a look, in the order in which they came. While there are any, one look is under way. */
   readonly waiting: Waiting[];
 }
 
 interface Waiting {
-  readonly load: Load;
+  readonly load: InboxLoad;
   readonly limits: InboxLimits;
   readonly look: Look;
   /** How many looks have found no room for it. */
   looks: number;
-  answer(full: InboxStanding | undefined): void;
+  answer(full: InboxState | undefined): void;
   fail(error: unknown): void;
 }
 
 /** Undefined: the app closes, and says so to the send itself. */
-type Look = () => Promise<InboxStanding | undefined>;
+type Look = () => Promise<InboxState | undefined>;
 
-const nothing: Load = { messages: 0, bytes: 0 };
+const nothing: InboxLoad = { messages: 0, bytes: 0 };
 
 /** What was being sent during a look has been stored soon, and is then counted once: so many looks before a refusal. */
-const mostLooks = 3;
+const maxLooks = 3;
 
 /**
  * How much this process may send to an inbox before it looks how much is waiting there.
@@ -53,11 +53,11 @@ const mostLooks = 3;
  * can exceed the limits by n hundredths, and by what is being sent while one of them looks. What was received meanwhile is seen by
  * the next look.
  */
-export class InboxRoom {
+export class InboxCapacity {
   private readonly inboxes = new Map<string, Inbox>();
 
   /** Takes room that is known. False: a look is needed. */
-  take(key: string, load: Load, limits: InboxLimits): boolean {
+  take(key: string, load: InboxLoad, limits: InboxLimits): boolean {
     const inbox = this.of(key, limits);
     if (!fits(load, inbox)) return false;
     [inbox.messages, inbox.bytes] = [inbox.messages - load.messages, inbox.bytes - load.bytes];
@@ -67,7 +67,7 @@ export class InboxRoom {
   }
 
   /** Takes room after a look, or returns what was found where there is none. Whoever waits at the same time shares the look. */
-  find(key: string, load: Load, limits: InboxLimits, look: Look): Promise<InboxStanding | undefined> {
+  find(key: string, load: InboxLoad, limits: InboxLimits, look: Look): Promise<InboxState | undefined> {
     const inbox = this.of(key, limits);
     return new Promise((answer, fail) => {
       inbox.waiting.push({ load, limits, look, looks: 0, answer, fail });
@@ -100,10 +100,10 @@ export class InboxRoom {
   }
 
   /** Notes how much room there is for the first; if there is none, refuses all for whom there is none. */
-  private judge(inbox: Inbox, first: Waiting, found: InboxStanding): void {
+  private judge(inbox: Inbox, first: Waiting, found: InboxState): void {
     // Some of what was counted may have been counted twice: as stored, and as under way.
     const mayBeLess = inbox.unseen.messages > 0;
-    const freeOf = ({ messages, bytes }: InboxLimits): Load =>
+    const freeOf = ({ messages, bytes }: InboxLimits): InboxLoad =>
       plus({ messages: messages - found.waiting, bytes: bytes - found.bytes }, inbox.unseen, -1);
     const free = freeOf(first.limits);
     if (fits(first.load, free)) {
@@ -115,13 +115,13 @@ export class InboxRoom {
     for (const each of inbox.waiting.splice(0)) {
       const isFull = !fits(each.load, freeOf(each.limits));
       if (isFull) each.looks++;
-      if (isFull && !(mayBeLess && each.looks < mostLooks)) each.answer(found);
+      if (isFull && !(mayBeLess && each.looks < maxLooks)) each.answer(found);
       else inbox.waiting.push(each);
     }
   }
 
   /** What was taken is stored, or is not going to be. */
-  done(key: string, load: Load): void {
+  done(key: string, load: InboxLoad): void {
     const inbox = this.inboxes.get(key);
     if (inbox) inbox.underWay = plus(inbox.underWay, load, -1);
   }
@@ -137,15 +137,15 @@ export class InboxRoom {
   }
 }
 
-function unlooked({ messages, bytes }: InboxLimits): Load {
+function unlooked({ messages, bytes }: InboxLimits): InboxLoad {
   return { messages: Math.floor(messages / 100), bytes: Math.floor(bytes / 100) };
 }
 
-function fits(load: Load, room: Load): boolean {
+function fits(load: InboxLoad, room: InboxLoad): boolean {
   return load.messages <= room.messages && load.bytes <= room.bytes;
 }
 
-function plus(a: Load, b: Load, sign: 1 | -1): Load {
+function plus(a: InboxLoad, b: InboxLoad, sign: 1 | -1): InboxLoad {
   return {
     messages: Math.max(0, a.messages + sign * b.messages),
     bytes: Math.max(0, a.bytes + sign * b.bytes),

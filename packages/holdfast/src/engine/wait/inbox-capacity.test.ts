@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { InboxRoom } from './inbox-room.js';
+import { InboxCapacity } from './inbox-capacity.js';
 
 const limits = { messages: 7, bytes: 1_000 };
 const one = { messages: 1, bytes: 1 };
 
 it('does not forget, when the next look begins, what was stored while the last one looked', async () => {
-  const room = new InboxRoom();
+  const room = new InboxCapacity();
   const looks: ((waiting: number) => void)[] = [];
   const find = () =>
     room.find('inbox', one, limits, () => {
@@ -30,7 +30,7 @@ it('does not forget, when the next look begins, what was stored while the last o
 it('looks once for all that wait for room, not once for each', async () => {
   const wide = { messages: 10_000, bytes: 10_000_000 };
   const looksFor = async (waiting: number) => {
-    const room = new InboxRoom();
+    const room = new InboxCapacity();
     let looks = 0;
     const look = async () => {
       looks++;
@@ -46,7 +46,7 @@ it('looks once for all that wait for room, not once for each', async () => {
 });
 
 it('refuses those alone for whom there is no room', async () => {
-  const room = new InboxRoom();
+  const room = new InboxCapacity();
   const look = async () => ({ waiting: 5, bytes: 0 });
   const loads = [1, 3, 2].map((messages) => ({ messages, bytes: 1 }));
   const found = await Promise.all(loads.map((load) => room.find('inbox', load, { ...limits, messages: 8 }, look)));

@@ -9,10 +9,10 @@ const pageSize = 1_000;
 
 /** How many IDs a line of the log names, and how many lines there are of one event. */
 const idsPerLine = 50;
-const mostLines = 20;
+const maxLines = 20;
 
 type Resting = OwnedWorkflow & { readonly frontier: Frontier };
-type Engined = Omit<Holder, 'resters'> & { resters(): readonly Resting[] };
+type Engined = Omit<Holder, 'suspendedWorkflows'> & { suspendedWorkflows(): readonly Resting[] };
 
 /**
  * A database that went back in time: it was restored from a backup under live processes, or a standby took over that lacks
@@ -26,7 +26,7 @@ type Engined = Omit<Holder, 'resters'> & { resters(): readonly Resting[] };
  * owner token: a row of the parked execution may still be on its way, and would land under that token after the history was
  * read. That step would be run again, and have two outcomes.
  */
-export class GoneBack {
+export class RestoredDatabase {
   private behind: OwnedWorkflow[] = [];
   private gone: string[] = [];
   private underWay: Promise<void> | undefined;
@@ -51,7 +51,7 @@ export class GoneBack {
     setImmediate(() => {
       this.sayLost(this.gone.splice(0));
       // Something else may be unfinished again.
-      this.engine.standing.doubts++;
+      this.engine.startGate.rollbackCount++;
     });
   }
 
@@ -73,7 +73,7 @@ export class GoneBack {
         'backup that was restored). Those steps are run again',
     );
     // Also what has ended here and is PENDING again.
-    engine.standing.doubts++;
+    engine.startGate.rollbackCount++;
     await this.giveBack(behind);
     if (await isAnyBehind(engine)) return this.all('results that were confirmed are not on record any more');
     await this.reread();
@@ -82,9 +82,9 @@ export class GoneBack {
   private async parkAll(why: string): Promise<void> {
     const { engine } = this;
     // In one turn with the parking: what is being started or claimed, and comes into memory later, looks for itself first.
-    engine.standing.returns++;
-    engine.standing.doubts++;
-    const parked = [...[...engine.inMemory.values()].map(({ facts }) => facts), ...engine.resters()];
+    engine.startGate.lossCount++;
+    engine.startGate.rollbackCount++;
+    const parked = [...[...engine.inMemory.values()].map(({ claim }) => claim), ...engine.suspendedWorkflows()];
     engine.logger.warn(
       `The database has gone back in time: ${why}. It was restored from a backup, or a standby took over that lacks the ` +
         `last commits. The ${parked.length} unfinished workflows of this process go on from what is on record.`,
@@ -111,7 +111,7 @@ export class GoneBack {
         engine.storage.workflows.release({ owned: page, queueName: internalQueue, now: engine.clock.now() });
       await engine.untilAnswered('Giving back workflows whose record has gone back in time', release);
     }
-    engine.news.tell('queues');
+    engine.news.announce('queues');
   }
 
   /** Whoever waits for one of them is told by the look for its outcome, which does not find it (engine/wait/completion-waiters.ts). */
@@ -138,7 +138,7 @@ export class GoneBack {
   }
 
   private say(ids: readonly string[], what: (count: string) => string): void {
-    const lines = Math.min(mostLines, Math.ceil(ids.length / idsPerLine));
+    const lines = Math.min(maxLines, Math.ceil(ids.length / idsPerLine));
     for (let line = 0; line < lines; line++) {
       const named = ids.slice(line * idsPerLine, (line + 1) * idsPerLine);
       const unnamed = line === lines - 1 ? ids.length - (line * idsPerLine + named.length) : 0;
@@ -152,15 +152,15 @@ export class GoneBack {
 /** Whether a result that this process has seen committed is missing in the record of a workflow that is still its own. */
 async function isAnyBehind(engine: Engined): Promise<boolean> {
   const held: { workflowId: string; owner: string; frontier: Frontier }[] = [
-    ...[...engine.inMemory.values()].map(({ facts, frontier }: Execution) => ({ ...ownedBy(facts), frontier })),
-    ...engine.resters().map((rest) => ({ ...ownedBy(rest), frontier: rest.frontier })),
+    ...[...engine.inMemory.values()].map(({ claim, frontier }: Execution) => ({ ...ownedBy(claim), frontier })),
+    ...engine.suspendedWorkflows().map((rest) => ({ ...ownedBy(rest), frontier: rest.frontier })),
   ];
   const named = held.flatMap(({ workflowId, owner, frontier }) =>
     frontier.results.map(({ step, seq }) => ({ workflowId, owner, stepNumber: step, seq })),
   );
   for (let from = 0; from < named.length; from += pageSize) {
     const page = named.slice(from, from + pageSize);
-    const read = () => engine.storage.steps.standing(page);
+    const read = () => engine.storage.steps.states(page);
     const found = (await engine.untilAnswered('Looking whether results are still on record', read)) ?? [];
     const standing = new Map(found.map((each) => [stepKey(each), each]));
     const isMissing = (each: (typeof page)[number]): boolean => {

@@ -7,14 +7,14 @@ import { latestVersion } from './migration.js';
 import { sharedMigrations } from './shared.js';
 
 /** How far a database has been migrated: the numbers in its two counter tables, 0 where there is none. */
-export interface Standing {
+export interface MigrationState {
   readonly shared: number;
   readonly own: number;
   /** Of a database beyond what this code knows: the oldest code that it says can work on it. Null: it does not say. */
   readonly oldestCode?: number | null;
 }
 
-export const target: Required<Pick<Standing, 'shared' | 'own'>> = {
+export const target: Required<Pick<MigrationState, 'shared' | 'own'>> = {
   shared: latestVersion(sharedMigrations),
   own: latestVersion(holdfastMigrations),
 };
@@ -24,7 +24,7 @@ export const target: Required<Pick<Standing, 'shared' | 'own'>> = {
  * adds leaves our columns in place. A Holdfast version beyond ours is one whose meaning we cannot know, unless the database
  * says that code as old as this can work on it: then a process of the release before may start while a deploy is under way.
  */
-export function isCurrent(standing: Standing): boolean {
+export function isCurrent(standing: MigrationState): boolean {
   if (isBeyond(standing) && (standing.oldestCode ?? Number.POSITIVE_INFINITY) > target.own) {
     const { own: found, oldestCode = null } = standing;
     const needed = oldestCode === null ? '' : ` and needs code that knows at least ${oldestCode}`;
@@ -39,12 +39,12 @@ export function isCurrent(standing: Standing): boolean {
 }
 
 /** Whether it was migrated by a newer Holdfast than this. */
-export function isBeyond(standing: Pick<Standing, 'own'>): boolean {
+export function isBeyond(standing: Pick<MigrationState, 'own'>): boolean {
   return standing.own > target.own;
 }
 
 /** What a process says, once each, that starts on a database which a newer Holdfast or a newer DBOS has migrated. */
-export function warnIfBeyond(standing: Standing, where: string, logger: Logger): void {
+export function warnIfBeyond(standing: MigrationState, where: string, logger: Logger): void {
   const untested = beyondTested(standing.shared, where);
   if (untested) logger.warn(untested);
   if (!isBeyond(standing)) return;
@@ -54,7 +54,7 @@ export function warnIfBeyond(standing: Standing, where: string, logger: Logger):
   );
 }
 
-export function migrationRequired(standing: Standing, where: string): HoldfastError {
+export function migrationRequired(standing: MigrationState, where: string): HoldfastError {
   return new HoldfastError(
     'MIGRATION_REQUIRED',
     `${where} is not migrated for this version of Holdfast: dbos_migrations is at ${standing.shared} and needs ` +
@@ -66,7 +66,7 @@ export function migrationRequired(standing: Standing, where: string): HoldfastEr
 }
 
 /** Refuses a database whose number means something else than ours; nothing has been changed in it. */
-export function checkNumbering(standing: Standing, facts: ReadonlySet<string>, where: string): void {
+export function checkNumbering(standing: MigrationState, facts: ReadonlySet<string>, where: string): void {
   const against = contradiction(standing.shared, facts);
   if (against === null) return;
   throw new HoldfastError(

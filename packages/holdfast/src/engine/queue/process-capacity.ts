@@ -16,7 +16,7 @@ const lookMs = 100;
 /** Under a lower limit than this, each slot that comes free is filled by itself. Otherwise pages are of half of it. */
 const worthPages = 200;
 /** Of a first page, however many share it. */
-const leastShare = 10;
+const minShare = 10;
 
 /** What is counted: an execution, and not what is left of one at rest. */
 export interface Occupant {
@@ -24,7 +24,7 @@ export interface Occupant {
 }
 
 /** Called when room may have come; with true if executions have ended since the seeker came. */
-export type RoomSeeker = (haveEnded: boolean) => void;
+export type CapacityWaiter = (haveEnded: boolean) => void;
 
 /**
  * How much more of all its queues together a process takes into its hands. What it has is lost time, and an attempt, when it
@@ -34,7 +34,7 @@ export type RoomSeeker = (haveEnded: boolean) => void;
  * the middle of a step, where nobody sees it, for work that is on a queue. Therefore a little more is taken when nothing has
  * come free for a while, and all that is queued begins in the end.
  */
-export class Room {
+export class ProcessCapacity {
   /** Set at launch. */
   limit = defaultMaxRunning;
   private readonly occupants = new Set<Occupant>();
@@ -47,7 +47,7 @@ export class Room {
   private fullSince: number | undefined;
   private ended = 0;
   /** In the order of their coming, with the number of ends when each came and the number that each waits for. */
-  private readonly seekers = new Map<RoomSeeker, { readonly since: number; readonly at: number }>();
+  private readonly waiters = new Map<CapacityWaiter, { readonly since: number; readonly at: number }>();
   private soonest = Number.POSITIVE_INFINITY;
   private scheduled = false;
   /** With so many ends fewer than they wait for, seekers are woken all the same. */
@@ -113,7 +113,7 @@ export class Room {
 
   /** How much to take at first: a short backlog is for all who share it. */
   firstPage(most: number, peers: number): number {
-    return Math.max(leastShare, Math.ceil(most / (1 + peers)));
+    return Math.max(minShare, Math.ceil(most / (1 + peers)));
   }
 
   /** After a full page: how many executions are to end before the next, for the sake of larger pages and of the others. */
@@ -123,18 +123,18 @@ export class Room {
   }
 
   /** When so many executions have ended, or when there is room in a moment. Who waits already waits anew. */
-  seek(seeker: RoomSeeker, ends: number): void {
-    this.forget(seeker);
+  waitForCapacity(seeker: CapacityWaiter, ends: number): void {
+    this.stopWaiting(seeker);
     const at = this.ended + Math.max(1, ends);
-    this.seekers.set(seeker, { since: this.ended, at });
+    this.waiters.set(seeker, { since: this.ended, at });
     this.soonest = Math.min(this.soonest, at);
     this.lookSoon();
   }
 
-  forget(seeker: RoomSeeker): void {
-    this.seekers.delete(seeker);
-    if (this.seekers.size === 0) this.timer?.cancel();
-    if (this.seekers.size === 0) this.timer = undefined;
+  stopWaiting(seeker: CapacityWaiter): void {
+    this.waiters.delete(seeker);
+    if (this.waiters.size === 0) this.timer?.cancel();
+    if (this.waiters.size === 0) this.timer = undefined;
   }
 
   private busy(): number {
@@ -144,7 +144,7 @@ export class Room {
   }
 
   private lookSoon(): void {
-    if (this.timer || this.seekers.size === 0) return;
+    if (this.timer || this.waiters.size === 0) return;
     const look = (): void => {
       this.timer = undefined;
       this.wake(() => true);
@@ -169,15 +169,15 @@ export class Room {
 
   /** No more of them than there is room for; the others keep their places. */
   private wake(isDue: (at: number) => boolean): void {
-    let free = this.seekers.size > 0 ? this.free() : 0;
+    let free = this.waiters.size > 0 ? this.free() : 0;
     this.soonest = Number.POSITIVE_INFINITY;
-    for (const [seeker, { since, at }] of this.seekers) {
+    for (const [seeker, { since, at }] of this.waiters) {
       if (free <= 0 || !isDue(at)) {
         this.soonest = Math.min(this.soonest, at);
         continue;
       }
       free--;
-      this.forget(seeker);
+      this.stopWaiting(seeker);
       seeker(this.ended > since);
     }
   }
