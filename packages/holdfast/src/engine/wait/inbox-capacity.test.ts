@@ -52,3 +52,18 @@ it('refuses those alone for whom there is no room', async () => {
   const found = await Promise.all(loads.map((load) => room.find('inbox', load, { ...limits, messages: 8 }, look)));
   expect(found.map((full) => full !== undefined)).toEqual([false, true, false]);
 });
+
+it('lets in all that wait where more inboxes are looked at than are remembered', async () => {
+  const room = new InboxRoom();
+  let looks = 0;
+  const look = () => {
+    looks++;
+    if (looks > 30_000) throw new Error('It looks for ever.');
+    return new Promise<{ waiting: number; bytes: number }>((answer) =>
+      setImmediate(() => answer({ waiting: 0, bytes: 0 })),
+    );
+  };
+  const sends = Array.from({ length: 10_050 }, (_, i) => room.find(`inbox ${i}`, one, limits, look));
+  expect(new Set(await Promise.all(sends))).toEqual(new Set([undefined]));
+  expect(looks).toBe(10_050);
+});

@@ -58,7 +58,10 @@ export class InboxCapacity {
 
   /** Takes room that is known. False: a look is needed. */
   take(key: string, load: InboxLoad, limits: InboxLimits): boolean {
-    const inbox = this.of(key, limits);
+    return this.takeFrom(this.of(key, limits), load);
+  }
+
+  private takeFrom(inbox: Inbox, load: InboxLoad): boolean {
     if (!fits(load, inbox)) return false;
     [inbox.messages, inbox.bytes] = [inbox.messages - load.messages, inbox.bytes - load.bytes];
     inbox.underWay = plus(inbox.underWay, load, 1);
@@ -71,13 +74,14 @@ export class InboxCapacity {
     const inbox = this.of(key, limits);
     return new Promise((answer, fail) => {
       inbox.waiting.push({ load, limits, look, looks: 0, answer, fail });
-      if (inbox.waiting.length === 1) void this.serve(key, inbox);
+      if (inbox.waiting.length === 1) void this.serve(inbox);
     });
   }
 
-  private async serve(key: string, inbox: Inbox): Promise<void> {
+  /** An inbox that is forgotten meanwhile, for the sake of others, is served to the end all the same. */
+  private async serve(inbox: Inbox): Promise<void> {
     // Room may have been found since it was asked for.
-    this.letIn(key, inbox);
+    this.letIn(inbox);
     for (let [first] = inbox.waiting; first; [first] = inbox.waiting) {
       inbox.unseen = inbox.underWay;
       try {
@@ -87,13 +91,13 @@ export class InboxCapacity {
       } catch (error) {
         for (const { fail } of inbox.waiting.splice(0)) fail(error);
       }
-      this.letIn(key, inbox);
+      this.letIn(inbox);
     }
   }
 
   /** Those who fit into the room that is known, in their order. */
-  private letIn(key: string, inbox: Inbox): void {
-    for (let [first] = inbox.waiting; first && this.take(key, first.load, first.limits); [first] = inbox.waiting) {
+  private letIn(inbox: Inbox): void {
+    for (let [first] = inbox.waiting; first && this.takeFrom(inbox, first.load); [first] = inbox.waiting) {
       inbox.waiting.shift();
       first.answer(undefined);
     }
