@@ -233,10 +233,10 @@ async function warnOfOtherVersions(engine: Runtime, alive: ReadonlySet<string>):
 
 /** A queue may be registered later, but a name that is merely misspelt would never be worked on. */
 async function warnOfUnknownQueues(engine: Runtime, listen: readonly string[] | undefined): Promise<void> {
-  if (!listen?.some((name) => !engine.queueCache.has(name))) return;
+  if (!listen?.some((name) => !engine.queueCache.get(name))) return;
   await engine.queueCache.refresh();
   for (const name of listen) {
-    if (!engine.queueCache.has(name))
+    if (!engine.queueCache.get(name))
       engine.logger.warn(`launch({ listen }): ${unknownQueue(name, engine.queueCache.names()).message}`);
   }
 }

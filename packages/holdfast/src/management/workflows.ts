@@ -146,7 +146,7 @@ async function checkTakesPriority(engine: Engine, workflowId: string): Promise<v
   const waits = record?.status === 'ENQUEUED' || record?.status === 'DELAYED';
   if (!waits || record.queueName === null) return;
   await engine.queueCache.refresh();
-  const queue = engine.queueCache.has(record.queueName);
+  const queue = engine.queueCache.get(record.queueName);
   const error = queue && priorityMisfit('setPriority()', queue);
   if (error) throw error;
 }

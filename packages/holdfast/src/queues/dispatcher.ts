@@ -109,7 +109,7 @@ export class Dispatcher implements WorkListener {
 
   looksFirst(queueName: string, count: number): boolean {
     if (this.stopped || !this.workerOf(queueName)) return false;
-    if (this.engine.queueCache.has(queueName)?.paused) return false;
+    if (this.engine.queueCache.get(queueName)?.paused) return false;
     this.calls.own(queueName, count);
     return true;
   }
@@ -138,7 +138,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private knows(queueName: string): boolean {
-    return queueName === internalQueue || this.engine.queueCache.has(queueName) !== undefined;
+    return queueName === internalQueue || this.engine.queueCache.get(queueName) !== undefined;
   }
 
   /**
@@ -164,7 +164,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private limitsOf(queueName: string): readonly QueueSettings['limits'][] {
-    const settings = this.engine.queueCache.has(queueName)?.settings;
+    const settings = this.engine.queueCache.get(queueName)?.settings;
     return settings ? [settings.limits, ...(settings.partition ? [settings.partition] : [])] : [];
   }
 
@@ -197,11 +197,23 @@ export class Dispatcher implements WorkListener {
 
   private lookAtBusy({ queues, nextDueAt }: BusyQueues): void {
     if (this.stopped) return;
-    for (const { name, retried } of queues) {
-      if (this.knows(name)) this.lookAt(name, { waiting: true, retried });
+    for (const { name, retried, lockVersion } of queues) {
+      if (this.wasEdited(name, lockVersion)) this.wake();
+      else if (this.knows(name)) this.lookAt(name, { waiting: true, retried });
       else this.settingsDueAt = Math.min(this.settingsDueAt, this.settingsReadAt + unknownQueueMs);
     }
     this.promotion.nextIs(nextDueAt);
+  }
+
+  /**
+   * Whether the settings that are known here are older than the queue: the process that edited it died before it told of that, and
+   * every claim under the former turn is refused. Claims under limits of the fleet move the turn on as well; these read the queue
+   * themselves, unless it is thought to be paused.
+   */
+  private wasEdited(name: string, lockVersion: number | null): boolean {
+    const known = this.engine.queueCache.get(name);
+    if (!known || known.lockVersion === lockVersion) return false;
+    return known.paused || !this.limitsOf(name).some(spansFleet);
   }
 
   private look({ queues, internal, nextDueAt }: QueueOverview): void {
@@ -228,7 +240,7 @@ export class Dispatcher implements WorkListener {
   private workerOf(name: string): QueueWorker | undefined {
     if (name !== internalQueue) {
       if (!this.engine.worksOn(name)) return undefined;
-      const queue = this.engine.queueCache.has(name);
+      const queue = this.engine.queueCache.get(name);
       if (!queue || (queue.appName !== null && queue.appName !== this.engine.writer.appName)) return undefined;
     }
     let worker = this.workers.get(name);

@@ -165,7 +165,7 @@ export class QueueWorker {
 
   private async explainWait(): Promise<void> {
     const { queueCache, storage, clock } = this.engine;
-    const queue = queueCache.has(this.name);
+    const queue = queueCache.get(this.name);
     const now = clock.now();
     if (now - this.explainedAt < explainMs) return;
     this.explainedAt = now;
@@ -207,7 +207,7 @@ export class QueueWorker {
   }
 
   private takePage(kind: Kind): Promise<Page> {
-    const queue = this.engine.queueCache.has(this.name);
+    const queue = this.engine.queueCache.get(this.name);
     this.left = 'unfit';
     if (this.name === internalQueue) return this.takeFreely(null, kind);
     if (!queue || queue.paused) return Promise.resolve(this.nothing('barred'));

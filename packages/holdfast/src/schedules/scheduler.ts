@@ -206,7 +206,7 @@ export class Scheduler {
     const { name, queueName } = record;
     if (ticks.length === 0) return [];
     try {
-      const queue = queueName === null ? undefined : engine.queueCache.has(queueName);
+      const queue = queueName === null ? undefined : engine.queueCache.get(queueName);
       if (queue?.settings.partition) await checkQueue(engine, `Schedule "${name}"`, queueName);
       const source = await sourceOf(engine, record);
       return await Promise.all(ticks.map((tick) => toRun(engine, source, tickId(name, tick), tick)));

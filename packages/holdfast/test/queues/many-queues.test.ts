@@ -62,4 +62,18 @@ describeBackends('an app with a thousand queues', (backend) => {
     await t.clock.runUntil(wf.with({ queue: 'new', app: other.app })('new work'));
     expect(ran).toEqual(['work', 'new work']);
   });
+
+  it('takes work from a queue that another process has changed or resumed, although its news was lost', async () => {
+    const { t, database, ran, putOn, passes } = await open();
+    await t.app.queues.pause('queue 600');
+    await passes(4);
+    await tamper(database, "update queues set turn = turn + 1, worker_concurrency = 5 where name = 'queue 700'");
+    await tamper(database, "update queues set turn = turn + 1, paused = false where name = 'queue 600'");
+    await putOn('queue 700');
+    await passes(5);
+    expect(ran).toEqual(['work', 'work']);
+    await putOn('queue 600');
+    await passes(5);
+    expect(ran).toEqual(['work', 'work', 'work']);
+  });
 });

@@ -229,7 +229,14 @@ describeStorage('a queue as stored', (store) => {
     expect(seen.queues.find(({ queue }) => queue.name === 'q')?.queue).toEqual(await queueNamed(store.storage));
     expect(seen).toMatchObject({ internal: { waiting: true, retried: false }, nextDueAt: 8000 });
     expect(await queues.busy()).toEqual({
-      queues: ['_dbos_internal_queue', 'busy'].map((name) => ({ name, retried: false })),
+      queues: [
+        { name: '_dbos_internal_queue', retried: false, lockVersion: null },
+        {
+          name: 'busy',
+          retried: false,
+          lockVersion: seen.queues.find(({ queue }) => queue.name === 'busy')?.queue.lockVersion,
+        },
+      ],
       nextDueAt: 8000,
     });
   });
@@ -248,8 +255,8 @@ describeStorage('a queue as stored', (store) => {
     ]);
     expect(await queues.busy()).toEqual({
       queues: [
-        { name: 'one', retried: false },
-        { name: 'two', retried: true },
+        { name: 'one', retried: false, turn: expect.any(Number) },
+        { name: 'two', retried: true, turn: expect.any(Number) },
       ],
       nextDueAt: null,
     });

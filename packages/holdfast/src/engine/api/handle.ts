@@ -135,7 +135,7 @@ async function describeState({ storage, queueCache }: Engine, workflowId: string
   const { status, name, queueName, version } = record;
   const what = version === null ? `"${name}"` : `"${name}" of version "${version}"`;
   if (status === 'PENDING') return `: ${what} is running`;
-  const paused = queueName !== null && queueCache.has(queueName)?.paused ? ', which is paused' : '';
+  const paused = queueName !== null && queueCache.get(queueName)?.paused ? ', which is paused' : '';
   const where = queueName === null || queueName === internalQueue ? '' : ` on queue "${queueName}"${paused}`;
   return `: ${what} is ${status}${where}, until a process takes it that can run it`;
 }

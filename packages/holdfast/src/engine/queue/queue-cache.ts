@@ -21,7 +21,7 @@ export class QueueCache {
     this.queues.set(queue.name, queue);
   }
 
-  has(name: string): QueueRecord | undefined {
+  get(name: string): QueueRecord | undefined {
     return this.queues.get(name);
   }
 

@@ -54,7 +54,7 @@ it('refuses those alone for whom there is no room', async () => {
 });
 
 it('lets in all that wait where more inboxes are looked at than are remembered', async () => {
-  const room = new InboxRoom();
+  const room = new InboxCapacity();
   let looks = 0;
   const look = () => {
     looks++;

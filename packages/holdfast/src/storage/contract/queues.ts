@@ -42,9 +42,9 @@ export interface QueueOverview {
   readonly nextDueAt: number | null;
 }
 
-/** The same without the settings, and of those queues alone on which work waits. */
+/** The same without the settings, and of those queues alone on which work waits. `lockVersion`: null if there is no such queue. */
 export interface BusyQueues {
-  readonly queues: readonly { readonly name: string; readonly retried: boolean }[];
+  readonly queues: readonly { readonly name: string; readonly retried: boolean; readonly lockVersion: number | null }[];
   readonly nextDueAt: number | null;
 }
 

@@ -61,9 +61,10 @@ function workStatements(d: Dialect) {
       pinned: true as const,
       text: [
         `with recursive ${busyNames(d)}`,
-        `select name, ${hasRetried('names.name')} as retried, cast(null as bigint) as next_due_at`,
+        `select name, ${hasRetried('names.name')} as retried,`,
+        `(select q.turn from ${d.table('queues')} q where q.name = names.name) as turn, cast(null as bigint) as next_due_at`,
         'from names where name is not null union all',
-        `select null, null, ${nextDue}`,
+        `select null, null, null, ${nextDue}`,
       ].join(' '),
     },
     waits: { name: 'queues.waits', pinned: true as const, text: `select ${hasWaiting('$1')} as waiting` },

@@ -40,8 +40,10 @@ export class SqlQueues implements Queues {
   async busy(): Promise<BusyQueues> {
     const rows = await this.database.query(this.counts.busy, []);
     return {
-      queues: rows.flatMap(({ name, retried }) =>
-        name === null ? [] : [{ name: String(name), retried: Boolean(retried) }],
+      queues: rows.flatMap(({ name, retried, turn }) =>
+        name === null
+          ? []
+          : [{ name: String(name), retried: Boolean(retried), lockVersion: turn === null ? null : Number(turn) }],
       ),
       nextDueAt: instant(rows.find(({ name }) => name === null)?.next_due_at),
     };
