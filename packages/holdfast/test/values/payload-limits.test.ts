@@ -50,6 +50,8 @@ describeBackends('a value that is larger than the limit', (backend) => {
       expect(await failure(start())).toMatchObject(tooLarge(/^The input of workflow "echo"$/));
     const attributes = { note: large };
     expect(await failure(echo.with({ attributes }).start('fits'))).toMatchObject(tooLarge(/^The attributes of/));
+    const roles = ['clerk', large];
+    expect(await failure(echo.with({ roles }).start('fits'))).toMatchObject(tooLarge(/^The roles of the start of/));
     expect(await t.app.workflows.list()).toEqual([]);
     expect(await echo(small)).toBe(4_900);
     await client.close();

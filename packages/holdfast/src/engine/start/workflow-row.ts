@@ -36,8 +36,10 @@ export async function commonRow(
   const codec: Codec = workflow.serialization === 'portable' ? engine.codecs.portable : engine.codecs.native;
   const what = `The input of workflow "${workflow.name}"`;
   const createdAt = engine.clock.now();
-  const { attributes } = options;
+  const { attributes, roles } = options;
   const { name, className, configName } = workflow;
+  // Every claim reads them. Those of a parent were within the limit.
+  if (roles) await engine.codecs.portable.encode([...roles], `The roles of the start of workflow "${name}"`);
   return {
     workflowId: options.id ?? newWorkflowId(createdAt),
     ...{ name, className, configName },
