@@ -43,16 +43,18 @@ export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
     const breaks = engine.storage.breaks() + engine.startGate.rollbackCount;
     if (breaks !== lookedAfter) [lookedAfter, looksLeft] = [breaks, looksNeeded];
     if (looksLeft === 0 && --turnsLeft > 0) return;
+    const isFirst = looksLeft === 0;
+    if (isFirst) looksLeft = 1;
     const began = performance.now();
     const found = await unheld(engine);
     turnsLeft = Math.max(turnsApart, Math.ceil((performance.now() - began) / shareOfTime / everyMs));
-    looksLeft = Math.max(looksLeft, 1);
     suspects = new Map(found.map((each) => [keyOf(each), (suspects.get(keyOf(each)) ?? 0) + 1]));
     const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= looksNeeded);
     if (certain.length > 0) await giveBack(engine, certain);
-    // Not before it was answered, and not while something is left that may have to be given back: a process may let go of
-    // more, misled by what it read in between, when it has begun to look.
-    if (found.length === 0) looksLeft--;
+    // Not before it was answered, and not while something is left that may have to be given back: what was found twice. In a
+    // process that is busy each look finds what ends while it looks.
+    const isLeft = isFirst ? found.length > 0 : [...suspects.values()].some((times) => times > 1);
+    if (!isLeft) looksLeft--;
   };
   const { clock, logger } = engine;
   return new Loop({ name: 'Looking for work that this process has let go of', everyMs, clock, logger, runOnce });
