@@ -131,6 +131,7 @@ async function assemble(
   engine.onBehind = (workflow) => goneBack.noteBehind(workflow);
   engine.onGone = (workflowId) => goneBack.noteGone(workflowId);
   liveness.onGoneBack = (why) => goneBack.all(why);
+  liveness.onForgotten = () => reread(parts, checked);
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   try {

@@ -67,6 +67,8 @@ export class Liveness {
   onReturn: (() => Promise<void>) | undefined;
   /** Called when the database lacks what it is known to have had. Until it has succeeded no heartbeat counts. */
   onGoneBack: ((why: string) => Promise<void>) | undefined;
+  /** Called when it has to join anew, and nobody can tell whether others buried it or the database went back to before it joined. */
+  onForgotten: (() => Promise<void>) | undefined;
   /** The lock that tells others of this process, for the session that listens. */
   readonly presence: Presence;
   private readonly ttlMs: number;
@@ -317,16 +319,18 @@ export class Liveness {
 
   /**
    * This process is no longer in the table. Either way nothing is its own any more that was when it joined: it is buried
-   * when it owns nothing, and owns nothing before it joins.
+   * when it owns nothing, and owns nothing before it joins. A restore takes long as a rule, so that a process which was silent
+   * may also have been launched after the backup was made, and what it registered then is gone.
    */
   private async wasForgotten(): Promise<void> {
     const silentMs = this.monotonic() - this.heardAt;
     const isBuried = silentMs >= this.ttlMs * fencedAfter || this.monotonic() - this.lockLostAt < longestBurialMs;
     if (!isBuried) return this.onGoneBack?.('this process, which was heard all the time, is not known to it any more');
     this.engine.logger.warn(
-      'Others took this process for dead and may have taken over its work, because it was silent for too long. ' +
-        'It goes on with whatever is still its own.',
+      'Others took this process for dead and may have taken over its work, because it was silent for too long; or the ' +
+        'database was restored from a backup that is older than this process. It goes on with whatever is still its own.',
     );
+    await this.onForgotten?.();
   }
 
   private async confirm(sentAt: number, lockKey: string | null): Promise<void> {

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { launchWith } from '../../src/app/launch.js';
-import { run, sleep, workflow } from '../../src/index.js';
+import { queue, run, schedule, sleep, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
 import { backUp } from '../support/time-machine.js';
@@ -75,6 +75,23 @@ describeBackends('a database that went back in time under a live process', (back
     expect(await handle.result()).toBe('done');
     expect(rig.effects('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7]);
     expect(await rig.record('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it('gets what launch() was given again, where it is older than the process and was out of reach for long', async () => {
+    const database = await backend.newDatabase();
+    const backup = await backUp(database);
+    let outage = 0;
+    const wf = workflow('wf', async () => run('step', () => 'done'));
+    const given = { queues: [queue('q')], schedules: [schedule('nightly', '0 3 * * *', wf, {})] };
+    const options = { name: 'test', version: 'v1', logger: recordingLogger(), workflows: [wf], database, ...given };
+    const app = await launchWith(options, { liveness: { ...often, monotonic: () => performance.now() + outage } });
+    onTestFinished(() => app.shutdown());
+    await backup.restore();
+    outage = 60_000;
+    const known = async () => [...(await app.queues.list()), ...(await app.schedules.list())].map(({ name }) => name);
+    await expect.poll(known, { timeout: 10_000 }).toEqual(['q', 'nightly']);
+    expect((await app.versions.list()).length).toBe(1);
+    expect(await wf.with({ app, queue: 'q' })()).toBe('done');
   });
 
   it('goes on with what had ended in this process and is unfinished again', async () => {
