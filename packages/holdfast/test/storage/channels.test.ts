@@ -78,6 +78,19 @@ describeBackends(
       expect(waiting.heard).toHaveLength(4);
     });
 
+    it('hears of work on each of several hundred queues, and that anything may have happened if there are very many', async () => {
+      const url = await backend.newDatabase();
+      const [worker, sender] = [await listener(url), await opened(url)];
+      const calls = (count: number) =>
+        Array.from({ length: count }, (_, i) => `queue:orders ${i}\n[[${2 ** 31 + i},1,"0123456789abcdef"]]`);
+      await sender.announce([...calls(500), 'delays']);
+      await sender.announce(['queues']);
+      await expect.poll(() => worker.heard.at(-1)).toBe('queues');
+      expect(new Set(worker.heard)).toEqual(new Set([...calls(500), 'delays', 'queues']));
+      await sender.announce(calls(20_000));
+      await expect.poll(() => worker.heard.slice(502)).toEqual([null]);
+    });
+
     it('hears each of very many topics, however many payloads they take', async () => {
       const url = await backend.newDatabase();
       const [waiting, sender] = [await listener(url), await opened(url)];

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { channelOf, generalChannel } from '../channel-names.js';
-import { fromSent, type SentTopics, toSent } from '../contract/topic-notes.js';
+import { fromSent, type SentTopics, splitNote, toSent } from '../contract/topic-notes.js';
 import type { ListenerCallbacks, Listening, Query, Statement } from '../database.js';
 import { Listener } from './listener.js';
 import { OpenChannels } from './open-channels.js';
@@ -36,7 +36,7 @@ export class PostgresSignals {
   async announce(topics: readonly string[], query?: Query): Promise<void> {
     const signals: Signal[] = [];
     const own = topics.filter((topic) => !sharedOf(topic));
-    if (own.length > 0) signals.push({ channel: this.channel, payload: this.payload(toSent(own)) });
+    for (const payload of this.ownPayloads(own)) signals.push({ channel: this.channel, payload });
     const spread = new Map<string, string[]>();
     for (const topic of topics) {
       const shared = sharedOf(topic);
@@ -89,20 +89,16 @@ export class PostgresSignals {
     return Buffer.byteLength(payload) < 7900 ? payload : JSON.stringify({ from: this.sender });
   }
 
+  /** Work on hundreds of queues is told of queue by queue: news of everything has every process read the settings of all of them. */
+  private ownPayloads(topics: readonly string[]): string[] {
+    if (topics.length === 0) return [];
+    const pages = paged(topics, (topic) => lengthOf(topic) + lengthOf(splitNote(topic).topic));
+    return (pages.length > maxOwnPages ? [topics] : pages).map((page) => this.payload(toSent(page)));
+  }
+
   /** As few as they fit into: what is waited for is one of very many, and not to be looked for among all. */
   private payloads(topics: readonly string[]): string[] {
-    const pages: string[][] = [[]];
-    let room = pageBytes;
-    for (const topic of topics) {
-      const bytes = Buffer.byteLength(JSON.stringify(topic)) + 1;
-      if (bytes > room && room < pageBytes) {
-        pages.push([]);
-        room = pageBytes;
-      }
-      pages.at(-1)?.push(topic);
-      room -= bytes;
-    }
-    return pages.map((page) => JSON.stringify({ from: this.sender, topics: page }));
+    return paged(topics, lengthOf).map((page) => JSON.stringify({ from: this.sender, topics: page }));
   }
 
   private receiveSpread(channel: string, payload: string | undefined, hearing: ListenerCallbacks): void {
@@ -140,6 +136,28 @@ const announce: Statement = {
 
 /** What the topics of one payload may take. */
 const pageBytes = 7_500;
+
+/** More of them for every process are as good as news of everything. */
+const maxOwnPages = 10;
+
+function lengthOf(topic: string): number {
+  return Buffer.byteLength(JSON.stringify(topic)) + 1;
+}
+
+function paged(topics: readonly string[], bytesOf: (topic: string) => number): string[][] {
+  const pages: string[][] = [[]];
+  let room = pageBytes;
+  for (const topic of topics) {
+    const bytes = bytesOf(topic);
+    if (bytes > room && room < pageBytes) {
+      pages.push([]);
+      room = pageBytes;
+    }
+    pages.at(-1)?.push(topic);
+    room -= bytes;
+  }
+  return pages;
+}
 
 /** The channels of DBOS, by the kind of topic. Their payload is what follows the kind in ours. */
 const sharedChannels: Readonly<Record<string, string>> = {
