@@ -31,7 +31,8 @@ export async function resumeWorkflows<T>(
     ...(moveTo && { moveTo }),
     now: engine.clock.now(),
   });
-  for (const queueName of new Set(resumed.map((each) => each.queueName))) engine.news.announce(`queue:${queueName}`);
+  // One by one: the count tells how many processes are to look.
+  for (const { queueName } of resumed) engine.news.announce(`queue:${queueName}`);
   return workflowIds.map((id) => createHandle<T>(engine, id));
 }
 

@@ -3,6 +3,7 @@ import { queue, run, workflow } from '../../src/index.js';
 import type { TestApp, TestAppOptions } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { announce, call, enqueueUnheard, incarnationsOf, listenTo, tokenFor } from '../support/calls.js';
+import { tamper } from '../support/faults.js';
 import { launchFleet, Stage } from '../support/queues.js';
 
 /**
@@ -149,6 +150,19 @@ describeBackends(
       const web = await launchWeb(backend, stage, database, apps);
       for (const i of apps.keys()) looks(i);
       await stage.wf.with({ queue: 'q', app: web.app }).startAll([['a'], ['b'], ['c'], ['d'], ['e'], ['f']]);
+      await stage.begins(size);
+      expect(apps.map((_, i) => stage.now(`on e${i}`))).toEqual(Array(size).fill(1));
+    });
+
+    it('wakes as many processes as workflows are resumed', async () => {
+      const size = 4;
+      const queues = [queue('q', { workerConcurrency: 1 })];
+      const { stage, database, apps } = await launch(backend, size, { queues });
+      const { app } = await launchWeb(backend, stage, database, apps);
+      const ids = ['a', 'b', 'c', 'd'];
+      await enqueueUnheard(database, ids);
+      await tamper(database, "update workflow_status set status = 'CANCELLED', owner_xid = null, completed_at = 1");
+      await app.workflows.resume(ids);
       await stage.begins(size);
       expect(apps.map((_, i) => stage.now(`on e${i}`))).toEqual(Array(size).fill(1));
     });
