@@ -89,25 +89,32 @@ async function afterLooks(
 ): Promise<NewMessage[]> {
   if (rules.toEnded === 'refuse') await refuseEnded(engine, rules, messages);
   const taken = new Map<string, InboxLoad>();
-  for (const [key, { load, first }] of loads) {
-    const { destination: workflowId, topic } = first;
-    const look = () => engine.storage.messages.inboxState({ workflowId, topic });
-    const full = await engine.messageWriter.room.find(key, load, rules.limits, () =>
-      engine.untilAnswered('Looking into an inbox', look),
-    );
-    if (
-      full &&
-      !(await areStored(
-        engine,
-        messages.filter(({ destination }) => destination === workflowId),
-      ))
-    ) {
-      giveBack(engine, taken);
-      throw inboxFull(rules, workflowId, full);
+  try {
+    for (const [key, { load, first }] of loads) {
+      await takeAfterLook(engine, rules, messages, key, { load, first });
+      taken.set(key, load);
     }
-    taken.set(key, load);
+  } catch (error) {
+    giveBack(engine, taken);
+    throw error;
   }
   return messages;
+}
+
+async function takeAfterLook(
+  engine: Engine,
+  rules: Rules,
+  messages: readonly NewMessage[],
+  key: string,
+  { load, first: { destination: workflowId, topic } }: LoadedInbox,
+): Promise<void> {
+  const look = () => engine.storage.messages.inboxState({ workflowId, topic });
+  const full = await engine.messageWriter.room.find(key, load, rules.limits, () =>
+    engine.untilAnswered('Looking into an inbox', look),
+  );
+  if (!full) return;
+  const own = messages.filter(({ destination }) => destination === workflowId);
+  if (!(await areStored(engine, own))) throw inboxFull(rules, workflowId, full);
 }
 
 /** A workflow that ends between this look and the insertion has ended after the message was sent, as far as anybody can tell. */
