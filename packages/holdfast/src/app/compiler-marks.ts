@@ -1,11 +1,13 @@
-import type { AnyNode, CallExpression, Expression, Identifier, MemberExpression } from 'acorn';
+import type { AnyNode, CallExpression, Expression, Identifier, ImportExpression, MemberExpression } from 'acorn';
 
 /**
  * Returns the node that was written, without what compilers make of it: calls that name functions (`keepNames` of
- * esbuild, which tsx sets), the way in which CommonJS reaches imports, and `void 0`.
+ * esbuild, which tsx sets), the way in which CommonJS reaches imports, what tsx adds to `import()`, and `void 0`.
  */
 export function withoutMark(node: AnyNode): AnyNode {
   if (isNaming(node)) return withoutMark(node.arguments[0]);
+  const imported = importBehind(node);
+  if (imported) return imported;
   if (isMemberOfImport(node, /^import_\w+$/)) return node.property;
   if (node.type === 'UnaryExpression' && node.operator === 'void' && isZero(node.argument)) {
     return { type: 'Identifier', name: 'undefined', start: node.start, end: node.end };
@@ -48,6 +50,44 @@ function calledImport(callee: Expression): Identifier | undefined {
   const [zero, member] = callee.expressions;
   const isCall = zero !== undefined && isZero(zero) && member && isMemberOfImport(member, /^import_\w+$|_\d+$/);
   return isCall ? member.property : undefined;
+}
+
+/** `import(x)` of `import(x).then(m => ...)`, as tsx writes every `import()`, so that a module made of CommonJS is what it exports. */
+function importBehind(node: AnyNode): ImportExpression | undefined {
+  if (node.type !== 'CallExpression' || node.callee.type !== 'MemberExpression') return undefined;
+  const { object, property, computed } = node.callee;
+  const isThen = object.type === 'ImportExpression' && !computed && property.type === 'Identifier';
+  if (!isThen || property.name !== 'then' || node.arguments.length !== 1) return undefined;
+  const [fn] = node.arguments;
+  return fn && isUnwrapping(fn) ? object : undefined;
+}
+
+/** `m => { const d = "default"; return m[d] && typeof m[d] == "object" && "__esModule" in m[d] ? m[d] : m }`, whatever its names. */
+function isUnwrapping(fn: AnyNode): boolean {
+  if (fn.type !== 'ArrowFunctionExpression' || fn.async || fn.body.type !== 'BlockStatement') return false;
+  const [[module], [declared, returned]] = [fn.params, fn.body.body];
+  if (module?.type !== 'Identifier' || fn.params.length !== 1 || fn.body.body.length !== 2) return false;
+  const isConstant = declared?.type === 'VariableDeclaration' && declared.declarations.length === 1;
+  const [constant] = isConstant ? declared.declarations : [];
+  if (constant?.id.type !== 'Identifier' || !constant.init || brief(constant.init) !== '"default"') return false;
+  if (returned?.type !== 'ReturnStatement' || !returned.argument) return false;
+  const it = `${module.name}[${constant.id.name}]`;
+  const expected = `(((${it}&&(typeof ${it}=="object"))&&("__esModule"in${it}))?${it}:${module.name})`;
+  return brief(returned.argument) === expected;
+}
+
+/** A text for the few kinds of nodes in there, with a bracket around each operation. */
+function brief(node: AnyNode): string {
+  if (node.type === 'Identifier') return node.name;
+  if (node.type === 'Literal') return JSON.stringify(node.value) ?? '';
+  if (node.type === 'MemberExpression' && node.computed && !node.optional)
+    return `${brief(node.object)}[${brief(node.property)}]`;
+  if (node.type === 'UnaryExpression') return `${node.operator} ${brief(node.argument)}`;
+  if (node.type === 'BinaryExpression' || node.type === 'LogicalExpression') {
+    return `(${brief(node.left)}${node.operator}${brief(node.right)})`;
+  }
+  if (node.type !== 'ConditionalExpression') return '?';
+  return `(${brief(node.test)}?${brief(node.consequent)}:${brief(node.alternate)})`;
 }
 
 function isMemberOfImport(node: AnyNode, names: RegExp): node is MemberExpression & { property: Identifier } {
