@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { context, FatalError, isHoldfastError, run, sleep, step, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
-import { failure, forever, gate } from '../support/faults.js';
+import { failure, forever, gate, recordingLogger } from '../support/faults.js';
 
 describeBackends('step retries and timeouts', (backend) => {
   /** Runs a step that fails as often as told and returns the instants of its attempts, counted from the first. */
@@ -92,6 +92,22 @@ describeBackends('step retries and timeouts', (backend) => {
     const again = await t.restart();
     expect(await again.clock.runUntil(again.app.workflows.handle(id).result())).toBe('the real one');
     expect(ran).toBe(1);
+  });
+
+  it.each<[string, () => Promise<boolean>]>([
+    ['resolves', async () => true],
+    ['rejects', () => Promise.reject(new Error('broken filter'))],
+  ])('does not try again, and says why, when retryIf returns a promise that %s', async (_, retryIf) => {
+    let ran = 0;
+    const wf = workflow('wf', () =>
+      run('step', () => Promise.reject(new Error(`failure ${++ran}`)), {
+        retries: { max: 3, initial: 1, retryIf: retryIf as unknown as () => boolean },
+      }),
+    );
+    const logger = recordingLogger();
+    const t = await backend.testApp({ workflows: [wf], logger });
+    expect((await failure(t.clock.runUntil(wf()))).message).toBe('failure 1');
+    expect(logger.matching(/retryIf of step "step" returned a promise/)).toHaveLength(1);
   });
 
   it('does not try a FatalError again, whatever the retries', async () => {

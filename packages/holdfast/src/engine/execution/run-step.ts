@@ -115,15 +115,24 @@ function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: num
   if (attempt > max || !execution.running || isFatal(error)) return false;
   // What it writes to stays closed: the function may have succeeded, and would only do its work once more for nothing.
   if (isHoldfastError(error, 'STREAM_CLOSED')) return false;
-  try {
-    return enter(stepScope(execution, call.stepNumber, attempt), () => retryIf?.(error)) !== false;
-  } catch (failure) {
-    // The step's own error is what counts; a broken filter must not replace it.
-    execution.engine.logger.warn(
-      `retryIf of step "${call.name}" threw, so there is no retry: ${execution.engine.codecs.errors.describe(failure)}`,
-    );
+  // The step's own error is what counts; a broken filter must not replace it.
+  const broken = (how: string): false => {
+    execution.engine.logger.warn(`retryIf of step "${call.name}" ${how}`);
     return false;
+  };
+  try {
+    const answer: unknown = enter(stepScope(execution, call.stepNumber, attempt), () => retryIf?.(error));
+    if (!isPromise(answer)) return answer !== false;
+    // What it resolves with is not waited for; that it rejects must not end the process.
+    Promise.resolve(answer).catch(() => {});
+    return broken('returned a promise, so there is no retry: let it return true or false itself.');
+  } catch (failure) {
+    return broken(`threw, so there is no retry: ${execution.engine.codecs.errors.describe(failure)}`);
   }
+}
+
+function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }
 
 function runAttempt(scope: Scope & { step: StepScope }, call: StepCall): unknown {
