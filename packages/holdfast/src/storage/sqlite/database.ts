@@ -29,6 +29,7 @@ import { loadDriver } from './drivers.js';
 import { checkLayout } from './layout.js';
 import { migrateSqlite } from './migrate.js';
 import { OpenFile } from './replaced.js';
+import { Turns } from './turns.js';
 
 export interface SqliteOptions {
   /** A file path or `:memory:`. */
@@ -104,6 +105,7 @@ class SqliteDatabase implements Database {
   private readonly prepared = new Map<string, SqliteStatement>();
   private notedAt = Number.NEGATIVE_INFINITY;
   private readonly file: OpenFile;
+  private readonly turns = new Turns();
   private replaced: HoldfastError | undefined;
 
   constructor(
@@ -175,6 +177,8 @@ class SqliteDatabase implements Database {
   }
 
   private async execute(statement: Statement, work: () => Row[]): Promise<Row[]> {
+    const turn = this.turns.wait();
+    if (turn !== undefined) await turn;
     if (this.replaced) throw this.replaced;
     const reached = this.probe?.(statement.name);
     try {
