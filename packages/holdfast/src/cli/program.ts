@@ -18,7 +18,7 @@ export interface Terminal {
 
 /** Runs one command. Returns the exit code: 0 done, 1 failed, 2 not understood. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<number> {
-  const program = createProgram(terminal);
+  const program = createProgram(args, terminal);
   try {
     await program.parseAsync([...args], { from: 'user' });
     return 0;
@@ -30,7 +30,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   }
 }
 
-function createProgram(terminal: Terminal): Command {
+function createProgram(args: readonly string[], terminal: Terminal): Command {
   const program = new Command('holdfast')
     .description('Prepares databases for Holdfast, durable workflows on SQLite or Postgres.')
     .version(version(), '-V, --version', 'print the version')
@@ -39,7 +39,11 @@ function createProgram(terminal: Terminal): Command {
     .showSuggestionAfterError()
     .showHelpAfterError('Run `holdfast --help` for the commands and their options.')
     .exitOverride()
-    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err });
+    .configureOutput({
+      writeOut: terminal.out,
+      writeErr: terminal.err,
+      outputError: (text, write) => write(withoutValues(text, args)),
+    });
   const subcommand = (name: string) => program.command(name).helpOption('-h, --help', 'print this help');
   addSchema(subcommand('schema'), terminal);
   addMigrate(subcommand('migrate'), terminal);
@@ -120,6 +124,18 @@ function addMigrate(command: Command, terminal: Terminal): void {
       await migrate({ ...options, database, logger: toTerminal(terminal) });
       terminal.err('The database is up to date.\n');
     });
+}
+
+/** Commander repeats what it does not understand, and that may be a URL with a password in the wrong place. */
+function withoutValues(text: string, args: readonly string[]): string {
+  const isWord = (part: string): boolean => /^[\w-]*$/.test(part);
+  return args.reduce((shown, arg) => {
+    const name = /^--[\w-]+(?==)/.exec(arg)?.[0];
+    if (name === undefined) return isWord(arg) ? shown : shown.replaceAll(arg, '...');
+    const value = arg.slice(name.length + 1);
+    const named = shown.replaceAll(arg, `${name}=...`);
+    return isWord(value) ? named : named.replaceAll(value, '...');
+  }, text);
 }
 
 function toTerminal({ err }: Terminal): Logger {

@@ -46,4 +46,21 @@ describe('the command holdfast', () => {
     );
     expect(err).not.toContain('hunter2');
   });
+
+  const url = 'postgres://app:hunter2@127.0.0.1:1/x';
+  it.each([
+    [[`--database=${url}`, 'migrate'], /unknown option '--database=\.\.\.'/],
+    [['migrate', `--databse=${url}`], /unknown option '--databse=\.\.\.'/],
+    [['migrate', '--password=hunter2'], /unknown option '--password=\.\.\.'/],
+    [['migrate', `-d${url}`], /unknown option '\.\.\.'/],
+    [[url], /unknown command '\.\.\.'/],
+    [['migrate', url], /too many arguments/],
+    [['migrate', '--schema', 'x', `--triggers=${url}`], /unknown option '--triggers=\.\.\.'/],
+    [['migrate', `--compat=${url}`], /argument '\.\.\.' is invalid.*shared, none/],
+  ] as const)('repeats no value that it does not understand: %j', async (args, why) => {
+    const { code, out, err } = await command(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(why);
+    expect(err).not.toContain('hunter2');
+  });
 });
