@@ -58,7 +58,7 @@ export function createApp(parts: AppParts): App {
     recovery: recoveryOperations(engine, recovery),
     register: (...workflows) => {
       engine.checkOpen();
-      attach(parts, pickWorkflows(workflows));
+      attach(parts, pickWorkflows(workflows, 'register()'));
       wake(parts);
     },
     shutdown: (options = {}) => {

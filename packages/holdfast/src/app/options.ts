@@ -223,7 +223,8 @@ export interface Picked {
   readonly classes: readonly GivenClass[];
 }
 
-export function pickWorkflows(given: LaunchOptions['workflows']): Picked {
+/** `what` says which call was given them. Those of register() are its arguments, and have no name. */
+export function pickWorkflows(given: LaunchOptions['workflows'], what = 'launch()'): Picked {
   const plain: AnyWorkflow[] = [];
   const classes: GivenClass[] = [];
   const isList = Array.isArray(given);
@@ -239,12 +240,8 @@ export function pickWorkflows(given: LaunchOptions['workflows']): Picked {
       const made =
         other === undefined ? '' : ` of this release (that is one of Holdfast ${other}: see "npm ls holdfast")`;
       const hint = each === undefined ? ' (is an import circular?)' : made;
-      throw invalidOption(
-        'launch()',
-        `workflows[${key}]`,
-        each,
-        `what workflow() returns, or a class with workflows${hint}`,
-      );
+      const option = what === 'launch()' ? `workflows[${key}]` : `argument ${Number(key) + 1}`;
+      throw invalidOption(what, option, each, `what workflow() returns, or a class with workflows${hint}`);
     }
   }
   return { workflows: [...plain, ...classes.flatMap((each) => each.workflows)], classes };

@@ -35,6 +35,10 @@ describeBackends('a mistake', (backend) => {
       ],
       [await failure(launch({ name: 'x', workflows: [anything(charge)] })), /but it is the function "charge"\.$/],
       [
+        thrown(() => t.app.register(wf, anything({ workflows: [wf] }))),
+        /^register\(\): "argument 2" must be what workflow\(\) returns/,
+      ],
+      [
         await failure(launch({ name: 'x', database: anything(5) })),
         /"database" must be a URL, a Pool of pg or its configuration, but it is a number/,
       ],
