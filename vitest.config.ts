@@ -1,22 +1,42 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { standardDecorators } from './test-support/decorators.js';
+import { projects } from './test-support/test-projects.js';
+
+const globalSetup = ['./test-support/global-setup.ts'];
+
+/** `npm run test:postgres` chooses one database for all projects. */
+const { HOLDFAST_BACKEND: backend } = process.env;
 
 export default defineConfig({
   plugins: [standardDecorators()],
   test: {
-    include: [
-      'packages/*/src/**/*.test.ts',
-      'packages/*/test/**/*.test.ts',
-      'examples/**/*.test.ts',
-      'scripts/**/*.test.mjs',
-    ],
-    globalSetup: ['./test-support/global-setup.ts'],
-    // Only for what hangs: a loaded machine takes several times as long as a quiet one.
+    // Only for what hangs: a busy machine takes several times as long as an idle one.
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 30_000 } },
-    // One more than two cores: tests wait for the Postgres server and for processes that they start.
-    maxWorkers: 3,
-    reporters: ['default'],
+    // More than there are cores: tests wait for the Postgres server and for processes that they start.
+    maxWorkers: availableParallelism() + 1,
+    reporters: ['default', './test-support/slowest-files.ts'],
+    projects: [
+      { extends: true, test: { name: 'unit', include: projects.unit } },
+      {
+        extends: true,
+        test: { name: 'sqlite', include: projects.sqlite, globalSetup, env: { HOLDFAST_BACKEND: 'sqlite' } },
+      },
+      {
+        extends: true,
+        test: { name: 'postgres', include: projects.postgres, globalSetup, env: { HOLDFAST_BACKEND: 'postgres' } },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'faults',
+          include: projects.faults,
+          globalSetup,
+          env: backend ? { HOLDFAST_BACKEND: backend } : {},
+        },
+      },
+    ],
   },
 });

@@ -1,9 +1,10 @@
 /**
- * Builds packages/holdfast: src to dist, as ES modules, and to dist/cjs for those who cannot load them (jest, and old
- * releases of Node 20). `node scripts/build.mjs` always builds; setup.mjs builds only what is stale.
+ * Builds packages/holdfast from src: ES modules in dist, and CommonJS modules in dist/cjs for programs that cannot load
+ * ES modules (jest, and old releases of Node 20). `node scripts/build.mjs` always builds; setup.mjs builds only if the
+ * build is stale.
  *
- * **Invariant:** dist is the whole result of one successful build. The compiler writes into a folder beside it which
- * takes its place at the end, so a failed build leaves the last good one, and no file outlives its source.
+ * **Invariant:** dist is the whole result of one successful build. The compiler writes to a folder beside dist. That
+ * folder replaces dist at the end, so a failed build keeps the last good dist, and no file outlives its source.
  */
 import {
   existsSync,
@@ -23,7 +24,7 @@ import { bin, root, runNode } from './run-command.mjs';
 
 const folder = join(root, 'packages', 'holdfast');
 const dist = join(folder, 'dist');
-// In node_modules, because a new install is a reason to build again.
+// The stamp is in node_modules, so that a new install causes a new build.
 const stamp = join(root, 'node_modules', '.cache', 'holdfast', 'built');
 const configuration = [
   join(folder, 'package.json'),
@@ -32,7 +33,10 @@ const configuration = [
   join(root, 'tsconfig.base.json'),
 ];
 
-/** True when no source, configuration or folder (a file may be gone) changed since the last good build began. */
+/**
+ * Returns whether no source, configuration or folder changed since the last good build began. Folders count because a
+ * deleted file changes only its folder.
+ */
 export function isBuilt() {
   if (!existsSync(stamp) || !existsSync(join(dist, 'index.js'))) return false;
   const builtAt = statSync(stamp).mtimeMs;
@@ -60,7 +64,7 @@ export async function build() {
     renameSync(next, dist);
     mkdirSync(dirname(stamp), { recursive: true });
     writeFileSync(stamp, '');
-    // The time of the beginning: a source saved while the compiler ran is newer than the build.
+    // The stamp has the time at which the build began: a source saved while the compiler ran is newer than the build.
     utimesSync(stamp, begunAt, begunAt);
   } else {
     rmSync(next, { recursive: true, force: true });
@@ -74,8 +78,8 @@ function compile(project, outDir) {
 }
 
 /**
- * The types of an entry point are those of its ES module, told as those of a CommonJS one: so that the same classes and
- * workflows have one type, whichever way a program loads each of its modules.
+ * Writes the types of the CommonJS entry points. They re-export the types of the ES modules, so the same classes and
+ * workflows have one type, whether a program loads a module by `import` or by `require`.
  */
 function addTypesOfCommonJs(built) {
   writeFileSync(join(built, 'cjs', 'package.json'), '{ "type": "commonjs" }\n');
@@ -83,7 +87,8 @@ function addTypesOfCommonJs(built) {
   for (const { require: entry } of Object.values(exports).filter((each) => each.require)) {
     const path = entry.types.slice('./dist/'.length);
     const target = relative(dirname(path), path.slice('cjs/'.length).replace(/\.d\.ts$/, '.js')).replaceAll('\\', '/');
-    // Under `moduleResolution: node16` a compiler that checks libraries objects to a CommonJS module that requires an ES module.
+    // Under `moduleResolution: node16`, a compiler that checks libraries reports a CommonJS module that requires an ES
+    // module.
     writeFileSync(join(built, path), `// @ts-ignore\nexport * from '${target}';\n`);
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Packs packages/holdfast as npm would publish it and judges the tarball: its entry points (publint) and its contents.
+ * Packs packages/holdfast as npm would publish it, and checks the tarball: its entry points (publint) and its contents.
  *
- * **Invariant:** a user receives built JavaScript (as ES modules, and as CommonJS), its types, the README and the licence. No tests, no source maps, no
- * paths of the machine that built it.
+ * **Invariant:** a user receives built JavaScript (as ES modules and as CommonJS), its types, the README and the
+ * license. A user receives no tests, no source maps, and no paths of the machine that built the package.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,7 +52,7 @@ function contentComplaints(files) {
     ...required.filter((name) => !names.has(name)).map((name) => `${name} is missing from the tarball`),
     ...[...names].filter((name) => !expected.test(name)).map((name) => `${name} does not belong in the tarball`),
     ...[...names].filter((name) => testFile.test(name)).map((name) => `${name} is a test: exclude it from the build`),
-    ...files.filter(holdsPath).map(({ name }) => `${name} holds the path of this working copy`),
+    ...files.filter(holdsPath).map(({ name }) => `${name} contains the path of this working copy`),
   ];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Proves the rules of structure that CONTRIBUTING.md states: layers, drivers and SQL in storage/ only, no import
- * cycles, and sizes. The rules are in structure/; this file finds the sources and prints what was found.
+ * Checks the rules of structure in CONTRIBUTING.md: layers, drivers and SQL in storage/ only, no import cycles, and
+ * sizes. The rules are in structure/. This file finds the sources and prints the violations.
  *
  * Usage: node scripts/check-structure.mjs [root folder]
  */
@@ -43,14 +43,14 @@ function sourcesIn(folder) {
 function unreadable(files) {
   return files
     .filter((file) => file.problem !== null)
-    .map(({ path, problem }) => ({ path, line: problem.line, what: problem.text, advice: 'Mend the syntax first.' }));
+    .map(({ path, problem }) => ({ path, line: problem.line, what: problem.text, advice: 'Fix the syntax first.' }));
 }
 
 function main(root) {
   const { fileCount, violations } = checkStructure(root);
   for (const { path, line, what, advice } of violations) console.log(`${path}:${line} ${what}. ${advice}`);
   console.log(`${fileCount} files, ${violations.length} violations of the structure rules`);
-  // A check that found nothing to check has proven nothing.
+  // A check that found no files has checked nothing.
   if (violations.length > 0 || fileCount === 0) process.exitCode = 1;
 }
 

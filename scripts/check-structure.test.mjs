@@ -12,7 +12,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Writes the files (paths below packages/holdfast/src unless they name a folder of the root) and checks them. */
+/** Writes the files and checks them. Paths are below packages/holdfast/src unless they name a folder of the root. */
 function violationsOf(files) {
   for (const [path, source] of Object.entries(files)) {
     const place = /^(packages|bench|examples|scripts|test-support)\//.test(path)
@@ -30,7 +30,7 @@ function violationsOf(files) {
 const lines = (count) => 'step();\n'.repeat(count);
 
 describe('layers', () => {
-  it('accepts imports that go down, and an index.ts that exports everything', () => {
+  it('accepts imports from lower layers, and an index.ts that exports everything', () => {
     const found = violationsOf({
       'model/ids.ts': 'export const id = 1;',
       'codec/native.ts': "import { id } from '../model/ids.js';\nexport const code = id;",
@@ -52,25 +52,37 @@ describe('layers', () => {
     expect(found).toEqual(['storage/b.ts:2 storage/ imports engine/, which is above it']);
   });
 
-  it('lets codec import model, and not the reverse', () => {
+  it('allows codec to import model, but not model to import codec', () => {
     const found = violationsOf({ 'codec/a.ts': "import '../model/b.js';", 'model/c.ts': "import '../codec/a.js';" });
     expect(found).toEqual(['model/c.ts:1 model/ imports codec/, which is above it']);
   });
 
-  it('reports a feature that imports another', () => {
+  it('lets code above storage import its contract and its entrances, and nothing else of it', () => {
+    const found = violationsOf({
+      'engine/a.ts': "import '../storage/contract/steps.js';\nimport '../storage/open.js';",
+      'queues/b.ts': "\nimport '../storage/sql/steps.js';",
+      'storage/c.ts': "import './sql/steps.js';",
+      'storage/sql/steps.ts': '',
+      'storage/contract/steps.ts': '',
+      'storage/open.ts': '',
+    });
+    expect(found).toEqual(["queues/b.ts:2 imports '../storage/sql/steps.js', the inside of storage/"]);
+  });
+
+  it('reports a feature that imports another feature', () => {
     expect(violationsOf({ 'queues/a.ts': "import '../schedules/b.js';" })).toEqual([
       'queues/a.ts:1 queues/ imports schedules/, its neighbour',
     ]);
   });
 
-  it('reports a folder that has no level, and a file in src itself', () => {
+  it('reports a folder that is not a layer, and a file in src itself', () => {
     expect(violationsOf({ 'utils/a.ts': '', 'helpers.ts': '' })).toEqual([
       'helpers.ts:1 file outside the layers',
       'utils/a.ts:1 utils/ is not a layer',
     ]);
   });
 
-  it('reports imports of the front door, of the package by name, and of files outside src', () => {
+  it('reports imports of index.ts, of the package by name, and of files outside src', () => {
     const source = "import '../index.js';\nimport 'holdfast/testing';\nimport '../../../../test-support/a.js';";
     expect(violationsOf({ 'engine/a.ts': source })).toEqual([
       "engine/a.ts:1 imports '../index.js', the front door",
@@ -79,13 +91,13 @@ describe('layers', () => {
     ]);
   });
 
-  it('lets a test beside the code import anything', () => {
+  it('allows a test beside the code to import anything', () => {
     expect(violationsOf({ 'model/a.test.ts': "import '../app/launch.js';\nimport 'pg';" })).toEqual([]);
   });
 });
 
-describe('the border of storage', () => {
-  it.each(['pg', 'pg-pool', 'better-sqlite3', 'node:sqlite'])('reports the driver %s elsewhere', (driver) => {
+describe('drivers and SQL outside storage', () => {
+  it.each(['pg', 'pg-pool', 'better-sqlite3', 'node:sqlite'])('reports the driver %s outside storage', (driver) => {
     const source = `import '${driver}';`;
     expect(violationsOf({ 'storage/postgres/a.ts': source, 'engine/a.ts': source })).toEqual([
       `engine/a.ts:1 imports the database driver ${driver}`,
@@ -106,14 +118,14 @@ describe('the border of storage', () => {
     '`update $' + '{table} set status = $1`',
     "'delete from executors'",
     "'create table executors (id text)'",
-  ])('reports SQL elsewhere: %s', (literal) => {
+  ])('reports SQL outside storage: %s', (literal) => {
     const source = `\nexport const text = ${literal};`;
     expect(violationsOf({ 'storage/sql/a.ts': source, 'queues/a.ts': source })).toEqual([
       'queues/a.ts:2 SQL outside storage/',
     ]);
   });
 
-  it('does not take prose or comments for SQL', () => {
+  it('does not report prose or comments as SQL', () => {
     const source =
       "// select a from b\nexport const text = 'Workflows that were deleted from here, or an update to set it';";
     expect(violationsOf({ 'queues/a.ts': source })).toEqual([]);
@@ -121,7 +133,7 @@ describe('the border of storage', () => {
 });
 
 describe('cycles', () => {
-  it('reports a cycle once, with its way around', () => {
+  it('reports a cycle once, with the files on its path', () => {
     const found = violationsOf({
       'engine/a.ts': "\nimport type { B } from './b.js';",
       'engine/b.ts': "export * from './c.js';",
@@ -184,7 +196,7 @@ describe('sizes', () => {
       'a contract suite',
       (body) => `export function contract() {\nfor (const b of c) describe('a', () => {});\n${body}}`,
     ],
-  ])('does not count %s as a function, but the tests in it', (_, wrap) => {
+  ])('checks the size of each test, but not of the suite around them: %s', (_, wrap) => {
     expect(violationsOf({ 'engine/a.test.ts': wrap(lines(80)) })).toEqual([]);
     const long = `it('is long', () => {\n${lines(59)}});\n`;
     expect(violationsOf({ 'engine/a.test.ts': wrap(long) })).toEqual([
@@ -197,6 +209,6 @@ it('reports a file that cannot be parsed', () => {
   expect(violationsOf({ 'engine/a.ts': 'export const = 1;' })).toHaveLength(1);
 });
 
-it('does not look into node_modules and dist', () => {
+it('skips node_modules and dist', () => {
   expect(violationsOf({ 'packages/a/node_modules/b.mjs': lines(500), 'packages/a/dist/b.ts': lines(500) })).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /**
- * `npm run check`: every static check, each with one line, and its full report when it fails. All of them run even if
- * one fails. `--report <file>` also writes the counts as JSON, for .ci/run.
+ * `npm run check`: runs every static check. Each check prints one line, and its full report if it fails. All checks run
+ * even if one fails. `--report <file>` also writes the counts as JSON, for .ci/run.
  */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,11 +17,12 @@ function checks() {
     ['structure', () => script('check-structure.mjs')],
     ['unused code', () => runNode([bin('knip', 'bin/knip.js'), '--no-progress'])],
     ['package', () => script('check-package.mjs')],
+    ['llms.txt', () => runNode([join(root, 'scripts', 'llms.mjs'), '--check'])],
     ['lockfile', () => script('check-lockfile.mjs')],
   ];
 }
 
-/** Every folder of the workspace that has a TypeScript project. */
+/** Returns every folder of the workspace that has a TypeScript project. */
 function projects() {
   const inside = (parent) => {
     const folder = join(root, parent);

@@ -1,12 +1,13 @@
 /**
- * Closes a run of .ci/run with the line `N passed, N failed`: tests and checks together, and the smoke test on the
- * Postgres server of this machine where there is one.
+ * Prints the last line of .ci/run, `N passed, N failed`. The line counts tests and checks together, and the smoke test
+ * on the Postgres server of this machine if there is one.
  *
  * Usage: node scripts/ci-summary.mjs <vitest report> <exit code of npm test> <check report> <exit code of the checks>
  *          [<vitest report> <exit code of the smoke test>]
  *
- * **Invariant:** it says `0 failed` only for a run that proved something. A missing report, a failure that no single
- * test accounts for (a file that does not load, an unhandled rejection) and a run of no tests each count as one failed.
+ * **Invariant:** `0 failed` means that tests and checks ran and passed. Each of these counts as one failed: a missing
+ * report, a failure that belongs to no single test (a file that does not load, an unhandled rejection), a run of no
+ * tests.
  */
 import { readFileSync } from 'node:fs';
 
@@ -31,8 +32,8 @@ function tally(what, counts, exitCode) {
 
 function complaintAbout(counts, exitCode) {
   if (counts === null) return 'no report was written, see above';
-  if (exitCode !== '0' || !counts.ok) return `failed (exit code ${exitCode}) with no failed test on record, see above`;
-  return counts.passed === 0 ? 'nothing was run' : null;
+  if (exitCode !== '0' || !counts.ok) return `failed (exit code ${exitCode}) without a failed test, see above`;
+  return counts.passed === 0 ? 'no test or check ran' : null;
 }
 
 function tallyTests(what, report, exitCode) {

@@ -1,10 +1,11 @@
 /**
  * `npm run release -- 0.2.0`: makes a release, and publishes nothing.
  *
- * The script sets the version, closes the section `Unreleased` of the changelog, packs the package and writes beside the
- * tarball what a user can check it by: two bills of materials and checksums. Then the script commits and tags.
- * `.github/workflows/release.yml` publishes what was tagged, with a signed statement of which commit it was built from.
- * `--dry-run` leaves the working copy as it is. `--of-tag 0.2.0`, for that workflow, only makes the files of a tagged commit.
+ * The script sets the version, closes the section `Unreleased` of the changelog, and packs the package. Beside the
+ * tarball it writes two bills of materials and checksums, with which a user can check the tarball. Then the script
+ * commits and tags. `.github/workflows/release.yml` publishes the tagged commit, with a signed statement that names the
+ * commit. `--dry-run` leaves the working copy as it is. `--of-tag 0.2.0` is for that CI workflow: it only makes the
+ * files of a tagged commit.
  *
  * **Invariant:** the same commit makes the same tarball, byte for byte. The script packs twice and compares.
  */
@@ -45,10 +46,10 @@ async function release(version, dryRun) {
   else console.log(`Tagged v${version}. To publish: git push --follow-tags`);
 }
 
-/** The working copy is what the tag names: otherwise the files would be those of another version under this one's name. */
+/** The working copy must be the tagged commit. Otherwise the files would contain another version under this name. */
 function filesOfTag(version) {
   const current = JSON.parse(readFileSync(manifest, 'utf8')).version;
-  if (version !== current) throw new Error(`This is version ${current}, and not ${version}: check out the tag first.`);
+  if (version !== current) throw new Error(`This is version ${current}, not ${version}: check out the tag first.`);
   return makeFiles(version, releasedNotes(version));
 }
 
@@ -58,9 +59,9 @@ function report(files) {
 
 async function checkWorkingCopy(version) {
   const changed = (await git('status', '--porcelain')).trim();
-  if (changed !== '') throw new Error(`Commit or discard these first:\n${changed}`);
+  if (changed !== '') throw new Error(`Commit or discard these changes first:\n${changed}`);
   const branch = (await git('rev-parse', '--abbrev-ref', 'HEAD')).trim();
-  if (branch !== 'main') throw new Error(`A release is made on main, and this is ${branch}.`);
+  if (branch !== 'main') throw new Error(`A release is made on the branch main; this is ${branch}.`);
   if ((await git('tag', '--list', `v${version}`)).trim() !== '') throw new Error(`The tag v${version} exists already.`);
 }
 
@@ -81,7 +82,7 @@ function releasedNotes(version) {
   return notesOf(readFileSync(changelogFile, 'utf8'), version);
 }
 
-/** @returns {Promise<string[]>} the names of what is now in the folder `release` */
+/** @returns {Promise<string[]>} the names of the files in the folder `release` */
 async function makeFiles(version, notes) {
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output);
@@ -107,7 +108,7 @@ async function pack(folder) {
   return join(folder, readdirSync(folder)[0]);
 }
 
-/** Of what a user gets: the package with the packages that it brings, and none that this workspace is developed with. */
+/** The bills cover what a user installs: the package and its dependencies, without development dependencies. */
 async function writeBillsOfMaterials(tarball, folder, version) {
   mkdirSync(folder);
   const { unpack } = await import('@publint/pack');
@@ -140,7 +141,7 @@ function restore(files) {
 
 function replaceIn(file, before, after) {
   const text = readFileSync(file, 'utf8');
-  if (!text.includes(before)) throw new Error(`${file} does not hold ${before}.`);
+  if (!text.includes(before)) throw new Error(`${file} does not contain ${before}.`);
   writeFileSync(file, text.replace(before, after));
 }
 

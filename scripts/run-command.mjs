@@ -1,16 +1,16 @@
-/** Runs other programs for the scripts here: output is kept, not shown, so that the caller decides what is worth reading. */
+/** Runs other programs for the scripts in this folder. The output is returned, not printed: the caller decides. */
 import { spawn } from 'node:child_process';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** @returns {Promise<{ ok: boolean, output: string, ms: number }>} standard output and standard error as they came */
+/** @returns {Promise<{ ok: boolean, output: string, ms: number }>} standard output and standard error, in order */
 export function runNode(args, options = {}) {
   return run(process.execPath, args, options);
 }
 
-/** The same with what it says on the terminal. @returns {Promise<number>} its exit code */
+/** Runs Node with its output on the terminal. @returns {Promise<number>} its exit code */
 export function runVisibly(args, options = {}) {
   const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], ...options });
   return new Promise((resolve, reject) => {
@@ -19,7 +19,7 @@ export function runVisibly(args, options = {}) {
   });
 }
 
-/** Uses the npm that started us when there is one: it may be another than the first on the PATH. */
+/** Uses the npm that started this process, if any: the first npm on the PATH may be another one. */
 export function runNpm(args) {
   const started = process.env.npm_execpath ?? '';
   if (basename(started).startsWith('npm-cli')) return runNode([started, ...args]);
@@ -30,7 +30,7 @@ export function runGit(args) {
   return run('git', args);
 }
 
-/** The script behind a command of an installed package: `bin('knip', 'bin/knip.js')`. */
+/** Returns the script of a command of an installed package: `bin('knip', 'bin/knip.js')`. */
 export function bin(packageName, path) {
   return join(root, 'node_modules', packageName, path);
 }

@@ -1,9 +1,8 @@
 /**
  * Makes a clone ready to run: the first part of `npm test`, `npm run demo`, `npm run bench` and `npm run check`.
  *
- * It installs when node_modules does not hold what package-lock.json asks for, and builds when a source is newer than
- * the build. When there is nothing to do it says nothing. It uses only Node itself, because it runs before any
- * package is installed.
+ * The script installs packages if node_modules differs from package-lock.json, and builds if a source is newer than the
+ * build. Otherwise it prints nothing. It imports no packages, because it runs before any package is installed.
  */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,19 +14,19 @@ import { root, runNpm, seconds } from './run-command.mjs';
 const oldestNode = 20;
 
 /**
- * Installs the versions of the lockfile and leaves the lockfile as it is. Not `npm ci`: that refuses a lockfile which
- * lacks the binaries of other platforms, and a registry that mirrors only some platforms makes npm write such a one.
- * Development packages are wanted also where NODE_ENV=production is set.
+ * Installs the versions of the lockfile and leaves the lockfile as it is. `npm ci` is not used, because it refuses a
+ * lockfile without the binaries of other platforms. npm writes such a lockfile if its registry mirrors only some
+ * platforms. Development packages are installed even if NODE_ENV=production is set.
  */
 const installCommand = ['install', '--no-save', '--include=dev'];
 
 /**
- * From 22.13 on Node brings the SQLite that everything runs on, so that nothing is compiled there. The install script of
- * better-sqlite3 is left out then, which an npm that runs all scripts would fetch or compile for minutes.
+ * Node 22.13 and newer includes SQLite, so nothing has to be compiled. The install script of better-sqlite3 is then
+ * skipped: an npm that runs all scripts would download or compile better-sqlite3 for minutes.
  */
 const nodeHasSqlite = process.getBuiltinModule?.('node:sqlite') !== undefined;
 
-/** What stands in the way of going on, in words for the person at the terminal. */
+/** A reason why the setup cannot continue. Its message is for the person at the terminal. */
 class SetupError extends Error {}
 
 export async function install() {
@@ -57,9 +56,10 @@ function refuseOldNode() {
 }
 
 /**
- * Compares what npm says it installed with what the lockfile asks for. Times would not do: npm writes the two files in
- * either order, and a checkout touches the lockfile without changing it. Packages that a workspace has for itself are looked
- * for, since they are not in the folder where npm notes them, and a copy or a clean-up of the sources may leave them behind.
+ * Compares the packages that npm recorded as installed with those of the lockfile. File times are no help: npm writes
+ * the two files in either order, and a checkout touches the lockfile without a change. For packages in the node_modules
+ * of a workspace, this function also checks that the folder exists. npm records them in the root's node_modules, so a
+ * copy or a clean-up of the sources may lose the folder but keep the record.
  */
 function isInstalled() {
   const installed = join(root, 'node_modules', '.package-lock.json');
@@ -69,7 +69,7 @@ function isInstalled() {
   return wanted
     .filter(([path]) => path.includes('node_modules/'))
     .every(([path, { version, optional, devOptional }]) => {
-      // An optional package that is absent is one for another platform.
+      // An optional package that is absent is for another platform.
       if (!present[path]) return Boolean(optional || devOptional);
       return present[path].version === version && (path.startsWith('node_modules/') || existsSync(join(root, path)));
     });
@@ -79,7 +79,7 @@ function packagesIn(lockfile) {
   return JSON.parse(readFileSync(lockfile, 'utf8')).packages;
 }
 
-/** Its compiled part fits one Node version, and is missing altogether where npm was told to run no install scripts. */
+/** The compiled part of better-sqlite3 fits one Node version. It is missing if npm ran no install scripts. */
 function sqliteLoads() {
   try {
     const Database = createRequire(join(root, 'packages', 'holdfast', 'package.json'))('better-sqlite3');
@@ -90,7 +90,7 @@ function sqliteLoads() {
   }
 }
 
-/** Of the packages whose scripts are allowed and that are here: the binaries of Postgres need theirs. */
+/** Runs the install scripts of the installed packages that are allowed to have any. The Postgres binaries need them. */
 async function runOtherScripts() {
   const { allowScripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const here = Object.keys(allowScripts).filter(
@@ -110,12 +110,12 @@ async function rebuildSqlite() {
 function installFailed(command, output) {
   const lastLines = output.trimEnd().split('\n').slice(-30).join('\n');
   return new SetupError(
-    `${lastLines}\n\n\`${command}\` failed; its last words are above. Check the connection to your npm registry. If ` +
-      'better-sqlite3 could not be compiled, install Python 3 and a C++ compiler. Then run the command again.',
+    `${lastLines}\n\n\`${command}\` failed; its last lines are above. Check the connection to your npm registry. ` +
+      'If better-sqlite3 could not be compiled, install Python 3 and a C++ compiler. Then run the command again.',
   );
 }
 
-/** Reports a SetupError in plain words; anything else is a fault of this script and keeps its stack. */
+/** Prints only the message of a SetupError. Any other error is a bug of this script, and is printed with its stack. */
 export function explain(error) {
   console.error(error instanceof SetupError ? `\n${error.message}` : error);
   process.exitCode = 1;

@@ -1,7 +1,8 @@
 /**
- * `npm run soak -- --minutes 20 --seed 7`: worker processes that are killed, stopped, cut off and replaced while clients
- * and an operator go on, on a Postgres server that crashes now and then; then quiet; then every promise is checked. The
- * code is TypeScript in packages/holdfast/test/soak; Vitest's loader runs it, its tests are not involved.
+ * `npm run soak -- --minutes 20 --seed 7`: kills, stops, disconnects and replaces worker processes while clients and an
+ * operator continue, on a Postgres server that crashes now and then. After a quiet time, the soak checks every promise
+ * of docs/guarantees.md. The code is TypeScript in packages/holdfast/test/soak. Vitest's loader runs it, not its test
+ * runner.
  */
 import { createViteServer } from 'vitest/node';
 import { root } from './run-command.mjs';

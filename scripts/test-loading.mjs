@@ -1,6 +1,7 @@
 /**
- * `npm run test:loading -- [attw|jest|next ...]`: loads the packed package in ways that take a large install, in a project
- * each, below HOLDFAST_CACHE (default ~/.cache/holdfast). What takes a small one is in `npm test` (test/loading).
+ * `npm run test:loading -- [attw|jest|next ...]`: loads the packed package in ways that need a large install. Each way
+ * has its own project below HOLDFAST_CACHE (default ~/.cache/holdfast). Ways that need a small install are part of
+ * `npm test` (test/loading).
  */
 import { spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ const cache = process.env.HOLDFAST_CACHE ?? join(process.env.XDG_CACHE_HOME ?? j
 const projects = {
   attw: {
     packages: ['@arethetypeswrong/cli@0.18'],
-    // `node10` knows no entry points; nothing that we support resolves by it.
+    // `node10` does not know entry points. Nothing that we support uses this resolution.
     test: (folder, tarball) =>
       node(folder, ['node_modules/@arethetypeswrong/cli/dist/index.js', tarball, '--profile', 'node16']),
   },
@@ -42,23 +43,25 @@ async function prepare(name, tarball) {
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
   const files = join(root, 'packages', 'holdfast', 'test', 'loading', 'projects', name);
   if (existsSync(files)) cpSync(files, folder, { recursive: true });
-  // Without saving it, the same version with other contents is unpacked again.
+  // Without this removal and --no-save, npm would not unpack the same version with other contents again.
   rmSync(join(folder, 'node_modules', 'holdfast'), { recursive: true, force: true });
-  // What reads only the tarball does not need what the package depends on.
+  // attw reads only the tarball, so it needs no dependencies of the package.
   const wanted = name === 'attw' ? [] : [tarball];
   await npm(folder, ['install', ...projects[name].packages, ...wanted, '--no-save', '--no-audit', '--no-fund']);
   if (!process.getBuiltinModule?.('node:sqlite')) linkBetterSqlite3(folder);
   return folder;
 }
 
-/** Where Node has no SQLite: ours, which is compiled already. */
+/** If Node has no SQLite, the project uses the better-sqlite3 of this workspace, which is already compiled. */
 function linkBetterSqlite3(folder) {
   const [ours, place] = [root, folder].map((each) => join(each, 'node_modules', 'better-sqlite3'));
   rmSync(place, { recursive: true, force: true });
   symlinkSync(ours, place, 'junction');
 }
 
-/** The app is launched by the instrumentation and called by a route, which are bundles of their own. No settings. */
+/**
+ * The instrumentation launches the app, and a route calls it. They are separate bundles. The project has no settings.
+ */
 async function testNext(folder) {
   const env = { ...process.env, NEXT_TELEMETRY_DISABLED: '1', DATABASE: `sqlite:${join(folder, 'next.sqlite')}` };
   const next = join(folder, 'node_modules', 'next', 'dist', 'bin', 'next');
@@ -74,7 +77,7 @@ async function testNext(folder) {
   try {
     const { result } = await (await fetch(`${await addressOf(server)}/api/checkout`)).json();
     if (result !== 'order-7 approved by Ada, charged once') throw new Error(`The route answered ${result}`);
-    if (warnings.includes('holdfast')) throw new Error(`Nothing is to be warned of here: ${warnings}`);
+    if (warnings.includes('holdfast')) throw new Error(`Expected no warnings of Holdfast: ${warnings}`);
   } finally {
     server.kill();
   }
@@ -88,7 +91,7 @@ function addressOf(server) {
       const [address] = /http:\/\/localhost:\d+/.exec(output) ?? [];
       if (address && output.includes('Ready')) resolve(address);
     });
-    server.on('close', () => reject(new Error(`Next.js has ended: ${output}`)));
+    server.on('close', () => reject(new Error(`Next.js ended early: ${output}`)));
   });
 }
 

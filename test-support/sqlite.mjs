@@ -1,20 +1,21 @@
-// @ts-nocheck: its types are in sqlite.d.mts
+// @ts-nocheck: the types are in sqlite.d.mts
 /**
- * SQLite for tests, their child processes and the benchmarks: a file of an app, read and written past everything that is
- * under test. In the manner of better-sqlite3, whatever it is made with.
+ * SQLite for tests, their child processes and the benchmarks. It reads and writes the file of an app directly, without
+ * the code under test. Its interface is that of better-sqlite3, with either driver.
  *
- * **Invariant:** a process opens a file with one copy of SQLite only. When one copy closes a file, the system drops the locks
- * that another copy of the same process holds on it, and other processes may then throw away what it commits. So this opens
- * a file as the app under test does: with node:sqlite where this Node has it, unless the URL names better-sqlite3.
+ * **Invariant:** a process opens a file with only one copy of SQLite. When one copy closes a file, the system drops the
+ * locks that another copy in the same process holds on the file. Other processes may then discard what that copy
+ * commits. Therefore this module opens a file with the driver of the app under test: node:sqlite if this Node has it,
+ * unless the URL names better-sqlite3.
  */
 import { createRequire } from 'node:module';
 
 const drivers = { 'node:sqlite': openNodeSqlite, 'better-sqlite3': openBetterSqlite3 };
 
-/** Those that work on this Node, the default of an app first. */
+/** The drivers that work on this Node. The first one is the default of an app. */
 export const sqliteDrivers = Object.keys(drivers).filter((driver) => works(driver));
 
-/** Of URLs and paths. */
+/** Returns the path of the file. `database` is a URL or a path. */
 export function sqliteFile(database) {
   return database.replace(/^sqlite(\+[\w-]+)?:/, '');
 }
@@ -30,7 +31,7 @@ export function openSqlite(database, { timeout = 5_000, readonly = false } = {})
   return Object.assign(db, { query: (text) => rowsOf(db.prepare(text)) });
 }
 
-/** Runs a statement that may have rows, or not. */
+/** Runs a statement, and returns its rows, if any. */
 function rowsOf(statement) {
   if (statement.reader !== false) return statement.all();
   statement.run();
@@ -47,7 +48,8 @@ function works(driver) {
 }
 
 function openBetterSqlite3(file, readonly) {
-  // It would end the process, rather than fail: 13 on a Node without what it is made for, 12 in its destructors on a newer one.
+  // On the wrong Node, better-sqlite3 ends the process instead of throwing: version 13 on a Node without Node-API 10,
+  // version 12 in its destructors on Node 24 and newer.
   const require = createRequire(import.meta.url);
   const isNew = Number.parseInt(require('better-sqlite3/package.json').version, 10) >= 13;
   const [major] = process.versions.node.split('.').map(Number);
@@ -55,7 +57,7 @@ function openBetterSqlite3(file, readonly) {
   return new (require('better-sqlite3'))(file, { readonly });
 }
 
-/** What users give to sqliteDatasource(). */
+/** Opens a DatabaseSync, which users pass to sqliteDatasource(). */
 export function openDatabaseSync(database, { timeout = 5_000, readonly = false, returnArrays = false } = {}) {
   const { DatabaseSync } = quietly(() => process.getBuiltinModule('node:sqlite'));
   const db = new DatabaseSync(sqliteFile(database), { readOnly: readonly, returnArrays });
@@ -87,7 +89,7 @@ function openNodeSqlite(file, readonly) {
   };
 }
 
-/** Node 22.13 has no word for it. */
+/** Node 22.13 has no `isTransaction`. */
 function isInTransaction(exec) {
   try {
     exec('begin; rollback');
@@ -108,13 +110,13 @@ function statementOf(statement, plucked = false) {
   };
 }
 
-/** `$1` has the name `1` to the one library and `$1` to the other. */
+/** better-sqlite3 names the parameter `$1` as `1`, node:sqlite as `$1`. */
 function bound(value) {
   if (value === null || typeof value !== 'object' || ArrayBuffer.isView(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [`$${name}`, each]));
 }
 
-/** Node 22 warns of it; tests look at what processes say. */
+/** Suppresses Node 22's warning about node:sqlite, because tests check the output of processes. */
 function quietly(load) {
   const { emitWarning } = process;
   process.emitWarning = () => {};

@@ -1,7 +1,7 @@
 /**
- * Owns one measured process: it opens one system on one database and does what the parent asks, one request at a time,
- * over IPC. `contestant.mjs` is the parent's side of it. A measurement of a queue, of messages, of waiting workflows
- * or of a failover or a recovery opens the system itself, with processes like this one as its workers, peers or victims.
+ * Owns one measured process. The process opens one system on one database, and answers the requests of its parent over
+ * IPC, one at a time. `contestant.mjs` is the parent's side. Measurements of queues, messages, waiting workflows,
+ * failovers and recoveries open the system themselves, and start processes like this one as workers, peers or victims.
  *
  * @typedef {{ id: number } & (
  *   | { do: 'open', system: string, url: string, uses: import('./catalogue.mjs').Side }
@@ -65,4 +65,4 @@ process.on('message', async (/** @type {any} */ { id, do: name, ...request }) =>
   }
 });
 process.on('disconnect', () => process.exit()); // The parent is gone.
-process.on('SIGINT', () => {}); // Ctrl-C reaches the whole group; the parent decides, so that no stack traces fly.
+process.on('SIGINT', () => {}); // Ctrl-C reaches the whole process group; only the parent reacts.

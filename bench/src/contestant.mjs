@@ -1,29 +1,29 @@
-/** Owns the child processes as the parent sees them: one system in a process of its own, asked over IPC. */
+/** Owns the parent's side of the child processes. Each child runs one system and answers requests over IPC. */
 import { fork } from 'node:child_process';
 
 /** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();
 
-/** Ends them all at once, for Ctrl-C. */
+/** Kills all child processes, for Ctrl-C. */
 export function stopContestants() {
   for (const child of running) child.kill('SIGKILL');
 }
 
-/** How long a request may take beyond the seconds it is meant to take, before its system counts as hanging. */
+/** How much longer than planned a request may take before its system counts as hanging. */
 const patienceMs = 600_000;
 
 /**
- * Starts the process of one system; nothing is open in it yet.
+ * Starts the process of one system. The process has not opened the system yet.
  *
- * @param {Pick<import('./catalogue.mjs').System, 'build'>} [system] processes that this one starts measure the same build
+ * @param {Pick<import('./catalogue.mjs').System, 'build'>} [system] its child processes measure the same build
  */
 export function startContestant({ build } = {}) {
-  // Whatever a library prints goes to stderr: stdout holds nothing but the tables.
+  // The output of libraries goes to stderr: stdout contains only the tables.
   const child = fork(new URL('./child.mjs', import.meta.url), {
     stdio: ['ignore', 2, 2, 'ipc'],
-    // JSON has no infinity, which is how long something takes that never happens.
+    // JSON has no infinity, which is the duration of something that never happens.
     serialization: 'advanced',
-    // Memory is measured after a collection.
+    // Memory is measured after a garbage collection.
     execArgv: ['--no-deprecation', '--expose-gc'],
     ...(build && { env: { ...process.env, HOLDFAST_BUILD: build() } }),
   });
@@ -62,7 +62,7 @@ export function startContestant({ build } = {}) {
 
   return {
     ask,
-    /** Calls the listener for everything that the process says without being asked. @param {() => void} listener */
+    /** Calls the listener for each message of the process that answers no request. @param {() => void} listener */
     onNote(listener) {
       child.on('message', (/** @type {any} */ message) => message.note !== undefined && listener());
     },

@@ -1,26 +1,27 @@
 /**
- * Owns what a measured part cost the Postgres server. All counters are exact at the moment they are read; those of
- * pg_stat_database are not (a backend may hold its share back for ten seconds), so commits are counted as transaction
- * ids used: a transaction that writes or locks takes one, a transaction that only reads takes none and costs no fsync.
+ * Owns what a measured part cost the Postgres server. All counters are exact at the moment of reading. The counters of
+ * pg_stat_database are not: a backend may report its share up to ten seconds later. Therefore commits are counted as
+ * used transaction IDs. A transaction that writes or locks uses one. A read-only transaction uses none, and costs no
+ * fsync.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
  * @typedef {object} Cost
- * @property {number | null} statements null where the server cannot count them
+ * @property {number | null} statements null if the server cannot count them
  * @property {number} commits
  * @property {number} walBytes
- * @property {number} diskBytes by which the database grew: tables and indexes, before any vacuum
- * @property {number | null} cpuMs of all server processes; null where there is no /proc
+ * @property {number} diskBytes the growth of the database: tables and indexes, before any vacuum
+ * @property {number | null} cpuMs of all server processes; null if there is no /proc
  */
 
 /**
- * Starts counting for one database. WAL, commits and CPU are those of the whole server, which does nothing else.
+ * Starts counting for one database. WAL, commits and CPU are of the whole server, which has no other work.
  *
  * @param {import('./postgres.mjs').PostgresServer} server
  * @param {string} database
- * @returns {Promise<() => Promise<Cost>>} ends the count
+ * @returns {Promise<() => Promise<Cost>>} ends the count and resolves with the cost
  */
 export async function countCost(server, database) {
   const { admin, countsStatements, pid } = server;
@@ -57,7 +58,7 @@ async function readPosition(admin, database) {
 let ticksPerSecond = 0;
 
 /**
- * CPU time of the postmaster, its living children (every server process is one), and those it has already reaped.
+ * Returns the CPU time of the postmaster, its living children (all server processes), and its ended children.
  *
  * @param {number} postmaster
  */
@@ -80,9 +81,9 @@ function readStat(pid) {
   try {
     text = readFileSync(`/proc/${pid}/stat`, 'utf8');
   } catch {
-    return undefined; // It ended since the folder was listed.
+    return undefined; // The process ended after the folder was listed.
   }
-  // The command's name comes first, in parentheses, and may hold spaces; field 3 of proc(5) is at index 0 here.
+  // The command name comes first, in parentheses, and may contain spaces. Field 3 of proc(5) is at index 0 here.
   const field = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const sum = (/** @type {number} */ a, /** @type {number} */ b) => Number(field[a]) + Number(field[b]);
   return { parent: Number(field[1]), own: sum(11, 12), reaped: sum(13, 14) };

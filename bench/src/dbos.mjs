@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * DBOS as every measurement with several processes configures it: each process an executor of one version.
+ * Launches DBOS for a measurement with several processes. Each process is its own executor; all have one version.
  *
  * @param {string} url
  * @param {{ listenQueues?: string[], executorID?: string }} [more]

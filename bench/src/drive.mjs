@@ -1,7 +1,7 @@
-/** Owns how load is put on a system and timed; the workloads only say how much of it. Runs in the child process. */
+/** Generates and times the load on a system. The workloads define only its size. Runs in the child process. */
 
 /**
- * One workflow after the other.
+ * Runs one workflow after the other.
  *
  * @param {import('./catalogue.mjs').OpenSystem} system
  * @param {{ steps: number, seconds: number }} load
@@ -26,9 +26,9 @@ export async function oneAtATime(system, { steps, seconds }) {
 }
 
 /**
- * A constant number in flight: whenever one finishes the next starts, until the time is up; then all of them are
- * awaited, and the time they took counts. (Counting what finished inside a fixed window would be wrong: a thousand
- * workflows that share ten connections finish nearly together, in waves longer than a second.)
+ * Keeps a constant number of workflows in flight. When a workflow finishes, the next one starts, until the time is up.
+ * Then all running workflows are awaited, and their time counts. A count of workflows finished within a fixed window
+ * would be wrong: a thousand workflows that share ten connections finish in waves of more than a second.
  *
  * @param {import('./catalogue.mjs').OpenSystem} system
  * @param {{ steps: number, inFlight: number, seconds: number }} load

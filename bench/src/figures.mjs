@@ -1,4 +1,4 @@
-/** Owns the figures of a run: which samples are meant, their median, and how a figure is printed. */
+/** Owns the figures of a run: the selection of samples, their median, and how a figure is printed. */
 
 /**
  * @param {import('./trials.mjs').Sample[]} samples
@@ -20,7 +20,7 @@ export function median(values) {
 }
 
 /**
- * As many digits as mean something; NaN is what was not measured, infinity what never happened.
+ * Prints only significant digits. NaN stands for what was not measured, infinity for what never happened.
  *
  * @param {number} value
  */

@@ -1,7 +1,7 @@
 import { library } from './library.mjs';
 
 /**
- * An app as every measurement of Holdfast launches it: nothing is set that users would not set.
+ * Launches an app for a measurement of Holdfast. Its settings are those that users would choose.
  *
  * @param {string} url
  * @param {import('holdfast').AnyWorkflow[]} workflows
@@ -18,7 +18,7 @@ export async function launchBench(url, workflows) {
 }
 
 /**
- * Holdfast through its public API; the two systems differ in the database that they are given.
+ * Holdfast through its public API. The two systems differ only in their database.
  *
  * @type {import('./catalogue.mjs').System['open']}
  */

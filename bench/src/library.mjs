@@ -1,6 +1,6 @@
 /**
- * Owns which build of Holdfast a process measures: the one of this checkout, or the one in the folder that
- * `HOLDFAST_BUILD` names, which is `packages/holdfast` of another checkout.
+ * Owns which build of Holdfast a process measures: the build of this checkout, or the build in the folder of
+ * `HOLDFAST_BUILD`, which is `packages/holdfast` of another checkout.
  */
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-/** Entry of `npm run bench`: wires the command line, the server, the trials and the report, and cleans up after all. */
+/** Entry of `npm run bench`: connects the command line, the server, the trials and the report, and cleans up. */
 import { loadSystems, loadWorkloads } from './catalogue.mjs';
 import { stopContestants } from './contestant.mjs';
 import { fleetFlags } from './fleet/cases.mjs';

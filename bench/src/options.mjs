@@ -16,7 +16,7 @@ import { fleetCases } from './fleet/cases.mjs';
  * @property {string} [before] the folder of the Holdfast that `holdfast-before` measures
  */
 
-/** What the user did, not the program: a mistake on the command line or Ctrl-C. Its message is all there is to see. */
+/** A mistake on the command line, or Ctrl-C. Only its message is printed. */
 export class UsageError extends Error {}
 
 /**
@@ -56,7 +56,7 @@ export function parsePlan(argv, workloads, systems) {
   };
 }
 
-/** Names for several works at once. */
+/** Names that stand for several workloads. */
 const groups = new Map([
   ['queue', ['W4', 'W5']],
   ['messages', ['W8']],
@@ -155,7 +155,7 @@ function readArguments(argv, help) {
  * @param {T[]} known
  * @param {string[]} asked
  * @param {string} noun
- * @returns {T[]} in the order of `known`; if none was asked for, all but those that have to be
+ * @returns {T[]} in the order of `known`; if `asked` is empty, all except those with `onlyByName`
  */
 function pick(known, asked, noun) {
   const names = asked.map((name) => name.trim().toLowerCase()).filter(Boolean);

@@ -1,6 +1,6 @@
 /**
- * Owns the Postgres server of a benchmark run: started here on a free port with default settings (fsync on), a fresh
- * database for each trial, gone at the end. What the server did is counted in `counters.mjs`.
+ * Owns the Postgres server of a benchmark run. The server starts on a free port with default settings (fsync on), has a
+ * fresh database for each trial, and is removed at the end. `counters.mjs` counts the work of the server.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,21 +12,21 @@ import { launchPostgres } from '../../test-support/launch-postgres.mjs';
  * @property {pg.Client} admin connected to the maintenance database, which no measured system uses
  * @property {number} pid of the postmaster
  * @property {string} version
- * @property {boolean} compiles whether it compiles expensive statements (JIT) where nothing switches that off
+ * @property {boolean} compiles whether the server compiles expensive statements (JIT) unless a setting turns that off
  * @property {boolean} countsStatements whether the server has pg_stat_statements
  * @property {(database: string) => string} url
  * @property {() => Promise<void>} stop
  */
 
 /**
- * @param {readonly string[]} flags what else is set for the server
+ * @param {readonly string[]} flags additional settings of the server
  * @returns {Promise<PostgresServer>}
  */
 export async function startPostgres(flags) {
   try {
     return await startServer(flags, true);
   } catch {
-    // A build without the extension refuses to start with it: measure everything else.
+    // A build without the extension does not start with it. Everything else can still be measured.
     return startServer(flags, false);
   }
 }
@@ -61,7 +61,7 @@ async function startServer(flags, countsStatements) {
 /** @param {string} url */
 async function connect(url) {
   const client = new pg.Client({ connectionString: url });
-  client.on('error', () => {}); // The server going away on Ctrl-C is not worth a stack trace.
+  client.on('error', () => {}); // If Ctrl-C ends the server, no stack trace is needed.
   await client.connect();
   return client;
 }

@@ -6,16 +6,16 @@ import { takesPart } from './catalogue.mjs';
 import { figure, figures, median } from './figures.mjs';
 import { fleetTable } from './fleet/table.mjs';
 
-/** What workflows are compared with, besides the hand-written SQL on their own kind of database. */
+/** Workflows are compared with these systems, and with hand-written SQL on the same kind of database. */
 const peer = 'dbos';
 
-/** What queues are compared with. */
+/** Queues are compared with these systems. */
 const queuePeers = ['dbos', 'graphile-worker', 'pg-boss'];
 
-/** What messages are compared with. */
+/** Messages are compared with these systems. */
 const messagePeers = ['dbos', 'dbos-tuned', 'raw'];
 
-/** What Linux calls the type of a file system that lives in memory. */
+/** The magic number of an in-memory file system on Linux. */
 const tmpfs = 0x01021994;
 
 /** @param {{ version: string, compiles: boolean }} server */
@@ -76,13 +76,13 @@ function workflowTable(plan, samples) {
   );
 }
 
-/** Whoever names a system that takes no part otherwise wants the others compared with it. */
+/** If the command line names a system that takes no part by default, the other systems are compared with it. */
 function namedOnPurpose(/** @type {import('./options.mjs').Plan} */ { systems }) {
   return systems.filter((system) => system.onlyByName).map(({ name }) => name);
 }
 
 /**
- * Text in the first two columns and in one headed `aim`, figures in the others.
+ * The first two columns and a column with the heading `aim` contain text. The other columns contain figures.
  *
  * @param {string[]} head
  * @param {string[]} lines
@@ -116,11 +116,11 @@ function settings({ systems }, side) {
 }
 
 /**
- * One line for each row and each system that has figures for it.
+ * Returns one line for each row and each system that has figures for the row.
  *
  * @typedef {object} Line
  * @property {number} own the median of this system
- * @property {(name: string) => number} medianOf that of another system in the same row
+ * @property {(name: string) => number} medianOf the median of another system in the same row
  * @property {import('./catalogue.mjs').System} system
  * @property {import('./catalogue.mjs').Row} row
  *

@@ -1,12 +1,12 @@
-/** Owns how a measurement looks into the database of a system, past the system itself, on Postgres or SQLite. */
+/** Reads the database of a system directly, without the system itself, on Postgres or SQLite. */
 import pg from 'pg';
 import { openSqlite } from '../../test-support/sqlite.mjs';
 
 /**
  * @typedef {object} OpenRows
  * @property {(text: string, value: unknown) => Promise<any[]>} query
- *   of the tables in the schema `dbos`; `$1` stands for the value
- * @property {string} list a subquery with the elements of the value, which is a list in JSON
+ *   queries the tables in the schema `dbos`; `$1` stands for the value
+ * @property {string} list a subquery with the elements of the value, which is a JSON list
  * @property {() => Promise<void>} close
  */
 

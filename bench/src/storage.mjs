@@ -1,6 +1,6 @@
 /**
- * Owns the fresh database of a trial, and the check afterwards that it holds what the system claims to have done:
- * a fast system that lost rows would otherwise win.
+ * Owns the fresh database of a trial. After the trial, it checks that the database contains the work that the system
+ * claims to have done. Otherwise a fast system that lost rows would win.
  */
 import { rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -25,7 +25,7 @@ const countRowsSql = (/** @type {string} */ schema) => `
 /**
  * @param {import('./postgres.mjs').PostgresServer} server
  * @param {string} database
- * @param {Record<string, string>} [settings] what is set for all sessions of the database, e.g. `{ jit: 'off' }`
+ * @param {Record<string, string>} [settings] settings of all sessions of the database, e.g. `{ jit: 'off' }`
  * @returns {Promise<TrialStorage>}
  */
 export async function createPostgresStorage(server, database, settings = {}) {
@@ -33,7 +33,7 @@ export async function createPostgresStorage(server, database, settings = {}) {
   for (const [name, value] of Object.entries(settings)) {
     await server.admin.query(`alter database ${database} set ${name} = ${value}`);
   }
-  // So that no trial pays for pages that an earlier one left to be written.
+  // After this, no trial has to write pages of an earlier trial.
   await server.admin.query('checkpoint');
   return {
     url: server.url(database),
@@ -52,7 +52,7 @@ export async function createPostgresStorage(server, database, settings = {}) {
 }
 
 /**
- * @param {string} [scheme] of the URL, which may name the SQLite library
+ * @param {string} [scheme] the scheme of the URL, which may name the SQLite library
  * @returns {Promise<TrialStorage>}
  */
 export async function createSqliteStorage(scheme = 'sqlite') {

@@ -1,11 +1,12 @@
 /**
- * Owns the order of a run and what comes out of it. For each round and each work, every system gets one trial: a
- * process and a database of its own, all cases of the work, then both are thrown away. So systems are compared within
- * seconds of each other, one at a time, and a work's figures do not depend on which other work was asked for.
+ * Owns the order and the results of a run. For each round and each workload, every system gets one trial. A trial has
+ * its own process and its own database, measures all cases of the workload, and removes both. Systems are therefore
+ * compared within seconds of each other, one at a time. The figures of a workload do not depend on which other
+ * workloads run.
  *
- * A work on queues, messages or waiting workflows has a trial for each of its cases: what one leaves behind
- * (graphile-worker's deleted rows, say) is no burden on the next. Each proves by itself that all was done. Their cost is
- * not counted, because a measurement opens and closes the system, and that would be in there.
+ * A workload on queues, messages or waiting workflows has a separate trial for each case. Leftovers of one case (for
+ * example graphile-worker's deleted rows) therefore do not slow the next case. Each case checks itself that all work
+ * was done. Its cost is not counted, because the cost would include opening and closing the system.
  *
  * @typedef {object} Sample one case of one trial
  * @property {string} system
@@ -17,7 +18,7 @@
  * @typedef {Record<'statements' | 'commits' | 'walBytes' | 'diskBytes' | 'nodeMs' | 'postgresMs', number | null>} PerWorkflow
  *
  * @typedef {{ system: string, workload: string, caseLabel?: string, message: string }} Failure
- *   `caseLabel`: of a fleet, where a failure voids no other case
+ *   `caseLabel`: only for a fleet, where a failure of one case does not void the other cases
  */
 import { takesPart } from './catalogue.mjs';
 import { startContestant } from './contestant.mjs';
@@ -57,7 +58,7 @@ export async function runTrials(plan, server, progress, interrupt) {
       }
     }
   }
-  // A system that failed in a work has no figures there, not even those of the rounds before.
+  // A system that failed in a workload has no figures for it, not even from earlier rounds.
   const isVoid = (/** @type {Sample} */ sample) => failures.some((failure) => concerns(failure, sample));
   return { samples: samples.filter((sample) => !isVoid(sample)), failures };
 }

@@ -7,7 +7,7 @@ const { start, startReady } = processesOf(import.meta.url, (folder) => ({
   EXPENSES_DATABASE: `sqlite:${join(folder, 'expenses.sqlite')}`,
 }));
 
-it('a decision that was sent while the server was dead is heard, and another program reads along', async () => {
+it('receives a decision that was sent while the server was dead; another program reads the diary', async () => {
   const server = await startReady('server.mjs');
   const approval = start('approve.mjs', 'yes');
   const output: string[] = [];

@@ -1,4 +1,4 @@
-/** Another program: asks for money, follows the diary, decides. `node approve.mjs [yes|no]` */
+/** A separate program: starts an expense report, decides, and reads the diary. `node approve.mjs [yes|no]` */
 import { connect } from 'holdfast';
 import { decision, diary, state } from './expense.mjs';
 

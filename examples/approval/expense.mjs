@@ -1,4 +1,4 @@
-/** An expense report that a person approves: what the process and the person's program share. */
+/** An expense report that a person approves. The server and the person's program share these definitions. */
 import { event, run, stream, topic, workflow } from 'holdfast';
 
 /** @typedef {{ by: string, approved: boolean }} Decision */
@@ -20,7 +20,7 @@ export const expense = workflow('expense', async (/** @type {string} */ who, /**
     return 'refused';
   }
   await diary.write(`approved by ${answer.by}`);
-  await run('pay', () => `${cents} cents to ${who}`); // with the bank, under an idempotency key
+  await run('pay', () => `${cents} cents to ${who}`); // a real step calls the bank with an idempotency key
   await state.set('paid');
   await diary.write('paid');
   return 'paid';

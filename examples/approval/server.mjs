@@ -1,4 +1,4 @@
-/** Runs expense reports. Kill it and start it again as often as you like: what waits goes on waiting. */
+/** Runs expense reports. Kill it and start it again as often as you like: waiting reports continue to wait. */
 import { launch } from 'holdfast';
 import { expense } from './expense.mjs';
 

@@ -11,7 +11,7 @@ const { start, output } = processesOf(import.meta.url, (folder) => ({
 
 interface Worker {
   readonly child: ChildProcess;
-  /** Resolves when it has said so. */
+  /** Resolves when the worker has printed the line. */
   says(line: string): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ async function retire({ child }: Worker): Promise<void> {
   expect(await once(child, 'exit')).toEqual([0, null]);
 }
 
-it('new orders go to the new version, old ones end in the old one, whichever process of it is left', async () => {
+it('runs new orders in the new version, and finishes old orders in any process of the old version', async () => {
   const blue = await worker('1');
   const piano = output('order.mjs', 'piano');
   await blue.says('charges piano');
@@ -53,7 +53,7 @@ it('new orders go to the new version, old ones end in the old one, whichever pro
     '0 cancelled',
   ]);
 
-  // One step is under way, and one order waits. The step ends here; the order waits on in the other process.
+  // One step is running, and one order waits. The step ends in this process; the order continues to wait in the other.
   await output('warehouse.mjs', 'cup');
   await blue.says('ships cup');
   await retire(blue);
@@ -70,7 +70,7 @@ it('new orders go to the new version, old ones end in the old one, whichever pro
   ]);
 });
 
-it('what the last process of a version has left waits for another one of that version', async () => {
+it('keeps the work of the last process of a version until another process of that version starts', async () => {
   const blue = await worker('1');
   const piano = output('order.mjs', 'piano');
   await blue.says('charges piano');

@@ -1,4 +1,4 @@
-/** Orders things: `node order.mjs lamp vase`. It names no version, so that the latest one gets them. */
+/** Places orders: `node order.mjs lamp vase`. It names no version, so the latest version gets the orders. */
 import { connect } from 'holdfast';
 import { database } from './shop.mjs';
 

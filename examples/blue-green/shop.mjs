@@ -1,14 +1,14 @@
-/** What all versions of the shop share, and the programs around it know: the queue, the topic, and work that takes a while. */
+/** The parts that all versions of the shop and the programs around it share: the queue, the topic, and slow work. */
 import { queue, topic } from 'holdfast';
 
 export const database = process.env.SHOP_DATABASE;
 export const orders = queue('orders');
 
-/** By which the warehouse says that an order was picked. @type {import('holdfast').Topic<boolean>} */
+/** The warehouse sends this message when it has picked an order. @type {import('holdfast').Topic<boolean>} */
 export const picked = topic('picked');
 
 /**
- * The body of a step: says when it begins, and takes its time.
+ * The body of a step. It prints a line when it begins, and takes half a second.
  *
  * @param {string} what
  */

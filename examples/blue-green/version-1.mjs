@@ -1,4 +1,4 @@
-/** Orders, as they were fulfilled before the deploy. */
+/** The workflow of an order before the deploy. */
 import { run, workflow } from 'holdfast';
 import { picked, work } from './shop.mjs';
 

@@ -1,4 +1,7 @@
-/** Orders after the deploy: they are wrapped. An order that version 1 has begun could not go on here, and does not. */
+/**
+ * The workflow of an order after the deploy, which adds wrapping. An order that version 1 has started cannot continue
+ * here, and Holdfast keeps it in version 1.
+ */
 import { run, workflow } from 'holdfast';
 import { picked, work } from './shop.mjs';
 

@@ -1,4 +1,4 @@
-/** What is unfinished of each version: while it is not 0, keep a process of that version, or start one again. */
+/** Prints the number of unfinished workflows of each version. Unless it is 0, a process of that version must run. */
 import { connect } from 'holdfast';
 import { database } from './shop.mjs';
 

@@ -1,4 +1,7 @@
-/** The warehouse has picked an order: `node warehouse.mjs lamp`. It need not know which version, or process, that waits in. */
+/**
+ * The warehouse has picked an order: `node warehouse.mjs lamp`. It need not know which version or process runs the
+ * order.
+ */
 import { connect } from 'holdfast';
 import { database, picked } from './shop.mjs';
 

@@ -20,7 +20,7 @@ function runDemo(): Promise<Ended> {
   });
 }
 
-it('finishes a checkout that was killed with SIGKILL half-way, and proves that no finished step ran twice', async () => {
+it('finishes a checkout that was killed with SIGKILL half-way, and runs no finished step twice', async () => {
   const { code, output } = await runDemo();
   expect(output).toContain('killed with SIGKILL');
   expect(output).not.toContain('✖ The');
@@ -32,7 +32,7 @@ it('finishes a checkout that was killed with SIGKILL half-way, and proves that n
   expect(code).toBe(0);
 });
 
-it('says what to read next, without colours where there is no terminal', async () => {
+it('names the pages to read next, and prints no colors without a terminal', async () => {
   const { output } = await runDemo();
   for (const text of ['README.md', 'ARCHITECTURE.md', 'docs/guarantees.md', 'examples/'])
     expect(output).toContain(text);

@@ -1,8 +1,8 @@
 /**
- * `npm run demo`: kills a checkout in the middle with SIGKILL, starts it again, and shows that no finished step ran twice.
+ * `npm run demo`: kills a checkout half-way with SIGKILL, starts it again, and shows that no finished step ran twice.
  *
- * The exit code is 0 only if that is proven, from two witnesses that do not know of each other: the effects file, which
- * the outside world wrote, and the database, read by this process after both workers are gone.
+ * The exit code is 0 only if two independent sources prove it: the effects file, which the outside world wrote, and the
+ * database, which this process reads after both workers have ended.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -39,12 +39,12 @@ function introduce(folder) {
   say(dim('   time    process  what happens'));
 }
 
-/** The first process gets as far as `ship`, whose carrier takes for ever, and dies there. */
+/** The first process reaches `ship`, where the carrier never answers, and is killed there. */
 async function runAndKill(files) {
   const shop = startShop(files, { CARRIER: 'slow' });
   timeline.note(shop.pid, 'starts, and places order-7');
   const inTheMiddle = await narrate(shop, (event) => event.step === 'ship' && event.what === 'begun');
-  if (!inTheMiddle) throw new Error(`The first process ended before it came to "ship".\n${shop.complaints()}`);
+  if (!inTheMiddle) throw new Error(`The first process ended before it reached "ship".\n${shop.complaints()}`);
   await pause(700);
   await shop.kill();
   const diedAt = Date.now();
@@ -62,7 +62,7 @@ async function runAgain(files) {
   return { pid: shop.pid };
 }
 
-/** Tells what the process reports, until a report that `isLast` recognises. */
+/** Prints the reports of the process. Returns the first report for which `isLast` is true. */
 async function narrate(shop, isLast) {
   for await (const event of shop.events) {
     await tell(event);
@@ -83,7 +83,7 @@ async function tell({ pid, at, step, what, attempts, result }) {
 async function showProof(proof) {
   await pause(700);
   say();
-  say(bold('What the outside world saw, and what the database has on record'));
+  say(bold('What the outside world saw, and what the database recorded'));
   say();
   for (const { step, runs, recorded } of proof.steps) {
     say(`   ${step.padEnd(14)} ${runs.padEnd(52)} ${dim(recorded)}`);
@@ -92,8 +92,8 @@ async function showProof(proof) {
   for (const { holds, sentence } of proof.claims) say(`   ${holds ? green('✔') : red('✖')} ${sentence}`);
   say();
   if (proof.holds) {
-    say('"ship" was begun twice. It had not finished when the process died, so nothing was on record, and a step runs');
-    say('at least once until it is. Let such a step carry an idempotency key: world.mjs shows one.');
+    say('"ship" was started twice. It had not finished when the process died, so its outcome was not recorded. A step');
+    say('runs at least once until its outcome is recorded. Give it an idempotency key: world.mjs shows one.');
   } else
     say(
       red(

@@ -1,11 +1,11 @@
-/** Whether a finished step ran twice: judged by the effects file and by the database. */
+/** Decides from the effects file and from the database whether a finished step ran twice. */
 import { readFileSync } from 'node:fs';
 import { launch } from 'holdfast';
 import { checkout } from './workflows.mjs';
 
 const stepNames = ['reserve stock', 'charge card', 'ship'];
 
-/** What the database says of order-7, to a process that had no part in it. */
+/** Reads the record of order-7 in a process that did not run it. */
 export async function readRecord(database) {
   const app = await launch({ name: 'shop', database, workflows: [checkout] });
   try {
@@ -53,5 +53,5 @@ function describe(step, happened, record, killed) {
   const runs = own.map(({ pid, what }) => `${what} in ${pid}`).join(', ');
   const recorded = record.steps.find(({ name }) => name === step);
   const when = recorded?.completedAt < killed.diedAt ? 'before' : 'after';
-  return { step, runs, recorded: recorded ? `recorded ${when} the kill` : 'not on record' };
+  return { step, runs, recorded: recorded ? `recorded ${when} the kill` : 'not recorded' };
 }

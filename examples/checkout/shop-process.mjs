@@ -1,4 +1,4 @@
-/** Starts worker.mjs as a process of its own and listens to what it reports: one JSON object per line. */
+/** Starts worker.mjs as a separate process and reads its reports: one JSON object per line. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const worker = fileURLToPath(new URL('worker.mjs', import.meta.url));
 
-/** A process that says nothing more for this long has gone wrong. */
+/** A process that runs longer than this has failed, and is killed. */
 const patienceMs = 60_000;
 
 export function startShop({ database, effects }, extra) {

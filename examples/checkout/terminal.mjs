@@ -1,22 +1,22 @@
-/** How the demo looks. Colours and pauses are for a person at a terminal: without one, or with NO_COLOR, neither. */
+/** Prints the output of the demo. Without a terminal, or with NO_COLOR, there are no colors and no pauses. */
 const forAPerson = process.stdout.isTTY === true && !process.env.NO_COLOR;
 
-const colour = (code) => (text) => (forAPerson ? `\u001b[${code}m${text}\u001b[0m` : text);
-export const bold = colour('1');
-export const dim = colour('2');
-export const red = colour('31');
-export const green = colour('32');
+const color = (code) => (text) => (forAPerson ? `\u001b[${code}m${text}\u001b[0m` : text);
+export const bold = color('1');
+export const dim = color('2');
+export const red = color('31');
+export const green = color('32');
 
 export function say(text = '') {
   process.stdout.write(text === '' ? '\n' : ` ${text}\n`);
 }
 
-/** Long enough to read a line. */
+/** Gives a person the time to read a line. */
 export function pause(ms) {
   return forAPerson ? new Promise((resolve) => setTimeout(resolve, ms)) : Promise.resolve();
 }
 
-/** Lines with the time since the first one and the process that they are about. */
+/** Prints lines with the time since the first line and the process that each line is about. */
 export function createTimeline() {
   let startedAt;
   return {

@@ -1,11 +1,11 @@
 /**
- * Stands in for the warehouse, the bank and the carrier. Every call leaves a line in the effects file, with the process
- * that made it: what happened in the outside world cannot be undone, so this file is what the demo is judged by.
+ * Replaces the warehouse, the bank and the carrier. Every call adds a line to the effects file, with the process that
+ * made it. Effects in the outside world cannot be undone, so this file decides whether the demo has succeeded.
  */
 import { appendFileSync } from 'node:fs';
 import { context } from 'holdfast';
 
-/** Adds a line to the effects file, and tells the demo. */
+/** Adds a line to the effects file, and reports it to the demo. */
 function happen(step, what) {
   const line = JSON.stringify({ pid: process.pid, at: Date.now(), step, what });
   appendFileSync(process.env.EFFECTS_FILE, `${line}\n`);
@@ -21,7 +21,7 @@ export const warehouse = {
 
 export const bank = {
   async charge(order) {
-    // A real bank takes a key under which it charges only once. The workflow's ID and the step's number are a good one.
+    // A real bank accepts a key under which it charges only once. The workflow ID and the step number make a good key.
     const { workflowId, stepNumber } = context();
     happen('charge card', 'done');
     return `receipt-${workflowId}-${stepNumber}-${order.amount}`;
@@ -37,7 +37,7 @@ export const carrier = {
   },
 };
 
-/** Keeps the process alive and answers nothing. */
+/** Keeps the process alive and never resolves. */
 function never() {
   return new Promise(() => setInterval(() => {}, 1000));
 }

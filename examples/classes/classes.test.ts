@@ -28,7 +28,7 @@ function start(shippingMs: number) {
   return { child, lines: createInterface({ input: child.stdout }) };
 }
 
-it('orders that were killed half-way go on in their own shop, and are not charged again', async () => {
+it('continues killed orders in their own shop, without charging them again', async () => {
   const first = start(60_000);
   const seen: string[] = [];
   for await (const line of first.lines) {

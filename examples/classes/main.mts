@@ -1,9 +1,9 @@
-/** Constructs the shops, launches, and checks an order out in each. Kill it half-way and run it again. */
+/** Constructs the shops, launches, and checks out an order in each. Kill it while it ships, and run it again. */
 import { isHoldfastError, launch } from 'holdfast';
 import { invoke } from 'holdfast/classes';
 import { Shop } from './shop.mjs';
 
-// Before launch: what an earlier process left unfinished finds its shop by this name.
+// Construct the shops before launch: unfinished work of an earlier process finds its shop by this name.
 const germany = new Shop('de', { currency: 'EUR', vat: 0.19 });
 const switzerland = new Shop('ch', { currency: 'CHF', vat: 0.081 });
 

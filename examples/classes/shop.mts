@@ -1,4 +1,4 @@
-/** One class for all countries: each instance has a name, and settings that are not stored anywhere. */
+/** One class for all countries. Each instance has a name, and settings that are not stored in the database. */
 import { run } from 'holdfast';
 import { ConfiguredInstance, requireRole, step, workflow } from 'holdfast/classes';
 
@@ -17,7 +17,7 @@ export class Shop extends ConfiguredInstance {
     return `${price}, ${parcel}`;
   }
 
-  /** A method calls another one as a child workflow; this one is for clerks only. */
+  /** Only clerks may start this workflow. It calls another method as a child workflow. */
   @requireRole('clerk')
   @workflow()
   async replace(order: string): Promise<string> {
@@ -39,7 +39,7 @@ export class Shop extends ConfiguredInstance {
   @step()
   private async ship(order: string): Promise<string> {
     console.log(`${this.configName}: shipping ${order}`);
-    // Long enough to be killed in.
+    // Leaves enough time to kill the process here.
     await new Promise((resolve) => setTimeout(resolve, Number(process.env.SHIPPING_MS ?? 2000)));
     return `shipped in ${this.configName}`;
   }

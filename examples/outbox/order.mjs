@@ -1,4 +1,4 @@
-/** The shop: an order and the workflow that ships it are committed together. Every third customer changes their mind. */
+/** The shop commits an order and the workflow that ships it together. Every third customer changes their mind. */
 import { connect } from 'holdfast';
 import { file, openShop } from './shop.mjs';
 
@@ -14,7 +14,7 @@ async function order(id, article, changesMind) {
     db.exec('commit');
     return shipping;
   } catch {
-    db.exec('rollback'); // neither an order nor a workflow
+    db.exec('rollback'); // neither the order nor the workflow exists
   }
 }
 

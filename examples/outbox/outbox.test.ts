@@ -4,7 +4,7 @@ import { processesOf } from '../test-support/processes.js';
 
 const { startReady, output } = processesOf(import.meta.url, (folder) => ({ SHOP_FILE: join(folder, 'shop.sqlite') }));
 
-it('ships every order that was committed, and each out of the stock once, although a worker is killed', async () => {
+it('ships every committed order, and takes each from the stock once, even if a worker is killed', async () => {
   const first = await startReady('worker.mjs');
   await startReady('worker.mjs');
   const said = output('order.mjs');

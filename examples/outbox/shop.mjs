@@ -1,8 +1,8 @@
-/** The shop's own data, here in the file in which Holdfast keeps its own as well: both open the file with one library. */
+/** The shop's own data, in the same file as Holdfast's data: both open the file with the same library. */
 import { betterSqlite3Datasource } from 'holdfast/better-sqlite3';
 import { sqliteDatasource } from 'holdfast/sqlite';
 
-// As Holdfast chooses: the SQLite that Node brings, or better-sqlite3 where Node brings none.
+// The same choice as in Holdfast: the SQLite of Node, or better-sqlite3 if this Node has none.
 const sqlite = process.getBuiltinModule?.('node:sqlite');
 const Database = sqlite ? sqlite.DatabaseSync : (await import('better-sqlite3')).default;
 

@@ -1,4 +1,4 @@
-/** What the worker does: takes an order out of the stock exactly once, and tells the warehouse. */
+/** The worker's workflow: takes an order out of the stock exactly once, and notifies the warehouse. */
 import { run, transaction, workflow } from 'holdfast';
 import { datasourceOf, openShop } from './shop.mjs';
 

@@ -1,4 +1,4 @@
-/** A worker: start as many as you like, kill them when you like. */
+/** A worker. Start as many as you like, and kill them whenever you like. */
 import { launch } from 'holdfast';
 import { file } from './shop.mjs';
 import { ship } from './warehouse.mjs';

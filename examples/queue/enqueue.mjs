@@ -1,4 +1,4 @@
-/** A program of its own that knows the workers' database and nothing else: it enqueues, waits, and tells. */
+/** A separate program that knows only the workers' database: it enqueues work, waits, and prints the results. */
 import { connect } from 'holdfast';
 
 const client = await connect({ name: 'pictures', database: process.env.PICTURES_DATABASE });
@@ -7,7 +7,7 @@ const pictures = [
   ...Array.from({ length: 4 }, (_, i) => ['Zenith', `${i}.png`]),
 ];
 
-// All of them or none, in one statement. The second customer does not wait for the forty of the first.
+// One statement enqueues all of them, or none. The second customer does not wait for the forty pictures of the first.
 const handles = await client.startAll('thumbnail', { queue: 'thumbnails' }, pictures, ([customer]) => ({
   partition: String(customer),
 }));

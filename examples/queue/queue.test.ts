@@ -7,7 +7,7 @@ const { startReady, output } = processesOf(import.meta.url, (folder) => ({
   PICTURES_DATABASE: `sqlite:${join(folder, 'pictures.sqlite')}`,
 }));
 
-it('two workers share the queue, and the small customer does not wait for the large one', async () => {
+it('shares the queue between two workers, and the small customer does not wait for the large one', async () => {
   const first = await startReady('worker.mjs');
   await startReady('worker.mjs');
   const said = (await output('enqueue.mjs')).join('\n');

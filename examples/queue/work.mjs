@@ -1,10 +1,10 @@
-/** What the workers do: thumbnails for several customers, who share the machines fairly. */
+/** The work of the workers: thumbnails for several customers, who share the machines fairly. */
 import { queue, run, schedule, workflow } from 'holdfast';
 
 export const thumbnails = queue('thumbnails', {
-  concurrency: 4, // in the whole fleet,
-  workerConcurrency: 3, // but no process has all of it
-  partition: { concurrency: 2 }, // of one customer; customers take turns
+  concurrency: 4, // in the whole fleet
+  workerConcurrency: 3, // in one process
+  partition: { concurrency: 2 }, // for one customer; customers take turns
 });
 
 export const thumbnail = workflow('thumbnail', async (customer, picture) => {

@@ -1,4 +1,4 @@
-/** A worker: start as many as you like. SIGTERM lets it finish what it is doing. */
+/** A worker. Start as many as you like. On SIGTERM it finishes its running workflows, for at most ten seconds. */
 import { launch } from 'holdfast';
 import { cleanUp, everyNight, thumbnail, thumbnails } from './work.mjs';
 

@@ -1,9 +1,9 @@
-/** What a release does to CHANGELOG.md, and which version may follow another one. */
+/** Owns what a release changes in CHANGELOG.md, and which version may follow another version. */
 
 const unreleased = '## [Unreleased]';
 
 /**
- * Gives the section `Unreleased` the version and its date, and puts an empty one above it.
+ * Gives the section `Unreleased` the version and the date, and adds an empty section `Unreleased` above it.
  * @param {string} changelog
  * @param {string} version
  * @param {string} date as 2026-11-19
@@ -19,7 +19,7 @@ export function releaseChangelog(changelog, version, date) {
 /**
  * @param {string} changelog
  * @param {string} version
- * @returns {string} what that release brings
+ * @returns {string} the notes of that release
  */
 export function notesOf(changelog, version) {
   const notes = sectionOf(changelog, `## [${version}]`);
@@ -27,7 +27,7 @@ export function notesOf(changelog, version) {
   return notes;
 }
 
-/** The text below a heading, up to the next version. */
+/** Returns the text below a heading, up to the next version. */
 function sectionOf(changelog, heading) {
   const at = changelog.indexOf(`\n${heading}`);
   if (at < 0) return undefined;
@@ -37,12 +37,13 @@ function sectionOf(changelog, heading) {
 }
 
 /**
- * @param {string} version that is to be released
+ * Throws if the version cannot be released next.
+ * @param {string} version the version to release
  * @param {string} current version of the package
  */
 export function checkVersion(version, current) {
   const parts = /^(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+))?$/.exec(version ?? '');
-  if (!parts) throw new Error(`"${version}" is no version. Say for example: npm run release -- 0.2.0 (or 0.2.0-rc.1)`);
+  if (!parts) throw new Error(`"${version}" is no version. Run, for example: npm run release -- 0.2.0 (or 0.2.0-rc.1)`);
   if (compare(version, current) <= 0)
     throw new Error(`${version} does not come after ${current}, the version of the package.`);
 }

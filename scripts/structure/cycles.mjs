@@ -1,9 +1,9 @@
-/** The rule against import cycles between files. Imports of types count: a cycle of types is a cycle of thought. */
+/** The rule against import cycles between files. Imports of types count, too. */
 import { posix } from 'node:path';
 
 const sourceEndings = { '.js': ['.ts', '.tsx', '.js'], '.mjs': ['.mts', '.mjs'], '.jsx': ['.tsx'] };
 
-/** One violation for each group of files that reach each other, with a shortest way around. */
+/** Returns one violation for each group of files that import each other, with a shortest cycle. */
 export function cycleViolations(files) {
   const graph = importGraph(files);
   const reported = new Set();
@@ -23,7 +23,7 @@ export function cycleViolations(files) {
   return violations;
 }
 
-/** From each file to the files that it imports, with the line of the import. */
+/** Maps each file to the files that it imports, with the line of the import. */
 function importGraph(files) {
   const known = new Set(files.map((file) => file.path));
   const graph = new Map();
@@ -38,7 +38,7 @@ function importGraph(files) {
   return graph;
 }
 
-/** Relative imports name the built file (`./a.js`); the source behind it may have another ending. */
+/** Relative imports name the built file (`./a.js`). The source file may have another ending. */
 function resolve(from, specifier, known) {
   if (!specifier.startsWith('.')) return null;
   const target = posix.join(posix.dirname(from), specifier);
@@ -48,7 +48,7 @@ function resolve(from, specifier, known) {
   return candidates.find((candidate) => known.has(candidate)) ?? null;
 }
 
-/** Breadth first, so that the way printed is the shortest one: `[start, ..., start]`, or null. */
+/** Searches breadth first, and returns the shortest cycle as `[start, ..., start]`, or null. */
 function shortestCycle(graph, start) {
   const ways = [[start]];
   const seen = new Set();
@@ -63,7 +63,7 @@ function shortestCycle(graph, start) {
   return null;
 }
 
-/** The files that `start` reaches and that reach it back. */
+/** Returns the files that `start` reaches and that reach `start`. */
 function groupOf(graph, start) {
   const reached = reachable(graph, start);
   return [...reached].filter((path) => reachable(graph, path).has(start));

@@ -1,7 +1,8 @@
 /**
- * The rule of the layers: a file imports its own folder and the levels below it, nothing above and nothing beside.
+ * The rule of the layers: a file imports files of its own folder and of lower levels, but not of higher levels or of
+ * other folders of its level.
  *
- * Two borders go with it: database drivers are imported, and SQL is written, in storage/ only.
+ * Two related rules: database drivers are imported only in storage/, and SQL is written only in storage/.
  */
 import { posix } from 'node:path';
 
@@ -18,6 +19,9 @@ const levels = [
 ];
 
 const library = 'packages/holdfast/src/';
+
+/** The only files of storage/ that code above it imports: the contract, and the entrances to both databases. */
+const storageEntrances = /^storage\/(contract\/[\w-]+|open|open-datasource)\.js$/;
 const drivers = /^(pg|pg-[\w-]+|better-sqlite3|node:sqlite)(\/|$)/;
 const sql = new RegExp(
   [
@@ -32,7 +36,7 @@ const sql = new RegExp(
   'i',
 );
 
-/** Tests sit beside the code they test and may use everything, so only their size is judged. */
+/** Tests are beside the code that they test and may import everything, so only their size is checked. */
 const isTest = (path) => /\.(test|test-d)\.[cm]?tsx?$/.test(path);
 
 /** @param {import('./source-file.mjs').SourceFile[]} files */
@@ -47,7 +51,7 @@ export function layerViolations(files) {
   });
 }
 
-/** The layer folder of a path in the library, or null for a file in src itself. */
+/** Returns the layer folder of a path in the library, or null for a file in src itself. */
 function folderOf(path) {
   const [first, ...rest] = path.slice(library.length).split('/');
   return rest.length > 0 ? first : null;
@@ -93,6 +97,14 @@ function importViolation(file, folder, { specifier, line }) {
     };
   }
   const targetFolder = folderOf(target);
+  const isAboveStorage = levelOf(folder) > levelOf('storage');
+  if (targetFolder === 'storage' && isAboveStorage && !storageEntrances.test(target.slice(library.length))) {
+    return {
+      ...at,
+      what: `imports '${specifier}', the inside of storage/`,
+      advice: 'Import the contract (storage/contract), storage/open.js or storage/open-datasource.js.',
+    };
+  }
   if (targetFolder === null) {
     return { ...at, what: `imports '${specifier}', the front door`, advice: 'Import the file that owns the name.' };
   }

@@ -1,4 +1,4 @@
-/** The rule of sizes, for code and tests alike. There is no list of exemptions, on purpose. */
+/** The limits of file and function size, for code and tests. There is deliberately no list of exemptions. */
 const maxFileLines = 400;
 const maxFunctionLines = 60;
 

@@ -1,8 +1,8 @@
 /**
- * Reads one source file into the facts that the structure rules judge: its imports, its texts and its functions.
+ * Reads from a source file what the structure rules check: its imports, its texts and its functions.
  *
- * A real parser does the reading, so that nothing in a comment or in a string can pass for code. What is allowed is
- * not decided here but in the rules beside this file.
+ * A real parser reads the file, so comments and strings are never mistaken for code. The rules beside this file decide
+ * what is allowed.
  */
 import { readFileSync } from 'node:fs';
 import { parseSync } from 'oxc-parser';
@@ -45,7 +45,7 @@ function countLines(source) {
   return source.split('\n').length - (source.endsWith('\n') ? 1 : 0);
 }
 
-/** Returns a function from an offset in the source to its line, counted from 1. */
+/** Returns a function that maps an offset in the source to its line, counted from 1. */
 function lineCounter(source) {
   const starts = [0];
   for (let at = source.indexOf('\n'); at >= 0; at = source.indexOf('\n', at + 1)) starts.push(at + 1);
@@ -61,7 +61,7 @@ function lineCounter(source) {
   };
 }
 
-/** Visits every node, parents first. `ancestors` ends with the parent. */
+/** Visits every node, parents first. The last of `ancestors` is the parent. */
 function walk(node, ancestors, visit) {
   visit(node, ancestors);
   const path = [...ancestors, node];
@@ -74,7 +74,7 @@ function children(node) {
     .filter((value) => typeof value?.type === 'string');
 }
 
-/** Every way to name another module: import, export from, import(), import type, require() and require.resolve(). */
+/** Collects every reference to a module: import, export from, import(), import type, require(), require.resolve(). */
 function collectImport(node, lineAt, imports) {
   let target = null;
   if (importTypes.has(node.type)) target = node.source;
@@ -93,7 +93,7 @@ function collectText(node, lineAt, texts) {
   }
 }
 
-/** A function that lists tests is a table of contents, whatever its length; each test in it counts for itself. */
+/** A function that lists tests may have any length; each test in it is checked separately. */
 function collectFunction(node, ancestors, lineAt, functions) {
   if (!functionTypes.has(node.type) || !node.body || listsTests(node, ancestors.at(-1))) return;
   const line = lineAt(node.start);
@@ -105,14 +105,14 @@ function listsTests(node, parent) {
   return ownCalls(node.body).some((call) => testNames.test(calleeName(call)));
 }
 
-/** The calls that a function makes itself, without those of the functions inside it. */
+/** Returns the calls that a function makes itself, without the calls of functions inside it. */
 function ownCalls(node) {
   const calls = node.type === 'CallExpression' ? [node] : [];
   const inside = children(node).filter((child) => !functionTypes.has(child.type));
   return calls.concat(inside.flatMap(ownCalls));
 }
 
-/** The first name of what is called: `it` for it(), it.each(table)() and it.skipIf(reason)(). */
+/** Returns the first name of the callee: `it` for it(), it.each(table)() and it.skipIf(reason)(). */
 function calleeName(call) {
   let callee = call.callee;
   while (callee) {

@@ -1,7 +1,7 @@
 /** DBOS's side of a failover. */
 import { configuredDbos } from '../dbos.mjs';
 
-/** Its default of a second would let the first executor finish before the last one has looked for work. */
+/** With the default of a second, the first executor could finish everything before the last one polls for work. */
 const minPollingIntervalMs = 20;
 
 /** @type {import('./failover.mjs').FailoverAdapter} */
@@ -16,7 +16,7 @@ export const dbosFailover = {
     );
     await DBOS.launch();
     await DBOS.registerQueue(queue, { workerConcurrency, minPollingIntervalMs });
-    // A queue that was registered after the launch is found within a second.
+    // DBOS finds a queue that was registered after the launch within a second.
     await new Promise((resolve) => setTimeout(resolve, 1500));
   },
 

@@ -1,9 +1,9 @@
 /**
- * Owns what executors note of the steps that they run. A line is in the operating system's hands before the step goes on,
- * so that a killed process leaves behind what it did.
+ * Owns the diary in which executors record the steps that they run. The operating system has a line before the step
+ * continues, so the diary of a killed process is complete.
  *
  * @typedef {{ executor: string, workflow: string, step: number, run: string, at: number }} Entry
- *   `run` names this one run of the step; it is what the step returns, so that a record says whose run it is of
+ *   `run` identifies one run of the step. The step returns it, so a checkpoint shows which run it stores
  */
 import { openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ export function openDiary(path, executor) {
 }
 
 /**
- * Everything that was noted of these workflows, by executors that live or are dead.
+ * Returns all entries about these workflows, of living and dead executors.
  *
  * @param {string} folder
  * @param {string[]} workflows

@@ -1,24 +1,24 @@
 /**
- * Owns how a failover is measured: three executors share a hundred workflows, one of them is killed with SIGKILL, and the
- * clock runs until a step of its workflows runs on another one, and until all of them have completed. A fresh process
- * takes the victim's place before the next round. Or the victim is one that has just been launched (`victim: 'newest'`), and is
- * killed at any moment from its launch on.
+ * Owns how a failover is measured. Three executors share a hundred workflows, and one executor is killed with SIGKILL.
+ * Two times are measured: until a step of the victim's workflows runs on another executor, and until all these
+ * workflows have completed. A new process replaces the victim before the next round. With `victim: 'newest'`, the
+ * victim is an executor that was just launched, and it is killed at a random moment after its launch.
  *
- * @typedef {object} Post what an adapter is told of the executor to open
+ * @typedef {object} Post describes the executor that an adapter opens
  * @property {string} url
- * @property {string} queue its name
+ * @property {string} queue the name of the queue
  * @property {number} workerConcurrency how many workflows an executor may have at the same time
- * @property {(workflow: string, step: number) => Promise<string>} step what each of the workflow's steps does and returns
- * @property {number} steps how many they are
+ * @property {(workflow: string, step: number) => Promise<string>} step what each step of a workflow does and returns
+ * @property {number} steps the number of steps
  *
  * @typedef {object} OpenStarter
- * @property {(ids: string[]) => Promise<unknown>} start enqueues a workflow under each of the IDs, which is its input too
+ * @property {(ids: string[]) => Promise<unknown>} start enqueues a workflow per ID; the ID is also its input
  * @property {(limit: number) => Promise<unknown>} allow changes how many workflows an executor may have
  * @property {() => Promise<unknown>} close
  *
  * @typedef {object} FailoverAdapter
- * @property {(post: Post) => Promise<unknown>} openExecutor resolves when it takes work; the first one makes the schema
- * @property {(post: Omit<Post, 'step'>) => Promise<OpenStarter>} openStarter runs nothing itself
+ * @property {(post: Post) => Promise<unknown>} openExecutor resolves when it takes work; the first creates the schema
+ * @property {(post: Omit<Post, 'step'>) => Promise<OpenStarter>} openStarter opens a process that runs no workflows
  *
  * @typedef {FailoverAdapter & { system: string, url: string }} FailoverSystem
  *
@@ -34,16 +34,16 @@ import { clock } from '../queue/ledger.mjs';
 import { readDiaries } from './diary.mjs';
 import { checkRows, openRows } from './rows.mjs';
 
-/** A system that has not touched the victim's work by then never will. */
+/** If a system has not continued the victim's work by then, it counts as never. */
 const patienceMs = 30_000;
 
 const [executorCount, workflowCount, steps] = [3, 100, 10];
 const post = { queue: 'failover', steps, workerConcurrency: Math.ceil(workflowCount / executorCount) };
 
-/** When the victim is killed, counted from the moment at which all workflows are under way: half-way, more or less. */
+/** When the victim is killed, counted from the moment at which all workflows are running: about half-way. */
 const killAfterMs = { least: 200, most: 500 };
 
-/** The same for one that has just been launched. Its peers have work for longer than that. */
+/** When a newly launched victim is killed. The other executors have work for longer than that. */
 const [newestLivesMs, newestWorkflowCount] = [1_500, 250];
 
 /**
@@ -97,7 +97,7 @@ export async function measureFailover(system, rounds, victim = 'any') {
 /**
  * @typedef {object} Stage
  * @property {number} round
- * @property {Executor[]} executors loses the victim
+ * @property {Executor[]} executors the victim is removed from this list
  * @property {OpenStarter} starter
  * @property {import('./rows.mjs').Rows} rows
  * @property {string} folder
@@ -107,7 +107,7 @@ export async function measureFailover(system, rounds, victim = 'any') {
 async function killOne({ round, executors, starter, rows, folder }) {
   const ids = Array.from({ length: workflowCount }, (_, i) => `${round}-${i}`);
   const entries = () => readDiaries(folder, ids);
-  // Each gets its share first. Then there is room: the two that are left can have all, as in a fleet with a spare.
+  // Each executor gets its share first. Then the limit rises, so that the two survivors can run all workflows.
   await starter.allow(post.workerConcurrency);
   await starter.start(ids);
   await until(
@@ -127,7 +127,7 @@ async function killOne({ round, executors, starter, rows, folder }) {
 
 /**
  * @param {Stage & { launch: () => Promise<void> }} stage
- * @returns {Promise<{ first: number, all: number } | undefined>} undefined: it was killed before it had begun anything
+ * @returns {Promise<{ first: number, all: number } | undefined>} undefined if the victim had begun no workflow
  */
 async function killNewest({ round, executors, starter, rows, folder, launch }) {
   const ids = Array.from({ length: newestWorkflowCount }, (_, i) => `${round}-${i}`);
@@ -151,7 +151,7 @@ async function killNewest({ round, executors, starter, rows, folder, launch }) {
  * @param {import('./rows.mjs').Rows} kill.rows
  * @param {() => import('./diary.mjs').Entry[]} kill.entries
  * @param {string[]} kill.ids
- * @param {Set<string>} kill.its what the victim had under way
+ * @param {Set<string>} kill.its the workflows that the victim was running
  * @param {Executor} kill.victim
  * @param {number} kill.killedAt
  */

@@ -1,12 +1,12 @@
 /**
- * Owns what the database says about the workflows of a failover, and the proof that nothing was lost or done again after
- * it was on record. The tables are those that Holdfast and DBOS share.
+ * Reads the workflows of a failover from the database, and proves that no workflow was lost and that no stored step ran
+ * again. The tables are those that Holdfast and DBOS share.
  *
  * @typedef {{ workflow: string, step: number, output: string }} StepRow
  *
  * @typedef {object} Rows
  * @property {(ids: string[], until: number) => Promise<number | undefined>} finished
- *   when all of them have succeeded; undefined if they have not by `until`
+ *   the time at which all of them had succeeded; undefined if they had not by `until`
  * @property {(ids: string[]) => Promise<StepRow[]>} steps
  * @property {() => Promise<void>} close
  */
@@ -39,8 +39,8 @@ export async function openRows(url) {
 }
 
 /**
- * Each step of each workflow has one row, which is of the last run that there was of it: an earlier one would mean that the
- * step was run again after it was on record.
+ * Checks that each step of each workflow has one row, which stores the last run of the step. If the row stored an
+ * earlier run, the step would have run again after it was stored.
  *
  * @param {StepRow[]} rows
  * @param {import('./diary.mjs').Entry[]} entries

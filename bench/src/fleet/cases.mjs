@@ -1,11 +1,11 @@
-/** Owns the cases of a fleet: how many workers, how slow a commit, and what each row of figures is. */
+/** Owns the cases of a fleet: the number of workers, the duration of a commit, and the rows of figures. */
 
-/** A hundred connections, the default, are too few for 24 processes of a library that takes ten for each. */
+/** The default of a hundred connections is too low for 24 processes of a library that uses ten per process. */
 export const fleetFlags = ['-c', 'max_connections=500'];
 
 /**
- * A commit waits so long before it goes to disk, as one does on a network disk or with a synchronous standby. Commits
- * that wait at the same time go together, there as here.
+ * Delays each commit before it goes to disk, like a network disk or a synchronous standby. Commits that wait at the
+ * same time are written together, as they are there.
  *
  * @param {import('./trial.mjs').FleetCase} fleetCase
  * @returns {Record<string, string>} settings for all sessions of a database
@@ -14,7 +14,7 @@ export function commitSettings({ commitMs }) {
   return commitMs === 0 ? {} : { commit_delay: String(commitMs * 1000), commit_siblings: '0' };
 }
 
-/** The figures of one case, by key. */
+/** The rows of figures of one case, by key. */
 export const fleetRows = [
   { key: 'commitMs', label: 'commit of one row by hand: p50 ms' },
   { key: 'drain', label: 'drain: workflows/s' },

@@ -1,9 +1,9 @@
-/** Owns what a trial of a fleet reads from the server: statements, MultiXacts, sessions, and what a commit takes. */
+/** Owns what a trial of a fleet reads from the server: statements, MultiXacts, sessions, and the time of a commit. */
 import pg from 'pg';
 import { percentile } from '../drive.mjs';
 import { clock } from '../queue/ledger.mjs';
 
-/** Sessions of workers have names that begin with this. */
+/** The prefix of the names of worker sessions. */
 export const workerPrefix = 'worker ';
 
 /** How often sessions are counted while the fleet is busy. */
@@ -15,9 +15,9 @@ const sampleMs = 100;
  */
 export function openGauges({ admin, countsStatements }, database) {
   return {
-    /** How many statements the database has answered, and how many MultiXacts the server has made so far. */
+    /** Reads how many statements the database has answered, and how many MultiXacts the server has made so far. */
     async read() {
-      // The age of the first MultiXact is the number of those that came after it, exact at any moment.
+      // The age of the first MultiXact is the number of later ones. It is exact at any moment.
       const { rows } = await admin.query("select mxid_age('1')::int as multixacts");
       const statements = countsStatements
         ? await admin.query(
@@ -29,7 +29,7 @@ export function openGauges({ admin, countsStatements }, database) {
       return { at: clock(), multixacts: rows[0].multixacts, statements: statements?.rows[0].n ?? Number.NaN };
     },
 
-    /** How many sessions each worker has. @returns {Promise<number[]>} */
+    /** Counts the sessions of each worker. @returns {Promise<number[]>} */
     async sessions() {
       const { rows } = await admin.query(
         `select count(*)::int as n from pg_stat_activity
@@ -39,7 +39,7 @@ export function openGauges({ admin, countsStatements }, database) {
       return rows.map(({ n }) => n);
     },
 
-    /** Counts sessions again and again until it is ended, and gives the most that one worker had. */
+    /** Counts sessions repeatedly until it is ended, and returns the maximum of one worker. */
     watchSessions() {
       let most = 0;
       let isOver = false;
@@ -59,8 +59,8 @@ export function openGauges({ admin, countsStatements }, database) {
 }
 
 /**
- * What the server takes for the commit of one row by hand, in milliseconds. Rows with and without the delay take turns:
- * proof that the delay is there, whatever else keeps the machine busy.
+ * Measures the commit of one hand-written row, in milliseconds. Rows with and without the delay alternate, which proves
+ * the delay even on a busy machine.
  *
  * @param {string} url
  * @param {number} commitMs

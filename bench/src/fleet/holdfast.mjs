@@ -1,7 +1,7 @@
 /** Holdfast's members of a fleet, through its public API and with its defaults. */
 import { library } from '../library.mjs';
 
-/** The number that ends the messages of a mailbox. */
+/** The number of the last message of a mailbox. */
 const end = -1;
 
 /** @type {import('./trial.mjs').FleetAdapter} */
@@ -55,7 +55,7 @@ export async function openHoldfast({ role, body }, database) {
   };
 }
 
-/** One sender fills an inbox of the default size in the seconds of a trial. An older build knows no limit, and no option for it. */
+/** One sender fills an inbox of the default size during a trial. An older build has no limit, and no option for it. */
 function unlimited(/** @type {typeof import('holdfast').topic} */ topic) {
   try {
     return topic('mail', { maxWaiting: Number.POSITIVE_INFINITY });

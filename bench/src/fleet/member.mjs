@@ -1,4 +1,4 @@
-/** Owns the process of one member of a fleet: what `child.mjs` does when a trial of a fleet asks it. */
+/** Owns the process of one member of a fleet. `child.mjs` calls it for a trial of a fleet. */
 import { loadSystems } from '../catalogue.mjs';
 import { clock, openLedger } from '../queue/ledger.mjs';
 
@@ -23,12 +23,16 @@ export const memberHandlers = {
   /** Calls one of the methods of the member. @param {{ method: string, args: unknown[] }} request */
   async callMember({ method, args }) {
     const at = clock();
-    // What it resolves with need not fit through the channel to the parent.
+    // The result may be a value that cannot be sent to the parent.
     const result = await /** @type {any} */ (member)[method]?.(...args);
     return { at, result: typeof result === 'number' ? result : undefined };
   },
 
-  /** Sends messages one after the other until the time is over. @param {{ mailbox: string, first: number, seconds: number }} request */
+  /**
+   * Sends messages one after the other until the time is over.
+   *
+   * @param {{ mailbox: string, first: number, seconds: number }} request
+   */
   async sendFor({ mailbox, first, seconds }) {
     const began = clock();
     let number = first;
@@ -40,7 +44,7 @@ export const memberHandlers = {
 
   readMember: async () => ledger.page(),
 
-  /** CPU time of this process so far, in milliseconds. */
+  /** The CPU time of this process so far, in milliseconds. */
   async memberCpu() {
     const { user, system } = process.cpuUsage();
     return { at: clock(), ms: (user + system) / 1000 };

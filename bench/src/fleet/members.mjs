@@ -1,8 +1,8 @@
-/** Owns the processes of one fleet as the trial sees them. */
+/** Owns the processes of one fleet, for the trial. */
 import { startContestant } from '../contestant.mjs';
 import { workerPrefix } from './gauges.mjs';
 
-/** How many processes neither send nor receive. */
+/** The number of processes that neither send nor receive. */
 const bystanderCount = 2;
 
 /**
@@ -10,7 +10,7 @@ const bystanderCount = 2;
  * @param {string} fleet.url
  * @param {import('../catalogue.mjs').System} fleet.system
  * @param {number} fleet.workers
- * @param {number} fleet.told inputs below this one are items whose start the trial waits for
+ * @param {number} fleet.told the trial waits for the start of each item with a lower input
  */
 export async function openFleet({ url, system, workers: workerCount, told }) {
   const starter = start('starter', 'starter');
@@ -34,17 +34,17 @@ export async function openFleet({ url, system, workers: workerCount, told }) {
      * @returns {Promise<{ at: number, result?: number }>} `at`: when it was called
      */
     starter: (method, ...args) => starter.ask({ do: 'callMember', method, args }),
-    /** Resolves when the next item starts, in whichever worker. @returns {Promise<void>} */
+    /** Resolves when the next item starts in any worker. @returns {Promise<void>} */
     nextStart: () =>
       new Promise((resolve) => {
         noteStart = resolve;
       }),
-    /** How many items have started. @returns {Promise<number>} */
+    /** Counts the started items. @returns {Promise<number>} */
     async started() {
       const counts = await Promise.all(workers.map((worker) => worker.ask({ do: 'memberStarted' })));
       return counts.reduce((sum, count) => sum + count, 0);
     },
-    /** What each worker has run so far. @returns {Promise<import('../queue/ledger.mjs').Page[]>} */
+    /** Returns the items that each worker has run so far. @returns {Promise<import('../queue/ledger.mjs').Page[]>} */
     pages: () => Promise.all(workers.map((worker) => worker.ask({ do: 'readMember' }))),
     /** @returns {Promise<{ at: number, ms: number }[]>} */
     cpuOfBystanders: () => Promise.all(bystanders.map((each) => each.ask({ do: 'memberCpu' }))),
@@ -59,7 +59,7 @@ export async function openFleet({ url, system, workers: workerCount, told }) {
 
   /** @param {ReturnType<typeof start>} member */
   function open({ role, name, ask }) {
-    // The name tells its sessions on the server from those of others.
+    // The name identifies the sessions of this member on the server.
     const own = `${url}?application_name=${encodeURIComponent(name)}`;
     return ask({ do: 'openMember', system: system.name, url: own, role, told });
   }

@@ -1,6 +1,6 @@
 /**
- * The limit for the messages of a fleet: the same rows in the same table, by one hand-written insert for each, where the
- * table has no trigger. The table is Holdfast's own, so that each row enters the same indexes.
+ * The limit for the messages of a fleet: one hand-written insert for each message, into the same table without a
+ * trigger. The table is Holdfast's own, so each row enters the same indexes.
  */
 import { randomUUID } from 'node:crypto';
 import { constants, outputOf } from '../raw/values.mjs';

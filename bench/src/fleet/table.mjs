@@ -1,11 +1,14 @@
-/** Owns what is printed of fleets: a table with one line for each figure, and what the figures are to be. */
+/** Owns the printed table of a fleet, with one line for each figure, and the goals of the figures. */
 import { figure, figures, median } from '../figures.mjs';
 import { fleetFlags, fleetLabel, fleetRows } from './cases.mjs';
 
-/** Messages with slow commits: at least this share of the same messages that nobody is told of. Beside it, the limit of all SQL. */
+/**
+ * Goal for messages with slow commits: at least this share (`atLeast`) of the same messages without announcements
+ * (`than`). `limit` is printed, too: the same messages as hand-written SQL.
+ */
 const messagesAim = { workers: 12, commitMs: 5, than: 'holdfast-unannounced', atLeast: 0.8, limit: 'raw' };
 
-/** Statements per workflow in a large fleet: at most this many times those of one worker. */
+/** Goal for statements per workflow in a large fleet: at most this many times those of one worker. */
 const statementsAim = { workers: 24, atMost: 2 };
 
 /**

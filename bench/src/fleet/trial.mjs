@@ -1,13 +1,13 @@
 /**
- * Owns how a fleet is measured: worker processes, two bystanders that neither send nor receive, and a starter that runs
- * nothing. All of them share one database whose commits are as slow as the case says. The fleet is idle first, then gets
- * one item at a time on an idle queue (without and with a limit), then a backlog; then all workers send messages. A trial
- * whose items or messages do not add up is void.
+ * Owns how a fleet is measured. A fleet has worker processes, two bystanders that neither send nor receive, and a
+ * starter that runs no workflows. All processes share one database with the commit delay of the case. The fleet is idle
+ * first. Then it gets one item at a time on an idle queue (without and with a limit), and then a backlog. Finally all
+ * workers send messages. A trial whose items or messages do not add up is void.
  *
  * @typedef {'worker' | 'bystander' | 'starter'} Role
  * @typedef {'drain' | 'idle' | 'limited' | 'mailboxes'} Queue
  *
- * @typedef {object} Post what an adapter is told: where and as what to open
+ * @typedef {object} Post describes the member that an adapter opens
  * @property {string} url
  * @property {Role} role
  * @property {(input: number) => void} body what an item must call, before anything else, with its input
@@ -17,14 +17,14 @@
  * @property {(queue: Queue) => Promise<unknown>} [resume]
  * @property {(queue: Queue, input: number) => Promise<unknown>} [enqueue] resolves when the item is committed
  * @property {(queue: Queue, inputs: number[]) => Promise<unknown>} [enqueueAll]
- * @property {(id: string) => Promise<unknown>} openMailbox makes the receiver of messages, which does not run yet
+ * @property {(id: string) => Promise<unknown>} openMailbox creates the receiver of messages, which does not run yet
  * @property {(id: string, number: number) => Promise<unknown>} send resolves when the message is committed
- * @property {(id: string) => Promise<number>} readMailbox how many messages it got, after proof that they are the right ones
+ * @property {(id: string) => Promise<number>} readMailbox checks the received messages, and resolves with their number
  * @property {() => Promise<unknown>} close
  *
  * @typedef {object} FleetAdapter
- * @property {boolean} [onlySends] whether it takes part in the messages only
- * @property {(post: Post) => Promise<OpenMember>} open the starter is opened first, and makes the schema
+ * @property {boolean} [onlySends] whether the system is measured only for messages
+ * @property {(post: Post) => Promise<OpenMember>} open the starter is opened first, and creates the schema
  *
  * @typedef {{ workers: number, commitMs: number }} FleetCase
  */
@@ -38,7 +38,7 @@ import { openFleet } from './members.mjs';
 /** @param {boolean} quick */
 function amounts(quick) {
   return {
-    // The idle time of the connections of a pool passes meanwhile.
+    // During this time, idle connections of a pool are closed.
     idleMs: quick ? 3_000 : 20_000,
     pickUps: quick ? 20 : 200,
     limitedPickUps: quick ? 10 : 100,
@@ -47,7 +47,7 @@ function amounts(quick) {
   };
 }
 
-/** The pause between two items, in which the fleet falls idle: random, so that no timer of a library beats with it. */
+/** The pause between two items, in which the fleet becomes idle. It is random, so no timer can be in step with it. */
 const pauseMs = { least: 30, most: 70 };
 
 /**
@@ -91,7 +91,7 @@ function defined(values) {
 
 /** @typedef {{ fleet: Awaited<ReturnType<typeof openFleet>>, gauges: ReturnType<typeof openGauges>, plan: ReturnType<typeof amounts>, url: string }} Stage */
 
-/** What the fleet costs while it has nothing to do. @param {Stage} stage */
+/** Measures the cost of the fleet while it is idle. @param {Stage} stage */
 async function measureIdle({ gauges, plan }) {
   await pause(plan.idleMs / 2);
   const before = await gauges.read();
@@ -105,7 +105,7 @@ async function measureIdle({ gauges, plan }) {
 }
 
 /**
- * One item at a time, on a queue without limits and on one with a limit for the whole fleet.
+ * Enqueues one item at a time, on a queue without limits and on a queue with a limit for the whole fleet.
  *
  * @param {Stage} stage
  * @param {{ idleStatements: number }} idle
@@ -148,7 +148,7 @@ async function measurePickUps({ fleet, gauges, plan }, { idleStatements }) {
   };
 }
 
-/** A backlog on a queue that was paused, from its resumption until no item is unfinished. @param {Stage} stage */
+/** Measures a backlog on a paused queue, from its resumption until no item is unfinished. @param {Stage} stage */
 async function measureDrain({ fleet, gauges, plan, url }) {
   const first = plan.pickUps + plan.limitedPickUps;
   await fleet.starter('pause', 'drain');
@@ -168,7 +168,7 @@ async function measureDrain({ fleet, gauges, plan, url }) {
         'drain',
       )
     )[0].pending;
-  // The database is asked only when all bodies have started: until then the asking would cost those who are measured.
+  // The database is queried only after all bodies have started. Earlier queries would slow the measured work.
   await until(async () => (await fleet.started()) >= first + plan.backlog, 20);
   await until(async () => !(await pending()), 2);
   const ended = clock();
@@ -180,7 +180,7 @@ async function measureDrain({ fleet, gauges, plan, url }) {
   };
 }
 
-/** Every worker sends to a receiver of its own, one message at a time. @param {Stage} stage */
+/** Every worker sends to its own receiver, one message at a time. @param {Stage} stage */
 async function measureMessages({ fleet, plan }) {
   const { workers } = fleet;
   await fleet.starter('pause', 'mailboxes');

@@ -1,10 +1,10 @@
 /**
- * The limit for what announcements cost: Holdfast's own messages, with each check and row that they have, of which nobody is told.
- * The statement that announces one is answered here and never reaches the server.
+ * The limit without the cost of announcements: Holdfast's own messages, with all their checks and rows, but without
+ * announcements. This module answers each announcing statement itself, so the statement never reaches the server.
  */
 import { openHoldfast } from './holdfast.mjs';
 
-/** The channel that each announcement of a message goes by, among others. */
+/** A channel on which every message is announced, among others. */
 const channelOfMessages = 'dbos_notifications_channel';
 
 /** @type {import('./trial.mjs').FleetAdapter} */

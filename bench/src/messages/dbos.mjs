@@ -4,7 +4,7 @@ import { configuredDbos } from '../dbos.mjs';
 const peerId = 'peer';
 
 /**
- * @param {{ pollingIntervalMs?: number }} tuning how often a wait looks by itself
+ * @param {{ pollingIntervalMs?: number }} tuning how often a wait polls
  * @returns {Omit<import('./exchange.mjs').MessagesAdapter, 'settings'>}
  */
 export function dbosMessages({ pollingIntervalMs }) {

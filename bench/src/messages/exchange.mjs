@@ -1,21 +1,22 @@
 /**
- * Owns how two processes that talk are timed. A workflow in a process of its own, the peer, receives a message and
- * answers by an event, again and again; this process sends the message and waits for the event, one exchange at a time.
+ * Owns how an exchange of messages between two processes is timed. The peer, a workflow in another process, repeatedly
+ * receives a message and answers by an event. This process sends the message and waits for the event, one exchange at a
+ * time.
  *
- * @typedef {object} Peer what an adapter is told of the workflow to run
+ * @typedef {object} Peer describes the workflow that an adapter runs
  * @property {string} url
  * @property {number} exchanges how many there will be
- * @property {(exchange: number) => void} received to be called as soon as the workflow has the message
- * @property {(exchange: number) => void} answering to be called just before the event is set
+ * @property {(exchange: number) => void} received must be called as soon as the workflow has the message
+ * @property {(exchange: number) => void} answering must be called just before the event is set
  *
  * @typedef {object} OpenCaller
  * @property {(exchange: number) => Promise<unknown>} send resolves when the message is committed
- * @property {(exchange: number) => Promise<number>} answer waits for the event of this exchange, and gives its value
+ * @property {(exchange: number) => Promise<number>} answer waits for the event of the exchange; resolves with its value
  * @property {() => Promise<unknown>} close
  *
  * @typedef {object} MessagesAdapter
  * @property {string} settings printed with the results
- * @property {(caller: { url: string }) => Promise<OpenCaller>} openCaller opens first, and makes the schema
+ * @property {(caller: { url: string }) => Promise<OpenCaller>} openCaller is called first, and creates the schema
  * @property {(peer: Peer) => Promise<{ close: () => Promise<unknown> }>} openPeer resolves when the workflow has started
  *
  * @typedef {MessagesAdapter & { system: string, url: string }} MessagesSystem
@@ -24,7 +25,7 @@ import { startContestant } from '../contestant.mjs';
 import { percentile } from '../drive.mjs';
 import { clock } from '../queue/ledger.mjs';
 
-/** The pause before an exchange, in which both fall idle: random, so that no timer of a library beats with it. */
+/** The pause before an exchange, in which both become idle. It is random, so no timer can be in step with it. */
 const pauseMs = { least: 5, most: 35 };
 
 /**
@@ -75,7 +76,7 @@ export async function measureExchanges(system, exchanges) {
 }
 
 /**
- * The caller waits for the answer before it sends, as one does that must not miss it.
+ * The caller starts waiting for the answer before it sends, so that it cannot miss the answer.
  *
  * @param {OpenCaller} caller
  * @param {number} exchange

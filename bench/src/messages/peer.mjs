@@ -1,4 +1,4 @@
-/** Owns the process of the workflow that answers: what `child.mjs` does when an exchange asks it. */
+/** Owns the process of the workflow that answers. `child.mjs` calls it for an exchange. */
 import { loadSystems } from '../catalogue.mjs';
 import { clock } from '../queue/ledger.mjs';
 

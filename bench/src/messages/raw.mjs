@@ -1,8 +1,8 @@
 /**
- * The limit for an exchange of messages: SQL by hand for the rows that one leaves behind, and nothing else. Each of its
- * parts is one statement with a commit of its own: the message with its notification, its consumption with the record
- * of that, the event with its history, its record and its notification, and one read of the event. Nothing is checked,
- * nobody looks before a message is taken, and what is not announced is never found.
+ * The limit for an exchange of messages: hand-written SQL for the rows of an exchange, and nothing else. Each part is
+ * one statement with its own commit: the message with its notification; the receipt with its checkpoint; the event with
+ * its history, checkpoint and notification; and one read of the event. No statement checks anything or queries before
+ * it takes a message. There is no poll, so a message without a notification is never found.
  */
 import { createTables } from '../raw/tables.mjs';
 import { constants, outputOf } from '../raw/values.mjs';
@@ -112,7 +112,7 @@ async function connect(url) {
 }
 
 /**
- * Resolves with each notification in turn.
+ * Resolves with the notifications one by one, in order.
  *
  * @param {import('pg').Client} ears
  */

@@ -1,7 +1,7 @@
 /** DBOS's side of a queue measurement. */
 import { randomUUID } from 'node:crypto';
 
-/** How many enqueues are under way at the same time; a backlog is not timed, but nobody wants to wait for it. */
+/** The number of parallel enqueues. The enqueueing of a backlog is not timed, but should not take long. */
 const lanes = 50;
 
 /**
@@ -17,7 +17,8 @@ export function openDbosQueue({ minPollingIntervalMs }) {
       systemDatabaseUrl: url,
       logLevel: 'error',
       applicationVersion: 'bench',
-      // By default all processes call themselves "local" and take each other's work for their own after a crash.
+      // By default the executor ID of every process is "local", so each would recover the work of the others as its
+      // own.
       executorID: randomUUID(),
       listenQueues: role === 'enqueuer' ? [] : [name],
     });
@@ -30,7 +31,7 @@ export function openDbosQueue({ minPollingIntervalMs }) {
     return {
       async begin() {
         if (role === 'worker') await DBOS.launch();
-        // A queue that was registered after the launch is found within a second.
+        // DBOS finds a queue that was registered after the launch within a second.
         else await new Promise((resolve) => setTimeout(resolve, 1500));
       },
       async enqueue(input) {

@@ -1,8 +1,8 @@
 /**
- * Owns how the drain of a backlog is timed. The worker processes are up, connected and not working; the backlog is
- * enqueued; then they begin. Time runs from the moment at which the first of them says that it works, or its first body
- * starts if that is earlier, until the database holds no unfinished item. For a system that polls, the wait for its
- * first poll does not count where one poll can take the whole backlog, as it is a matter of luck there.
+ * Owns how the drain of a backlog is timed. The worker processes are connected but not working while the backlog is
+ * enqueued. Then they begin. The time starts when the first worker reports that it works, or when the first body
+ * starts, if that is earlier. The time ends when the database contains no unfinished item. If one poll of a system can
+ * take the whole backlog, the wait for its first poll is a matter of luck, and does not count.
  */
 import { notMeasured, openFleet, until } from './fleet.mjs';
 import { clock } from './ledger.mjs';
@@ -17,7 +17,7 @@ export async function measureDrain(system, { queue, workerProcesses, items }) {
   const fleet = await openFleet(system, queue, workerProcesses);
   await fleet.enqueueAll(Array.from({ length: items }, (_, input) => input));
   const begun = await fleet.begin();
-  // The database is asked only when all bodies have started: until then the asking would cost those who are measured.
+  // The database is queried only after all bodies have started. Earlier queries would slow the measured work.
   await until(async () => (await fleet.started()) >= items, 4);
   await until(async () => !(await fleet.pending()), 1);
   const ended = clock();

@@ -1,23 +1,24 @@
 /**
- * Owns the processes of one queue measurement: an enqueuer, which is this process, and workers, which are processes of
- * their own, or this process too. The system behind them is one of the adapters in this folder.
+ * Owns the processes of one queue measurement. This process is the enqueuer. The workers are separate processes, or
+ * also this process. The measured system is one of the adapters in this folder.
  *
  * @typedef {object} QueueSpec the queue of one measurement
- * @property {string} name used by no other measurement of the trial
- * @property {boolean} [idle] its items come one by one, so an adapter is to be set for latency, not for throughput
+ * @property {string} name a name that no other measurement of the trial uses
+ * @property {boolean} [idle] items come one by one, so the adapter must be tuned for latency, not for throughput
  * @property {number} [concurrency] how many items may run at the same time, in all workers together
- * @property {number} [workerConcurrency] the same in each worker
+ * @property {number} [workerConcurrency] how many items may run at the same time in each worker
  *
- * @typedef {object} Post what an adapter is told: where and as what to open
+ * @typedef {object} Post describes the process that an adapter opens
  * @property {string} url
  * @property {QueueSpec} queue
  * @property {'enqueuer' | 'worker' | 'both'} role
- * @property {(input: number) => void} body what the no-op must call, before anything else, with the input of its item
+ * @property {(input: number) => void} body the no-op must call this first, with the input of its item
  *
  * @typedef {object} OpenPost one process of a system, connected to a database that is ready, but not yet working
- * @property {() => Promise<void>} begin lets it take work; resolves when the library says that it does (workers, both)
+ * @property {() => Promise<void>} begin starts taking work; resolves when the library reports it (worker, both)
  * @property {(input: number) => Promise<{ result?: () => Promise<unknown> }>} enqueue
- *   resolves when the item is committed (enqueuer, both); `result` waits as its library's users do, if they can
+ *   resolves when the item is committed (enqueuer, both); `result` waits for the result in the way of the library, if
+ *   it has one
  * @property {(inputs: number[]) => Promise<unknown>} enqueueAll (enqueuer, both)
  * @property {() => Promise<unknown>} close
  *
@@ -25,11 +26,12 @@
  *
  * @typedef {object} QueueAdapter
  * @property {string} settings printed with the results
- * @property {number} [pollMs] how often it looks for work, for a system that is not told
- * @property {Partial<Record<Question, number>>} [items] how many are enough where it is slow; 0 where it has no answer
+ * @property {number} [pollMs] the poll interval of a system without notifications
+ * @property {Partial<Record<Question, number>>} [items]
+ *   a smaller number of items for a slow system; 0 if the system does not support the question
  * @property {(post: Post) => Promise<Partial<OpenPost> & Pick<OpenPost, 'close'>>} open
- * @property {string} pendingSql whether the queue $1 holds an item that is not finished
- * @property {string} [finishedSql] how many items of the queue $1 are finished, where they are kept
+ * @property {string} pendingSql returns whether the queue $1 has an unfinished item
+ * @property {string} [finishedSql] counts the finished items of the queue $1, if the system keeps them
  *
  * @typedef {QueueAdapter & { system: string, url: string }} QueueSystem
  */
@@ -38,11 +40,11 @@ import { openRows } from '../rows.mjs';
 import { balance, clock, openLedger } from './ledger.mjs';
 
 /**
- * The enqueuer opens first and makes the schema and the queue.
+ * Opens the enqueuer first, which creates the schema and the queue.
  *
  * @param {QueueSystem} system
  * @param {QueueSpec} queue
- * @param {number} workerProcesses 0 for one process that is enqueuer and worker
+ * @param {number} workerProcesses 0 for one process that is both enqueuer and worker
  */
 export async function openFleet(system, queue, workerProcesses) {
   const ledger = openLedger();
@@ -70,18 +72,18 @@ export async function openFleet(system, queue, workerProcesses) {
       return counts.reduce((sum, count) => sum + count, ledger.count());
     },
     /**
-     * Resolves when so many items have started, for a fleet with one worker.
+     * Resolves when that many items have started, for a fleet with one worker.
      *
      * @param {number} count
      */
     reached: (count) => (workers[0] ? workers[0].ask({ do: 'awaitStarted', count }) : ledger.reached(count)),
-    /** Whether the database holds an item that is not finished. */
+    /** Returns whether the database contains an unfinished item. */
     pending: async () => Boolean((await inspect(system.pendingSql)).pending),
     /**
      * Ends all processes and proves that each item ran once.
      *
      * @param {number} items
-     * @returns {Promise<number[]>} when each item's body started
+     * @returns {Promise<number[]>} the time at which the body of each item started
      */
     async close(items) {
       const finished = system.finishedSql && Number((await inspect(system.finishedSql)).finished);
@@ -99,7 +101,7 @@ export async function openFleet(system, queue, workerProcesses) {
 }
 
 /**
- * Asks again and again until it is so.
+ * Polls until the condition holds.
  *
  * @param {() => Promise<boolean>} check
  * @param {number} everyMs
@@ -112,11 +114,11 @@ export async function until(check, everyMs) {
   }
 }
 
-/** The answer of a system that has none. */
+/** The figures of a system that does not support the question. */
 export const notMeasured = { workflows: 0, steps: 0, values: {} };
 
 /**
- * How many items a measurement takes of a system.
+ * Returns how many items a measurement uses for a system.
  *
  * @param {QueueSystem} system
  * @param {{ question: string, items: number, quickItems: number }} amount

@@ -1,6 +1,6 @@
 /**
- * graphile-worker's side of a queue measurement. It keeps neither finished jobs nor results: what is proven of it is
- * that every body ran once and that no job is left.
+ * graphile-worker's side of a queue measurement. graphile-worker keeps neither finished jobs nor results. Therefore the
+ * measurement proves only that every body ran once and that no job is left.
  */
 
 /** The settings of the project's own benchmark, https://worker.graphile.org/docs/performance */
@@ -12,12 +12,13 @@ const throughput = {
   failJobBatchDelay: 0,
 };
 
-/** A short way from the announcement to the body: no local queue, no wait to share a commit with others. */
+/** Settings for a short time from notification to body: no local queue, and no wait for a shared commit. */
 const latency = { concurrentJobs: 4, maxPoolSize: 10 };
 
 /**
- * The named queue of a job is freed by a statement that nobody waits for. With more connections the next fetch overtakes
- * it, finds the queue taken and sleeps for a poll interval. Of two connections one listens, so the other keeps the order.
+ * The statement that frees the named queue of a job is not awaited. With more connections, the next fetch may overtake
+ * that statement, find the queue locked, and sleep for a poll interval. With two connections, one listens, and the
+ * other runs the statements in order.
  */
 const serial = { concurrentJobs: 1, maxPoolSize: 2 };
 
@@ -44,7 +45,7 @@ export const graphileQueue = {
     });
     const settings = settingsFor(queue);
     const pgPool = new pg.Pool({ connectionString: url, max: settings.maxPoolSize });
-    // It insists on both handlers.
+    // graphile-worker requires both handlers.
     pgPool.on('error', () => {});
     pgPool.on('connect', (client) => client.on('error', () => {}));
     const utils = await makeWorkerUtils({ pgPool, logger });
@@ -79,7 +80,7 @@ export const graphileQueue = {
 };
 
 /**
- * Connects now, so that it is not done while the time runs.
+ * Opens the connections before the measurement starts.
  *
  * @param {import('pg').Pool} pool
  * @param {number} size

@@ -25,7 +25,7 @@ export const holdfastQueue = {
     if (role === 'enqueuer') await app.queues.pause(name);
     const enqueued = noop.with({ queue: measured });
     return {
-      // What is paused is paused for the whole fleet, and the first worker to begin lets all of them.
+      // A pause applies to the whole fleet, and the first worker that begins ends it for all workers.
       async begin() {
         if (role === 'worker') await app.queues.resume(name);
       },

@@ -1,9 +1,9 @@
-/** Owns how the latency of an idle queue is measured: one item at a time, each for a worker that has nothing to do. */
+/** Owns how the latency of an idle queue is measured: one item at a time, each for an idle worker. */
 import { percentile } from '../drive.mjs';
 import { notMeasured, openFleet, until } from './fleet.mjs';
 import { clock } from './ledger.mjs';
 
-/** The pause before an item, in which its worker falls idle: random, so that no timer of a library beats with it. */
+/** The pause before an item, in which its worker becomes idle. It is random, so no timer can be in step with it. */
 const pauseMs = { least: 10, most: 30 };
 
 /**
@@ -46,7 +46,7 @@ export async function measureIdle(system, { queue, workerProcesses, items }) {
  * @param {string} key
  * @param {number[]} from
  * @param {number[]} to
- * @param {number} warmUp how many of the first do not count
+ * @param {number} warmUp the number of first items that do not count
  */
 function percentiles(key, from, to, warmUp) {
   const took = to.map((end, input) => end - from[input]).slice(warmUp);

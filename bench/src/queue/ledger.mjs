@@ -1,16 +1,16 @@
 /**
- * Owns the proof that queued work was done, each item once: every body that starts is entered with its time. A figure
+ * Owns the proof that each queued item ran exactly once. The ledger records the start time of every body. A figure
  * whose ledger does not add up is void.
  *
- * @typedef {{ started: [input: number, at: number][], repeated: number[] }} Page what one process has entered
+ * @typedef {{ started: [input: number, at: number][], repeated: number[] }} Page the entries of one process
  */
 
-/** Milliseconds of a clock that all processes of this machine share. */
+/** Returns milliseconds of a clock that all processes of this machine share. */
 export function clock() {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** The page of this process. */
+/** Creates the page of this process. */
 export function openLedger() {
   /** @type {Map<number, number>} */
   const started = new Map();
@@ -24,10 +24,10 @@ export function openLedger() {
       else started.set(input, clock());
       if (started.size >= awaited.count) awaited.resolve();
     },
-    /** How many items have started here. */
+    /** The number of items that have started in this process. */
     count: () => started.size,
     /**
-     * Resolves when so many have; one caller at a time.
+     * Resolves when that many items have started. Only one caller may wait at a time.
      *
      * @param {number} count
      * @returns {Promise<void>}
@@ -43,11 +43,11 @@ export function openLedger() {
 }
 
 /**
- * Puts the pages of all processes together.
+ * Combines the pages of all processes.
  *
  * @param {Page[]} pages
  * @param {number} items the inputs 0 to `items - 1` were enqueued
- * @returns {number[]} when each input's body started, by input
+ * @returns {number[]} the start time of each body, by input
  */
 export function balance(pages, items) {
   /** @type {number[]} */

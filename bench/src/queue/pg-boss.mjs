@@ -1,9 +1,10 @@
 /**
- * pg-boss's side of a queue measurement. Its fastest way is to hand the handler a batch and to settle that as one: then
- * an error in one body fails the whole batch. With `perJobResults` each job has its own outcome, as a workflow has.
+ * pg-boss's side of a queue measurement. In its fastest mode, pg-boss passes a batch to the handler and completes the
+ * batch as one: an error in one body fails the whole batch. With `perJobResults`, each job has its own outcome, like a
+ * workflow.
  */
 
-/** As many as are used at the same time; its pool may open ten. */
+/** The number of connections used at the same time. The pool may open ten. */
 const connections = 5;
 
 /**
@@ -24,7 +25,7 @@ export function pgBossQueue(tuning) {
       if (role !== 'worker') {
         await boss.createQueue(queue.name, { notify: true, policy: serial ? 'singleton' : 'standard' });
       }
-      // Long enough that each needs a connection of its own: so that connecting is not done while the time runs.
+      // The statements take long enough that each opens its own connection, before the measurement starts.
       await Promise.all(Array.from({ length: connections }, () => boss.getDb().executeSql('select pg_sleep(0.05)')));
       const settings = { ...workSettings(queue, tuning.drain), perJobResults: tuning.perJobResults };
       return {
@@ -33,7 +34,7 @@ export function pgBossQueue(tuning) {
           let worker;
           worker = await boss.work(queue.name, settings, async (/** @type {any[]} */ jobs) => {
             for (const { data } of jobs) body(data.input);
-            // Or else it would sleep before each item: a batch of one does not count as a full one.
+            // Otherwise pg-boss would sleep before each item, because a batch of one does not count as full.
             if (serial && worker) boss.notifyWorker(worker);
             return jobs.map(({ id }) => ({ id, status: 'completed' }));
           });

@@ -1,4 +1,4 @@
-/** Owns a process that is only a worker: what `child.mjs` does when a fleet asks it. */
+/** Owns a process that is only a worker. `child.mjs` calls it for a fleet. */
 import { loadSystems } from '../catalogue.mjs';
 import { clock, openLedger } from './ledger.mjs';
 

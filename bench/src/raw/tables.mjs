@@ -1,12 +1,12 @@
 /**
- * Owns the two tables that the hand-written systems write to: columns, keys and indexes of the layout that Holdfast
- * and DBOS share (version 108), plus Holdfast's `completion_seq`, so that a row costs the database the same whoever
- * writes it. Indexes that no row of these workloads enters are here too: the planner and every insert look at them.
+ * Owns the two tables of the hand-written systems. They have the columns, keys and indexes of the layout that Holdfast
+ * and DBOS share (version 108), plus Holdfast's `completion_seq`. A row therefore costs the database the same in every
+ * system. Indexes that no row of these workloads enters exist, too, because the planner and every insert check them.
  */
 
 /**
  * @param {'postgres' | 'sqlite'} storage
- * @returns {string} for Postgres in the schema `dbos`, for SQLite in the file itself
+ * @returns {string} for Postgres in the schema `dbos`, for SQLite without a schema
  */
 export function createTables(storage) {
   const on = storage === 'postgres' ? 'dbos.' : '';

@@ -1,4 +1,4 @@
-/** Owns what the hand-written systems put into their rows: values as long as those a library leaves behind. */
+/** Owns the values that the hand-written systems store. They are as long as the values that a library stores. */
 
 export const constants = {
   name: 'oneStep',
@@ -15,7 +15,7 @@ export const outputOf = (/** @type {number} */ input) => `{"json":${input}}`;
 
 let made = 0;
 
-/** Ids that grow with time, as UUIDv7 does, and cost nearly nothing to make. */
+/** IDs that grow with time, like UUIDv7, and are cheap to create. */
 export function newIds(/** @type {number} */ count) {
   const time = Date.now().toString(16).padStart(12, '0');
   const prefix = `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-`;

@@ -1,4 +1,4 @@
-/** DBOS's side of a recovery: at launch it goes on with what its executor ID had under way. */
+/** DBOS's side of a recovery. At launch, DBOS continues the unfinished work of its executor ID. */
 import { configuredDbos } from '../dbos.mjs';
 
 /** @type {import('./recovery.mjs').RecoveryAdapter} */

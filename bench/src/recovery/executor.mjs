@@ -1,4 +1,4 @@
-/** Owns the processes of a recovery, the one that is killed and the one that goes on: what `child.mjs` does for them. */
+/** Owns the two processes of a recovery: the killed one, and the one that continues. `child.mjs` calls it. */
 import { loadSystems } from '../catalogue.mjs';
 
 const ran = { first: 0, second: 0 };
@@ -18,7 +18,7 @@ async function first(input) {
 
 export const recoveryHandlers = {
   /**
-   * Resolves when all workflows are in their second step, which never ends.
+   * Resolves when all workflows run their second step, which never ends.
    *
    * @param {{ system: string, url: string, ids: string[] }} request
    */

@@ -1,15 +1,16 @@
 /**
- * Owns how recovery is measured: an executor has thousands of workflows under way, all in their second step, and is killed
- * with SIGKILL. A new process with the same executor ID is told to go on; time runs from that until all have succeeded.
+ * Owns how recovery is measured. An executor runs thousands of workflows, all in their second step, and is killed with
+ * SIGKILL. A new process with the same executor ID continues them. The time runs from the request to continue until all
+ * workflows have succeeded.
  *
- * @typedef {object} Work what an adapter is told of the executor to open
+ * @typedef {object} Work describes the executor that an adapter opens
  * @property {string} url
  * @property {(input: number) => Promise<number>} first what the first step of each workflow does and returns
- * @property {(input: number) => Promise<number>} second the same of the second step
+ * @property {(input: number) => Promise<number>} second what the second step of each workflow does and returns
  *
  * @typedef {object} RecoveryAdapter
  * @property {(work: Work) => Promise<(id: string, input: number) => Promise<unknown>>} openExecutor
- *   always under the same executor ID; resolves with what starts a workflow
+ *   always under the same executor ID; resolves with a function that starts a workflow
  *
  * @typedef {RecoveryAdapter & { system: string, url: string }} RecoverySystem
  */
@@ -21,7 +22,7 @@ const patienceMs = 120_000;
 
 /**
  * @param {RecoverySystem} system
- * @param {number} count of workflows
+ * @param {number} count the number of workflows
  * @returns {Promise<import('../catalogue.mjs').Measured>}
  */
 export async function measureRecovery({ system, url }, count) {
@@ -33,7 +34,7 @@ export async function measureRecovery({ system, url }, count) {
   const rows = await openRows(url);
   const successor = startContestant();
   try {
-    await successor.ask({ do: 'countSteps' }); // Its process is up; what it loads for the system counts.
+    await successor.ask({ do: 'countSteps' }); // The process is up now. The time to load the system counts.
     const begunAt = clock();
     await successor.ask({ do: 'openSuccessor', system, url });
     const doneAt = await rows.finished(ids, begunAt + patienceMs);

@@ -1,10 +1,10 @@
 /**
- * Owns how retention is timed: workflows of one step that ended long ago are planted by SQL, an app with retention is
- * launched, and the time runs until they are gone, with nothing else to do or beside workflows that run in the same process.
+ * Owns how retention is timed. SQL inserts workflows with one step that ended long ago, and an app with retention is
+ * launched. The time runs until these workflows are deleted. The process is otherwise idle, or also runs workflows.
  *
  * @typedef {object} RetentionAdapter
  * @property {(place: { url: string, retains: boolean }) => Promise<{ run: (input: number) => Promise<number>, close: () => Promise<unknown> }>} open
- *   with retention of a day that looks every second, or without
+ *   with a retention of one day that runs every second, or without retention
  *
  * @typedef {RetentionAdapter & { system: string, url: string }} RetentionSystem
  */
@@ -26,7 +26,7 @@ const leftSql = `select exists (select from dbos.workflow_status where executor_
 
 /**
  * @param {RetentionSystem} system
- * @param {{ workflows: number, inFlight: number }} load `inFlight`: how many workflows run at the same time beside it
+ * @param {{ workflows: number, inFlight: number }} load `inFlight`: how many workflows run besides the retention
  * @returns {Promise<import('../catalogue.mjs').Measured>}
  */
 export async function measureRetention(system, { workflows, inFlight }) {

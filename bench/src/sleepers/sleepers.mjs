@@ -1,11 +1,11 @@
 /**
- * Owns how sleepers are measured: so many workflows of one process that sleep until instants spread over a minute, what
- * the process holds while all of them sleep, and how late each one wakes. Its code may run again when it comes back; what
- * counts is when it first goes on after its sleep.
+ * Owns how sleepers are measured. Many workflows of one process sleep until instants that are spread over a minute. The
+ * figures are the memory of the process while all of them sleep, and how late each one wakes. The code of a workflow
+ * may run again after the sleep; the time at which it first continues counts.
  *
  * @typedef {object} OpenSleepers
- * @property {(wakeAt: number) => Promise<unknown>} start one workflow that sleeps until then
- * @property {() => Promise<number>} unfinished whether any is left
+ * @property {(wakeAt: number) => Promise<unknown>} start starts one workflow that sleeps until then
+ * @property {() => Promise<number>} unfinished the number of unfinished workflows
  * @property {() => Promise<void>} close
  *
  * @typedef {object} SleepersAdapter
@@ -15,7 +15,7 @@
  */
 import { until } from '../queue/fleet.mjs';
 
-/** How many starts are under way at the same time. */
+/** The number of parallel starts. */
 const lanes = 200;
 
 /**

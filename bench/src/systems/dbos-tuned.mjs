@@ -1,4 +1,4 @@
-/** The DBOS SDK, told to poll as often as pays: what its users can get out of it by settings alone. */
+/** The DBOS SDK with the best poll intervals: what users can achieve by settings alone. */
 import { dbosMessages } from '../messages/dbos.mjs';
 import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';
 
@@ -10,7 +10,7 @@ export default {
   queue: {
     settings: `minPollingIntervalMs ${minPollingIntervalMs}, results polled as often`,
     pollMs: minPollingIntervalMs,
-    items: { drain: 0 }, // One poll takes the whole backlog, so that more of them change nothing.
+    items: { drain: 0 }, // One poll takes the whole backlog, so more polls change nothing.
     ...dbosQueueSql,
     open: openDbosQueue({ minPollingIntervalMs }),
   },

@@ -1,4 +1,4 @@
-/** The DBOS SDK as its users get it: default settings, only its log is quiet. */
+/** The DBOS SDK with its default settings, except that its log is quiet. */
 import { dbosFailover } from '../failover/dbos.mjs';
 import { dbosMessages } from '../messages/dbos.mjs';
 import { dbosQueueSql, openDbosQueue } from '../queue/dbos.mjs';

@@ -1,4 +1,4 @@
-/** Another build of Holdfast on Postgres, which `--before` names: what this checkout is compared with. */
+/** The build of Holdfast that `--before` names, on Postgres. This checkout is compared with it. */
 import holdfastPostgres from './holdfast-postgres.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */

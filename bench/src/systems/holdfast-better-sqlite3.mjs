@@ -1,4 +1,4 @@
-/** Holdfast on SQLite through better-sqlite3, to compare with `holdfast-sqlite` where that one uses the SQLite of Node. */
+/** Holdfast on SQLite through better-sqlite3, to compare with `holdfast-sqlite` on `node:sqlite`. */
 import { openHoldfast } from '../holdfast.mjs';
 import { holdfastQueue } from '../queue/holdfast.mjs';
 

@@ -1,4 +1,4 @@
-/** Holdfast on a Postgres that compiles no statements, whatever it does for others: what `holdfast-postgres` is compared with. */
+/** Holdfast on a Postgres with JIT turned off, to compare with `holdfast-postgres`. */
 import holdfastPostgres from './holdfast-postgres.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */

@@ -1,4 +1,4 @@
-/** Holdfast that tells nobody of its messages: what announcing them costs is the difference. */
+/** Holdfast without announcements of messages. The difference is the cost of the announcements. */
 import { unannouncedFleet } from '../fleet/unannounced.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */

@@ -1,4 +1,4 @@
-/** pg-boss, a job queue on Postgres without workflows, in its fastest way. It is compared where queues are. */
+/** pg-boss, a job queue on Postgres without workflows, in its fastest mode. It takes part in queue workloads. */
 import { pgBossQueue } from '../queue/pg-boss.mjs';
 
 /** @type {import('../catalogue.mjs').SystemDefinition} */

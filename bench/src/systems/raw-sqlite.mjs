@@ -1,6 +1,6 @@
 /**
- * The limit on SQLite (write-ahead log, synchronous=FULL): the same as `raw`, where a cohort's rows of one phase are
- * inserted one by one inside one transaction, which is how SQLite is fastest.
+ * The limit on SQLite (write-ahead log, synchronous=FULL). It works like `raw`, but inserts a cohort's rows of one
+ * phase one by one inside one transaction, because SQLite is fastest this way.
  */
 import { createTables } from '../raw/tables.mjs';
 import { constants, inputsOf, newIds, outputOf } from '../raw/values.mjs';

@@ -1,8 +1,8 @@
 /**
- * The limit on Postgres: SQL by hand for the rows that a workflow leaves behind, and nothing else. No fence, no
- * conflict check, nothing read back, no promise per workflow: a cohort of workflows is inserted by one statement,
- * takes each step by one statement and is finished by one statement, each of them its own commit. Several cohorts run
- * at the same time, each on its own connection. A step is still durable before the next one begins.
+ * The limit on Postgres: hand-written SQL for the rows of a workflow, and nothing else. There is no fence, no conflict
+ * check, no reading back, and no promise per workflow. One statement inserts a cohort of workflows, one statement
+ * stores each step, and one statement finishes the cohort. Each statement is its own commit. Several cohorts run at the
+ * same time, each on its own connection. A step is still durable before the next one begins.
  */
 import { rawFleet } from '../fleet/raw.mjs';
 import { rawMessages } from '../messages/raw.mjs';
@@ -11,7 +11,7 @@ import { constants, inputsOf, newIds, outputOf } from '../raw/values.mjs';
 
 const cohorts = 2;
 
-// The tables are empty when these statements are planned, and a plan made then stays: no scans of what will be big.
+// These statements are planned once, while the tables are empty. The plans must not scan tables that will be large.
 const pinPlanner = ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan']
   .map((what) => `set enable_${what} = off`)
   .join(';');

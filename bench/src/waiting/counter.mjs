@@ -1,4 +1,4 @@
-/** Owns the question how many workflows wait: a wait has begun when its deadline is on record. */
+/** Counts the waiting workflows. A wait has begun when its deadline is stored. */
 
 const waitingSql = (/** @type {string} */ schema) =>
   `select count(*) as waiting from ${schema}operation_outputs where function_name = 'DBOS.sleep'`;

@@ -1,9 +1,9 @@
 /**
- * Owns how the memory of waiting workflows is measured: so many of them in this process, all known by the database to
- * wait, and what the process holds then beyond what it held before.
+ * Owns how the memory of waiting workflows is measured. This process starts many workflows, and waits until the
+ * database shows all of them as waiting. The figure is the memory of the process beyond its memory before.
  *
  * @typedef {object} OpenWaiting
- * @property {(kind: 'receive' | 'sleep') => Promise<unknown>} start one workflow that waits for a day
+ * @property {(kind: 'receive' | 'sleep') => Promise<unknown>} start starts one workflow that waits for a day
  *
  * @typedef {object} WaitingAdapter
  * @property {(post: { url: string }) => Promise<OpenWaiting>} open
@@ -13,10 +13,10 @@
 import { until } from '../queue/fleet.mjs';
 import { openCounter } from './counter.mjs';
 
-/** How many starts are under way at the same time. */
+/** The number of parallel starts. */
 const lanes = 50;
 
-/** So many wait before anything is counted: code is compiled and connections are open by then. */
+/** This many workflows wait before the measurement starts: then code is compiled and connections are open. */
 const warmUp = 200;
 
 /**
@@ -55,7 +55,7 @@ export async function measureWaiting(system, { kind, workflows }) {
   };
 }
 
-/** After several collections, with pauses in which the heap gives pages back and what was under way ends. */
+/** Measures after several garbage collections, with pauses in which the heap returns pages and running work ends. */
 async function settledMemory() {
   for (let i = 0; i < 8; i++) {
     globalThis.gc?.();

@@ -1,4 +1,4 @@
-/** W1: what one caller waits for. */
+/** W1: how long one caller waits. */
 import { oneAtATime } from '../drive.mjs';
 
 const label = 'W1 1-step workflow, one at a time';

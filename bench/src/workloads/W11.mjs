@@ -1,4 +1,4 @@
-/** W11: what becomes of the work of a process that is killed, and how soon. */
+/** W11: how soon other processes continue the work of a killed process. */
 import { measureFailover } from '../failover/failover.mjs';
 
 const what = 'W11 one of three killed';

@@ -1,4 +1,4 @@
-/** W13: how fast retention deletes what ended long ago, by itself and beside work. */
+/** W13: how fast retention deletes old workflows, alone and beside other work. */
 import { measureRetention } from '../retention/retention.mjs';
 
 const [alone, beside] = ['W13 retention with nothing else to do', 'W13 retention beside 100 workflows in flight'];

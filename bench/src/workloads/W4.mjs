@@ -1,11 +1,11 @@
-/** W4: how fast a backlog on a queue is worked off, without limits and with each of them. */
+/** W4: how fast a backlog on a queue is drained, without limits and with each limit. */
 import { measureDrain } from '../queue/drain.mjs';
 import { itemsFor } from '../queue/fleet.mjs';
 
 /** @type {import('../catalogue.mjs').Aim[]} */
 const drainAims = [
   { than: 'dbos', atLeast: 8 },
-  // Each of its jobs has an outcome of its own there, as every workflow has.
+  // There, each job has its own outcome, like every workflow.
   { than: 'pg-boss-per-job', atLeast: 1 },
 ];
 

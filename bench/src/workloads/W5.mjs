@@ -1,4 +1,4 @@
-/** W5: how long an item waits on a queue whose worker has nothing else to do. */
+/** W5: how long an item waits on a queue with an idle worker. */
 import { itemsFor } from '../queue/fleet.mjs';
 import { measureIdle } from '../queue/idle.mjs';
 

@@ -1,4 +1,4 @@
-/** W6: how long it takes until the work of a killed process is done after its restart. */
+/** W6: how long a restarted process takes to finish the work of its killed predecessor. */
 import { measureRecovery } from '../recovery/recovery.mjs';
 
 const what = 'W6 5,000 workflows of a killed process';

@@ -1,4 +1,4 @@
-/** W8: how long workflows of two processes take to hear from each other. */
+/** W8: how long a message between workflows of two processes takes. */
 import { measureExchanges } from '../messages/exchange.mjs';
 
 const what = 'W8 two processes';

@@ -1,4 +1,4 @@
-/** W9: what a workflow costs that only waits. */
+/** W9: the memory cost of a workflow that only waits. */
 import { measureWaiting } from '../waiting/memory.mjs';
 
 /** @type {import('../catalogue.mjs').Aim[]} */

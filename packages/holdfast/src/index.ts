@@ -58,6 +58,6 @@ export type { ScheduleInfo } from './schedules/info.js';
 export type { ScheduleOperations } from './schedules/operations.js';
 export { type CatchUp, type Schedule, type ScheduleOptions, schedule } from './schedules/schedule.js';
 export type { ScheduleChanges } from './schedules/settings.js';
-export type { Datasource, DatasourceOptions, Isolation, TransactionMode } from './storage/caller/datasource.js';
 export type { VersionRecord } from './storage/contract/storage.js';
+export type { Datasource, DatasourceOptions, Isolation, TransactionMode } from './storage/open-datasource.js';
 export { type TransactionOptions, transaction } from './transactions/transaction.js';

@@ -3,6 +3,7 @@ import { workflowInternals } from '../engine/api/workflow.js';
 import type { Loop } from '../engine/loop.js';
 import { attachEngine, markCallable, markClosed, markRunning } from '../engine/running-apps.js';
 import type { Runtime } from '../engine/runtime.js';
+import { closeAndHandOver, drain } from '../engine/shutdown.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
 import { type WorkflowOperations, workflowOperations } from '../management/workflows.js';
 import { type Duration, parseDuration } from '../model/duration.js';
@@ -14,21 +15,49 @@ import { type RecoveryOperations, recoveryOperations } from '../recovery/operati
 import type { Recovery } from '../recovery/recovery.js';
 import { type ScheduleOperations, scheduleOperations } from '../schedules/operations.js';
 import type { Scheduler } from '../schedules/scheduler.js';
-import { addTo, type Picked, pickWorkflows, type Registrable } from './options.js';
+import { addTo, collectWorkflows, type Registrable, type Registration } from './options.js';
 
-/** A running application: what `launch` returns. */
+/**
+ * A running application, as `launch()` returns it.
+ *
+ * @example
+ * const app = await launch({ name: 'shop', workflows: [checkout], queues: [mails] });
+ * const failed = await app.workflows.list({ status: 'ERROR' });
+ * const waiting = await app.recovery.incomplete();
+ * await app.shutdown({ drain: '30s' });
+ */
 export interface App {
+  /** Name of the application, as given to `launch()`. */
   readonly name: string;
+  /** Identifies this process as an executor. */
   readonly executorId: string;
+  /** Version of the code of this process. */
   readonly version: string;
+  /** Lists, inspects and controls workflows: cancel, resume, retry, fork, delete. */
   readonly workflows: WorkflowOperations;
+  /** Registers, lists, changes, pauses and deletes queues. */
   readonly queues: QueueOperations;
+  /** Lists, changes, pauses and triggers schedules. */
   readonly schedules: ScheduleOperations;
+  /** Lists versions, and sets the latest version. */
   readonly versions: VersionOperations;
+  /** Lists and recovers unfinished workflows of processes that died. */
   readonly recovery: RecoveryOperations;
-  /** Registers more workflows, or classes with workflows; what waited for them in recovery is run at once. */
+  /**
+   * Registers more workflows, or classes with workflows. Recovered work that waits for them starts at once.
+   *
+   * @example
+   * const { refund } = await import('./refund.js');
+   * app.register(refund);
+   */
   register(...workflows: Registrable[]): void;
-  /** Lets work go on for up to `drain` (default: not at all), then hands over what is unfinished and closes. */
+  /**
+   * Closes the app. It takes no new work, lets running work continue for up to `drain` (default: 0), then hands over
+   * unfinished work to other processes.
+   *
+   * @example
+   * process.once('SIGTERM', () => app.shutdown({ drain: '10s' }));
+   */
   shutdown(options?: { readonly drain?: Duration }): Promise<void>;
 }
 
@@ -40,7 +69,7 @@ export interface AppParts {
   readonly scheduler: Scheduler;
   readonly liveness: Liveness;
   readonly loops: readonly Loop[];
-  /** The classes whose new instances the app hears of, and how it stops to. */
+  /** The classes whose new instances are registered automatically, each with a function that stops this. */
   readonly watched: Map<object, () => void>;
 }
 
@@ -57,11 +86,11 @@ export function createApp(parts: AppParts): App {
     versions: versionOperations(engine),
     recovery: recoveryOperations(engine, recovery),
     register: (...workflows) => {
-      engine.checkOpen();
-      attach(parts, pickWorkflows(workflows, 'register()'));
+      engine.lifecycle.checkOpen();
+      attach(parts, collectWorkflows(workflows, 'register()'));
       wake(parts);
     },
-    shutdown: (options = {}) => {
+    shutdown: async (options = {}) => {
       checkKnownOptions('shutdown()', options, ['drain']);
       const drainMs = parseDuration(options.drain ?? 0, 'The drain of shutdown()');
       closing ??= close(parts, drainMs);
@@ -73,15 +102,15 @@ export function createApp(parts: AppParts): App {
   return app;
 }
 
-/** What waited for a workflow to be registered is to be looked for now. */
+/** Makes the services search at once for work that waited for a workflow to be registered. */
 function wake({ recovery, dispatcher, scheduler }: AppParts): void {
   recovery.wake();
   dispatcher.wake();
   scheduler.wake();
 }
 
-/** Makes workflows known to the engine, and the engine to those who call them. */
-export function attach(parts: AppParts, picked: Picked): void {
+/** Registers workflows with the engine, and lets their callers find the engine. */
+export function attach(parts: AppParts, picked: Registration): void {
   const { engine, watched } = parts;
   addTo(engine.registry, picked);
   for (const each of picked.workflows) {
@@ -93,19 +122,19 @@ export function attach(parts: AppParts, picked: Picked): void {
   }
 }
 
-/** An instance that is constructed while the app runs becomes known to it; its work may have waited for it until now. */
+/** Registers an instance that is constructed while the app runs, and wakes services that may have work for it. */
 function lateInstance(parts: AppParts): Watcher {
   return (workflows, { className, configName }) => {
     parts.engine.logger.warn(
-      `The instance "${configName}" of class "${className}" was constructed after launch(): its unfinished work could ` +
-        'not be recovered before. Construct instances first.',
+      `The instance "${configName}" of class "${className}" was constructed after launch(), so its unfinished work ` +
+        'could not be recovered until now. Construct instances before launch().',
     );
     attach(parts, { workflows, classes: [] });
     wake(parts);
   };
 }
 
-/** The opposite of {@link attach}: calls find other apps, or none. */
+/** The opposite of {@link attach}: from now on, calls of the workflows do not find this engine. */
 export function detach({ engine, watched }: AppParts): void {
   markClosed(engine);
   for (const stop of watched.values()) stop();
@@ -113,13 +142,13 @@ export function detach({ engine, watched }: AppParts): void {
 
 async function close(parts: AppParts, drainMs: number): Promise<void> {
   const { engine } = parts;
-  engine.refuseStarts();
-  // No new work is taken on while draining; deadlines and cancellations are still heeded.
+  engine.lifecycle.refuseStarts();
+  // While draining, the app takes no new work. Deadlines and cancellations still apply.
   await Promise.all([parts.scheduler.stop(), parts.dispatcher.stop(), parts.recovery.stop()]);
-  await engine.drain(drainMs);
+  await drain(engine, drainMs);
   await Promise.all(parts.loops.map((loop) => loop.stop()));
   detach(parts);
-  await engine.handOver();
+  await closeAndHandOver(engine);
   await parts.liveness.stop();
   await engine.news.stop();
   await engine.storage.close();

@@ -1,8 +1,9 @@
 import type { AnyNode, CallExpression, Expression, Identifier, ImportExpression, MemberExpression } from 'acorn';
 
 /**
- * Returns the node that was written, without what compilers make of it: calls that name functions (`keepNames` of
- * esbuild, which tsx sets), the way in which CommonJS reaches imports, what tsx adds to `import()`, and `void 0`.
+ * Returns the node as the author wrote it, without the changes that compilers make: calls that name functions
+ * (`keepNames` of esbuild, which tsx sets), the way in which CommonJS accesses imports, the addition of tsx to
+ * `import()`, and `void 0`.
  */
 export function withoutMark(node: AnyNode): AnyNode {
   if (isNaming(node)) return withoutMark(node.arguments[0]);
@@ -19,12 +20,12 @@ export function withoutMark(node: AnyNode): AnyNode {
   return node;
 }
 
-/** `__name(fn, "fn");`, which stands behind the declaration of a function. */
+/** Detects `__name(fn, "fn");`, which compilers add after the declaration of a function. */
 export function isNamingStatement(node: AnyNode): boolean {
   return node.type === 'ExpressionStatement' && isNaming(node.expression, 'Identifier');
 }
 
-/** `static { __name(this, "Class"); }` */
+/** Detects `static { __name(this, "Class"); }`. */
 export function isNamingBlock(node: AnyNode): boolean {
   const [statement, ...others] = node.type === 'StaticBlock' ? node.body : [];
   return (
@@ -32,7 +33,7 @@ export function isNamingBlock(node: AnyNode): boolean {
   );
 }
 
-/** `__name(fn, "fn")`. A function `__name` of the user has other arguments. */
+/** Detects `__name(fn, "fn")`. A user's own function `__name` has other arguments. */
 function isNaming(
   node: AnyNode,
   named?: 'Identifier' | 'ThisExpression',
@@ -44,7 +45,9 @@ function isNaming(
   return isCall && isName && (named === undefined || fn?.type === named);
 }
 
-/** `run` of `(0, import_holdfast.run)(...)`, as esbuild and tsc (`holdfast_1`) call imports. */
+/**
+ * Returns `run` for `(0, import_holdfast.run)(...)`, the form in which esbuild and tsc (`holdfast_1`) call imports.
+ */
 function calledImport(callee: Expression): Identifier | undefined {
   if (callee.type !== 'SequenceExpression' || callee.expressions.length !== 2) return undefined;
   const [zero, member] = callee.expressions;
@@ -52,7 +55,10 @@ function calledImport(callee: Expression): Identifier | undefined {
   return isCall ? member.property : undefined;
 }
 
-/** `import(x)` of `import(x).then(m => ...)`, as tsx writes every `import()`, so that a module made of CommonJS is what it exports. */
+/**
+ * Returns `import(x)` for `import(x).then(m => ...)`. tsx writes every `import()` so, to unwrap modules compiled to
+ * CommonJS.
+ */
 function importBehind(node: AnyNode): ImportExpression | undefined {
   if (node.type !== 'CallExpression' || node.callee.type !== 'MemberExpression') return undefined;
   const { object, property, computed } = node.callee;
@@ -62,32 +68,37 @@ function importBehind(node: AnyNode): ImportExpression | undefined {
   return fn && isUnwrapping(fn) ? object : undefined;
 }
 
-/** `m => { const d = "default"; return m[d] && typeof m[d] == "object" && "__esModule" in m[d] ? m[d] : m }`, whatever its names. */
+/**
+ * Detects this function, with any variable names:
+ * `m => { const d = "default"; return m[d] && typeof m[d] == "object" && "__esModule" in m[d] ? m[d] : m }`.
+ */
 function isUnwrapping(fn: AnyNode): boolean {
   if (fn.type !== 'ArrowFunctionExpression' || fn.async || fn.body.type !== 'BlockStatement') return false;
   const [[module], [declared, returned]] = [fn.params, fn.body.body];
   if (module?.type !== 'Identifier' || fn.params.length !== 1 || fn.body.body.length !== 2) return false;
   const isConstant = declared?.type === 'VariableDeclaration' && declared.declarations.length === 1;
   const [constant] = isConstant ? declared.declarations : [];
-  if (constant?.id.type !== 'Identifier' || !constant.init || brief(constant.init) !== '"default"') return false;
+  if (constant?.id.type !== 'Identifier' || !constant.init || sourceOf(constant.init) !== '"default"') return false;
   if (returned?.type !== 'ReturnStatement' || !returned.argument) return false;
-  const it = `${module.name}[${constant.id.name}]`;
-  const expected = `(((${it}&&(typeof ${it}=="object"))&&("__esModule"in${it}))?${it}:${module.name})`;
-  return brief(returned.argument) === expected;
+  const member = `${module.name}[${constant.id.name}]`;
+  const expected = `(((${member}&&(typeof ${member}=="object"))&&("__esModule"in${member}))?${member}:${module.name})`;
+  return sourceOf(returned.argument) === expected;
 }
 
-/** A text for the few kinds of nodes in there, with a bracket around each operation. */
-function brief(node: AnyNode): string {
+/**
+ * Returns the source text of a node, with parentheses around each operation. Supports only the nodes of that function.
+ */
+function sourceOf(node: AnyNode): string {
   if (node.type === 'Identifier') return node.name;
   if (node.type === 'Literal') return JSON.stringify(node.value) ?? '';
   if (node.type === 'MemberExpression' && node.computed && !node.optional)
-    return `${brief(node.object)}[${brief(node.property)}]`;
-  if (node.type === 'UnaryExpression') return `${node.operator} ${brief(node.argument)}`;
+    return `${sourceOf(node.object)}[${sourceOf(node.property)}]`;
+  if (node.type === 'UnaryExpression') return `${node.operator} ${sourceOf(node.argument)}`;
   if (node.type === 'BinaryExpression' || node.type === 'LogicalExpression') {
-    return `(${brief(node.left)}${node.operator}${brief(node.right)})`;
+    return `(${sourceOf(node.left)}${node.operator}${sourceOf(node.right)})`;
   }
   if (node.type !== 'ConditionalExpression') return '?';
-  return `(${brief(node.test)}?${brief(node.consequent)}:${brief(node.alternate)})`;
+  return `(${sourceOf(node.test)}?${sourceOf(node.consequent)}:${sourceOf(node.alternate)})`;
 }
 
 function isMemberOfImport(node: AnyNode, names: RegExp): node is MemberExpression & { property: Identifier } {

@@ -7,23 +7,23 @@ import { generateExecutorId, isDeadHere } from './executor-id.js';
 
 const idOf = (pid: number): string => [hostname().replaceAll(':', '-'), pid, 'unknown', '0a1b2c3d'].join(':');
 
-it('takes this process for alive, and one with its pid but another start for dead', () => {
+it('considers this process alive, and a process with the same pid but another start time dead', () => {
   const id = generateExecutorId();
   expect(isDeadHere(id)).toBe(false);
   const [host, pid, , own] = id.split(':');
   expect(isDeadHere([host, pid, 'another-start', own].join(':'))).toBe(process.platform === 'linux');
 });
 
-it('judges nothing that was not generated on this host', () => {
+it('never considers an ID dead that was not generated on this host', () => {
   expect(isDeadHere('worker-1')).toBe(false);
   expect(isDeadHere('another-host:999999999:unknown:0a1b2c3d')).toBe(false);
   expect(isDeadHere(idOf(999_999_999))).toBe(true);
 });
 
 it.runIf(process.platform === 'linux')(
-  'takes a killed process for dead before its parent has waited for it',
+  'considers a killed process dead before its parent has waited for it',
   async () => {
-    // The shell becomes a program that waits for none of its children, so that the killed one stays a zombie.
+    // The shell becomes a program that waits for no children, so the killed child stays a zombie.
     const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
       stdio: ['ignore', 'pipe', 'ignore'],
     });

@@ -2,17 +2,17 @@ import { hostname } from 'node:os';
 import { isEnded, isGone, ownProcess } from '../recovery/process.js';
 
 /**
- * The ID that an executor gets when it is given none: host, pid, and when the process started. From it another
- * process on the same host can tell whether its bearer still lives, also in a container whose pid is always 1.
- * A last part tells two apps of one process apart.
+ * Generates an executor ID from the host name, the pid and the start time of the process. From the ID, another process
+ * on the same host can detect that the process has ended, even in a container whose pid is always 1. A random last
+ * part distinguishes several apps in one process.
  */
 export function generateExecutorId(): string {
-  // In which space the pid means something goes with it: containers may share the name of a host, and not its pids.
+  // The start time includes the pid namespace, because containers may share a host name, but not the pids.
   const started = ownProcess().processStart ?? 'unknown';
   return [hostname().replaceAll(':', '-'), process.pid, started, crypto.randomUUID().slice(0, 8)].join(':');
 }
 
-/** Whether an executor ID was generated on this host by a process that is certainly gone. */
+/** Returns true if an executor ID was generated on this host by a process that is certainly gone. */
 export function isDeadHere(executorId: string): boolean {
   const [host, pid, started, ...rest] = executorId.split(':');
   if (rest.length !== 1 || host !== hostname().replaceAll(':', '-') || !/^\d+$/.test(pid ?? '')) return false;

@@ -4,6 +4,7 @@ import { unknownQueue } from '../engine/queue/queue-cache.js';
 import { Registry } from '../engine/registry.js';
 import { whileLaunching } from '../engine/running-apps.js';
 import { Runtime } from '../engine/runtime.js';
+import { crash } from '../engine/shutdown.js';
 import { evictIdle } from '../engine/suspend/evict-idle.js';
 import { otherVersion } from '../engine/warn-once.js';
 import { retention } from '../management/retention.js';
@@ -30,38 +31,49 @@ import {
   type CheckedOptions,
   checkLaunchOptions,
   codeOf,
+  collectWorkflows,
   type LaunchOptions,
-  pickWorkflows,
 } from './options.js';
 import { versionOf } from './version.js';
 
-/** What tests put in the place of the real thing. */
+/** Replacements for parts of an app in tests. */
 export interface Internals {
-  /** Instead of the database's clock. */
+  /** Replaces the clock of the database. */
   readonly clock?: Clock;
-  /** Instead of the time after which an unanswered statement on Postgres is given up. */
+  /** Replaces the time to wait for the answer to a statement on Postgres. */
   readonly answerTimeoutMs?: number;
   readonly probe?: StatementProbe;
   readonly beforeResolve?: () => void;
   readonly stepProbe?: StepProbe;
   readonly liveness?: LivenessOptions;
-  /** Instead of the pace at which it is looked for what this process has let go of. */
+  /** Replaces the interval of the check for workflows that no longer run in this process. */
   readonly reclaimEveryMs?: number;
   /** Receives the engine, and a way to stop the app as a crash would. */
   readonly onStart?: (engine: Runtime, abandon: () => Promise<void>) => void;
 }
 
 /**
- * Opens the database, brings its schema up to date, takes over what an earlier process left unfinished, and starts
- * the background services of an app.
+ * Starts an app: opens the database, brings its schema up to date, registers the workflows, recovers unfinished work
+ * of earlier processes, and starts to work on queues and schedules. Call it once, when the process starts.
+ *
+ * @example
+ * const checkout = workflow('checkout', async (order: Order) => {
+ *   const receipt = await run('charge', () => bank.charge(order));
+ *   await run('ship', () => warehouse.ship(order));
+ *   return receipt;
+ * });
+ * const app = await launch({ name: 'shop', workflows: [checkout] });
+ * await checkout.with({ id: 'order-7' })(order);
+ * process.once('SIGTERM', () => app.shutdown({ drain: '10s' }));
  */
 export function launch(options: LaunchOptions): Promise<App> {
   return whileLaunching(launchWith(options, {}));
 }
 
+/** The function behind `launch()`, with replacements for tests. */
 export async function launchWith(options: LaunchOptions, internals: Internals): Promise<App> {
   const checked = checkLaunchOptions(options);
-  const picked = pickWorkflows(options.workflows);
+  const picked = collectWorkflows(options.workflows);
   const registry = new Registry(checked.recovery, internals.stepProbe);
   addTo(registry, picked);
   for (const each of checked.schedules) registry.require(keyOf(each));
@@ -84,6 +96,7 @@ export async function launchWith(options: LaunchOptions, internals: Internals): 
       logger: checked.logger,
       registry,
       listen: checked.listen,
+      maxRunning: checked.maxRunning,
       ...(beforeResolve && { beforeResolve }),
     });
     return await assemble(engine, checked, options.workflows, internals);
@@ -101,37 +114,36 @@ async function assemble(
 ): Promise<App> {
   const { name } = checked;
   const { clock } = engine;
-  const dispatcher = new Dispatcher(engine);
+  const liveness = new Liveness(
+    engine,
+    {
+      onPossibleLoss: () => dropLost(engine),
+      onRollback: (why) => restored.parkAll(why),
+      onRowLost: () => reread(parts, checked),
+    },
+    livenessOptions(internals, checked.recovery.staleTimeoutMs),
+  );
+  const restored = new RestoredDatabase(engine, () => reread(parts, checked));
+  const dispatcher = new Dispatcher(engine, liveness);
   const scheduler = new Scheduler(engine);
-  const liveness = new Liveness(engine, livenessOptions(internals, checked.recovery.staleTimeoutMs));
-  engine.versionsAlive = async () => {
-    await liveness.look();
-    return liveness.versions();
-  };
-  engine.peersOn = (queueName) => liveness.peersOn(queueName);
-  engine.queueLoad.capacity.limit = checked.maxRunning;
-  liveness.onReturn = () => dropLost(engine);
+  engine.events.on('resultsLost', (workflow) => restored.noteBehind(workflow));
+  engine.events.on('rowMissing', (workflowId) => restored.noteGone(workflowId));
   engine.news.subscribe((topic) => {
-    if (topic === null || topic === 'takeover') liveness.heardOfTakeover();
-    if (topic === null || topic === 'executors') liveness.heardOfNewcomer();
+    if (topic === null || topic === 'takeover') liveness.noteTakeover();
+    if (topic === null || topic === 'executors') liveness.noteJoin();
   });
   const recovery = new Recovery({
     engine,
     deaths: liveness,
     settings: checked.recovery,
     isDeadHere,
-    takeUp: () => dispatcher.takeUp(),
+    claimNow: () => dispatcher.pollNow(),
   });
   const loops = [deadlineSweep(engine), cancellationWatch(engine), evictIdle(engine, checked.suspendAfterMs)];
   if (checked.recovery.enabled) loops.push(reclaim(engine, internals.reclaimEveryMs));
   if (checked.retention) loops.push(retention(engine, checked.retention));
   if (clock instanceof DatabaseClock) loops.push(clockSync(engine.storage, clock, engine.logger));
   const parts: AppParts = { name, engine, recovery, dispatcher, scheduler, liveness, loops, watched: new Map() };
-  const goneBack = new RestoredDatabase(engine, () => reread(parts, checked));
-  engine.onBehind = (workflow) => goneBack.noteBehind(workflow);
-  engine.onGone = (workflowId) => goneBack.noteGone(workflowId);
-  liveness.onGoneBack = (why) => goneBack.all(why);
-  liveness.onForgotten = () => reread(parts, checked);
   const app = createApp(parts);
   internals.onStart?.(engine, () => abandon(parts));
   try {
@@ -157,19 +169,22 @@ async function start(
   await warnOfUnknownQueues(engine, listen);
   await applySchedules(engine, schedules, engine.version);
   await engine.news.start(liveness.presence);
-  // Before anything can begin here: others must know of this process by then, or nobody would take its work over.
+  // Before this process can claim work: if it died while unknown to others, no process would take over its work.
   await liveness.start();
   await warnOfOtherVersions(engine, liveness.versions());
-  // Picked again: instances may have been constructed since.
-  attach(parts, pickWorkflows(workflows));
+  // Picked again, because more instances may exist now than at the beginning of the launch.
+  attach(parts, collectWorkflows(workflows));
   for (const loop of loops) loop.start();
-  // First what was under way: back on its queue, it comes before what has only waited there.
+  // Recovery comes first: a workflow that was running before goes back on its queue ahead of work that only waited
+  // there.
   await recovery.start();
   await dispatcher.start();
   await scheduler.start();
 }
 
-/** After the database has gone back in time: what was put there at the launch may be gone, and what was read is not so. */
+/**
+ * Called after the database has gone back in time. Registers again what the launch registered, and drops cached data.
+ */
 async function reread(parts: AppParts, { queues, listen, schedules }: CheckedOptions): Promise<void> {
   const { engine, dispatcher, recovery, scheduler } = parts;
   const register = async (): Promise<void> => {
@@ -181,28 +196,32 @@ async function reread(parts: AppParts, { queues, listen, schedules }: CheckedOpt
   await engine.untilAnswered('Registering queues and schedules again', register).catch((error) => {
     engine.logger.error(`Queues and schedules could not be registered again: ${describeError(error)}`);
   });
-  scheduler.forget();
-  dispatcher.forget();
+  scheduler.resetAfterRestore();
+  dispatcher.resetAfterRestore();
   recovery.wake();
 }
 
-/** On a virtual clock time is what the clock says, and nothing else. */
+/** With a virtual clock, liveness uses that clock instead of the monotonic clock of the process. */
 function livenessOptions({ clock, liveness }: Internals, ttlMs: number): LivenessOptions {
   return { ttlMs, ...(clock && { monotonic: () => clock.now() }), ...liveness };
 }
 
+/** Stops an app as a crash would: it writes nothing more, and hands over nothing. */
 async function abandon(parts: AppParts): Promise<void> {
   const { engine, dispatcher, scheduler, liveness, loops, recovery } = parts;
   detach(parts);
-  engine.abandon();
-  const silent = liveness.abandon();
+  crash(engine);
+  const unseen = liveness.abandon();
   const scheduling = scheduler.abandon();
   await engine.news.abandon();
-  await Promise.all([scheduling, silent, recovery.stop(), dispatcher.stop(), ...loops.map((loop) => loop.stop())]);
+  await Promise.all([scheduling, unseen, recovery.stop(), dispatcher.stop(), ...loops.map((loop) => loop.stop())]);
   await engine.storage.close();
 }
 
-/** One that takes nothing from queues is no reason to keep unversioned work from those that do. */
+/**
+ * Registers the version. `asLatest` is false for a process that works on no queue: its version could not run
+ * unversioned work.
+ */
 async function registerVersion(engine: Runtime, asLatest: boolean): Promise<void> {
   const { storage, version, writer, clock, logger } = engine;
   const { appName } = writer;
@@ -210,29 +229,34 @@ async function registerVersion(engine: Runtime, asLatest: boolean): Promise<void
   if (latest && latest.name !== version) {
     logger.warn(
       `This process runs version "${version}" of "${writer.appName}", but "${latest.name}" is the latest. ` +
-        'New scheduled and unversioned work goes to the latest; app.versions.setLatest() changes which one that is.',
+        'New scheduled and unversioned work goes to the latest version. app.versions.setLatest() changes it.',
     );
   }
 }
 
-/** A changed workflow is a new version, and what the old one left unfinished waits for it: silently, but for this. */
+/**
+ * Warns about unfinished work of other versions. Without the warning, nobody would know that it waits for such a
+ * process.
+ */
 async function warnOfOtherVersions(engine: Runtime, alive: ReadonlySet<string>): Promise<void> {
   const { storage, version, writer } = engine;
   const others = await storage.takeovers.otherVersions({ version, appName: writer.appName });
-  // In a deploy the old version lives on until it is done. If its processes die before that, recovery says so.
+  // During a deploy the old version runs until its work is done. If its processes die before, recovery warns about it.
   for (const other of others.filter((each) => !alive.has(each.version))) {
     engine.warnOnce(
       otherVersion(other.version),
       `${other.count} unfinished ${other.count === 1 ? 'workflow belongs' : 'workflows belong'} to version ` +
-        `"${other.version}" and will not run in this process, which is version "${version}". A process with that code ` +
-        `goes on with such work; so does this code under launch({ version: '${other.version}' }), if its steps still match. ` +
-        "To change code under work that is unfinished: while you develop, launch({ dev: true }) or version: 'dev'; when " +
-        'deployed, a version that stays, with patch() around each change.',
+        `"${other.version}" and will not run in this process, which is version "${version}". A process with that ` +
+        `code continues such work; so does this code with launch({ version: '${other.version}' }), if its steps ` +
+        "still match. To change code while work is unfinished, use launch({ dev: true }) or version: 'dev' in " +
+        'development. In production, use a fixed version, and patch() around each change.',
     );
   }
 }
 
-/** A queue may be registered later, but a name that is merely misspelt would never be worked on. */
+/**
+ * Warns about unknown queue names. Such a queue may be registered later, but a misspelled name would never get work.
+ */
 async function warnOfUnknownQueues(engine: Runtime, listen: readonly string[] | undefined): Promise<void> {
   if (!listen?.some((name) => !engine.queueCache.get(name))) return;
   await engine.queueCache.refresh();

@@ -3,25 +3,37 @@ import { checkLogger, type Logger } from '../model/logger.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkCompat, checkSchema, databaseOf, openStorage } from '../storage/open.js';
 
+/** Options of `migrate()`. */
 export interface MigrateOptions {
-  /** As for `launch`, without `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL. */
+  /**
+   * The database, as for `launch()`, except `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else
+   * DBOS_SYSTEM_DATABASE_URL.
+   */
   readonly database?: DatabaseOption | undefined;
-  /** Schema of the system tables on Postgres (default `dbos`). */
+  /** Schema of the system tables on Postgres. Default: `dbos`. */
   readonly schema?: string;
-  /** `false`, on Postgres: creates no trigger that announces messages (default true). */
+  /** `false`, on Postgres: creates no trigger that announces messages. Default: true. */
   readonly triggers?: boolean;
   /**
-   * Who else uses a Postgres database: with `'none'` indexes are dropped that only DBOS applications need, with `'shared'` they are
-   * built again, both online. Default: the layout stays as it is.
+   * On Postgres: `'none'` drops the indexes that only DBOS applications need. `'shared'` builds them again. Both run
+   * online. Default: no change.
    */
   readonly compat?: 'shared' | 'none' | undefined;
-  /** Any object with debug, info, warn and error. Default: warnings and errors on standard error. */
+  /**
+   * Any object with the methods debug, info, warn and error. Default: writes warnings and errors to standard error.
+   */
   readonly logger?: Logger;
 }
 
 /**
- * Creates the tables, or brings them up to date, as `launch` does, and runs nothing: for a deployment whose processes launch
- * with `migrate: false` and a role that may not change tables. A database that is up to date is left as it is.
+ * Creates the tables of a database, or brings them up to date, and runs no workflows. Use it in a deployment whose
+ * processes launch with `migrate: false`, because their role may not change tables. It does nothing if the database is
+ * up to date.
+ *
+ * @example
+ * await migrate({ database: process.env.ADMIN_DATABASE_URL });
+ * // later, in each process, with a role that may not change tables:
+ * const app = await launch({ name: 'shop', workflows: [checkout], migrate: false });
  */
 export async function migrate(options: MigrateOptions = {}): Promise<void> {
   checkKnownOptions('migrate()', options, ['database', 'schema', 'triggers', 'compat', 'logger']);

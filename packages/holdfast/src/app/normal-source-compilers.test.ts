@@ -1,9 +1,12 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: programs as texts.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the strings are programs.
 import { type TransformOptions, transformSync } from 'esbuild';
 import { describe, expect, it } from 'vitest';
 import { normalSource } from './normal-source.js';
 
-/** Ordinary workflow code as Node runs it: types are blank, and brackets are where a formatter puts them. */
+/**
+ * Ordinary workflow code as Node runs it: types are replaced by blanks, and parentheses are where a formatter puts
+ * them.
+ */
 const written = `
 import { approval, charge, run, sleep } from './lib.js';
 async function checkout(order       , options                      ) {
@@ -52,27 +55,27 @@ async function checkout(order       , options                      ) {
 const compilers: readonly (readonly [string, TransformOptions])[] = [
   ['esbuild', { format: 'esm' }],
   ['esbuild, as CommonJS', { format: 'cjs' }],
-  ['esbuild, without white space', { format: 'esm', minifyWhitespace: true }],
-  ['esbuild, for other characters', { format: 'esm', charset: 'utf8' }],
+  ['esbuild, without whitespace', { format: 'esm', minifyWhitespace: true }],
+  ['esbuild, with UTF-8 output', { format: 'esm', charset: 'utf8' }],
   ['tsx', { format: 'esm', minifyWhitespace: true, keepNames: true, charset: 'utf8' }],
   ['tsx, as CommonJS', { format: 'cjs', minifyWhitespace: true, keepNames: true }],
 ];
 
-/** The text of the function, as the program would see it. */
+/** The source text of the function, as the running program would return it. */
 function textOf(code: string): string {
   const program = code.replace(/^import .*$/m, '').replace(/import\s*\{[^}]*\}\s*from\s*"[^"]*";?/, '');
   const checkout: unknown = new Function('require', 'module', `${program}\n;return checkout`)(() => ({}), {});
   return String(checkout);
 }
 
-describe('the text that a version is made of', () => {
-  it.each(compilers)('is the same when the code went through %s', async (_, options) => {
+describe('the text that a version is computed from', () => {
+  it.each(compilers)('is the same after compilation by %s', async (_, options) => {
     const { code } = transformSync(written, { loader: 'js', target: 'node20', ...options });
     expect(await normalSource(textOf(code))).toBe(await normalSource(textOf(written)));
   });
 
-  // tsx 4.23; another release has other names, because they are made by its own minifier.
-  it.each(['s', 'module'])('is the same with what tsx adds to import(), where it calls the module %s', async (m) => {
+  // tsx 4.23. Other releases use other names, because the minifier of tsx chooses them.
+  it.each(['s', 'module'])('is the same with the addition of tsx to import(), if it calls the module %s', async (m) => {
     const added = `.then(${m}=>{const e="default";return ${m}[e]&&typeof ${m}[e]=="object"&&"__esModule"in ${m}[e]?${m}[e]:${m}})`;
     const code = (tail: string) =>
       `async (x) => { const { a } = await import(x)${tail}; return import('y')${tail}.then(a) }`;
@@ -87,11 +90,11 @@ describe('the text that a version is made of', () => {
       added.replace('then(', 'then(1,'),
       '.then((m) => m.default)',
     ]) {
-      expect(await normalSource(code(tail)).catch(() => 'no program'), tail).not.toBe(normal);
+      expect(await normalSource(code(tail)).catch(() => 'not readable'), tail).not.toBe(normal);
     }
   });
 
-  it('is another one after each small change of meaning', async () => {
+  it('changes with each small change of meaning', async () => {
     const original = await normalSource(textOf(written));
     const changes = [
       ["'check stock'", "'check  stock'"],

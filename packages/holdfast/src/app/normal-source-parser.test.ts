@@ -1,10 +1,10 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: programs as texts.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the strings are programs.
 import { createHash } from 'node:crypto';
 import { parse } from 'acorn';
 import { describe, expect, it } from 'vitest';
 import { fields, normalSource } from './normal-source.js';
 
-/** Functions with every kind of node. */
+/** Functions that together contain every kind of node. */
 const everything = [
   `async function* all({ a, b: [c = 1, , ...d], ...e }, f = new.target, ...g) {
     'use a directive';
@@ -22,12 +22,12 @@ const everything = [
   'async (a) => { await using b = a; using c = b; }',
 ];
 
-describe('releases of the parser', () => {
-  /** Fields that `fields` leaves out: positions, what follows from other fields, and what has code of its own. */
-  const elsewhere = 'type start end sourceType raw bigint regex quasis tail cooked specifiers'.split(' ');
+describe('a new release of the parser', () => {
+  /** Fields that `fields` leaves out: positions, fields that follow from others, and fields with code of their own. */
+  const leftOut = 'type start end sourceType raw bigint regex quasis tail cooked specifiers'.split(' ');
 
-  it('have no field that is neither kept nor left out on purpose', () => {
-    const known = new Set([...fields, ...elsewhere]);
+  it('has no field that is neither kept nor left out on purpose', () => {
+    const known = new Set([...fields, ...leftOut]);
     const unknown = new Set<string>();
     const visit = (node: object): void => {
       for (const [name, value] of Object.entries(node)) {
@@ -40,14 +40,14 @@ describe('releases of the parser', () => {
     expect([...unknown]).toEqual([]);
   });
 
-  it('do not change versions', async () => {
+  it('does not change versions', async () => {
     const hash = createHash('sha256');
     for (const text of everything) {
       const read = await normalSource(text);
       expect(read).not.toBe(text);
       hash.update(read);
     }
-    // Another hash here is another version of every app: unfinished work would stay behind at an upgrade.
+    // A new hash here means a new version of every app, so an upgrade would strand unfinished work.
     expect(hash.digest('hex').slice(0, 16)).toBe('8818965062d2903d');
   });
 });

@@ -2,16 +2,16 @@ import type { AnyNode, Literal, Options, TemplateLiteral } from 'acorn';
 import { isNamingBlock, isNamingStatement, withoutMark } from './compiler-marks.js';
 
 /**
- * Returns the program of a function in one form, whoever wrote the text down: a formatter, a comment, or another way of
- * removing the types (Node itself, tsx, esbuild, tsc) makes no new version. The form is the tree of the parser, as JSON.
+ * Returns the source code of a function in a normal form: the syntax tree of the parser, as JSON. A formatter, a
+ * comment, or another tool that removes the types (Node itself, tsx, esbuild, tsc) must not make a new version.
  *
- * 1. Two texts that become the same must mean the same: an overlooked change would replay old work on new code.
- *    In doubt, the difference stays.
- * 2. The result depends on the program only, not on the release of the parser (see `options` and `fields`). It is a part
- *    of every version that was ever deployed: changing it changes them all.
- * 3. A text that the parser cannot read stays as written: native code, decorators, newer syntax.
+ * 1. Two texts with the same normal form must mean the same. Otherwise old work would be replayed on changed code. In
+ *    doubt, a difference stays in the normal form.
+ * 2. The result depends only on the program, not on the release of the parser (see `options` and `fields`). The result
+ *    is part of every deployed version, so a change of the normal form changes them all.
+ * 3. A text that the parser cannot read stays unchanged: native code, decorators, newer syntax.
  *
- * The parser is loaded here, so that a process that computes no version never loads it.
+ * The parser is imported here, so a process that computes no version never loads it.
  */
 export async function normalSource(source: string): Promise<string> {
   const { parse } = await import('acorn');
@@ -19,7 +19,7 @@ export async function normalSource(source: string): Promise<string> {
     try {
       return JSON.stringify(treeOf(parse(text, { ...options, sourceType })));
     } catch (error) {
-      // The next reading may fit. A RangeError: nesting too deep for the stack.
+      // The next reading may succeed. A RangeError means that the nesting is too deep for the stack.
       if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
     }
   }
@@ -27,14 +27,16 @@ export async function normalSource(source: string): Promise<string> {
 }
 
 /**
- * The edition of the language is fixed. With 'latest', a new release of the parser would read what was left as written
- * before, and so change versions. A method may use `super` and private names of a class that is not in its text.
+ * The edition of the language is fixed. With 'latest', a new release of the parser could read texts that stayed
+ * unchanged before, and versions would change. The other options allow methods: a method may use `super` and private
+ * names of a class that is not in its text.
  */
 const options: Options = { ecmaVersion: 2026, allowSuperOutsideMethod: true, checkPrivateFields: false };
 
 /**
- * The text does not say where the function stands: alone, in an object or in a class. Nor does it say whether its file is
- * a module. Modules come first: a script may read `a<!--b` as a comment and overlook a change there.
+ * Returns the ways to read a text. The text of a function does not say whether the function stands alone, in an object
+ * or in a class, or whether its file is a module. Modules come first: a script reads `<!--b` in `a<!--b` as a comment,
+ * so a change of `b` would be missed.
  */
 function readings(source: string): (readonly [text: string, sourceType: 'module' | 'script'])[] {
   const places = [`(${source}\n)`, `({${source}\n})`, `(class {${source}\n})`];
@@ -42,9 +44,9 @@ function readings(source: string): (readonly [text: string, sourceType: 'module'
 }
 
 /**
- * The fields of nodes that are kept, in this order. It is a list, because a new release of the parser may add fields or
- * reorder them. Positions, `raw` and what follows from other fields are left out. A test fails when the parser has a
- * field that nobody has decided on.
+ * The fields of nodes that are kept, in this order. The list is fixed, because a new release of the parser may add or
+ * reorder fields. Positions, `raw` and fields that follow from others are left out. A test fails if the parser has a
+ * field that is neither in this list nor left out on purpose.
  */
 export const fields = [
   ...['kind', 'static', 'async', 'generator', 'computed', 'shorthand', 'method', 'delegate', 'await', 'prefix'],
@@ -60,7 +62,7 @@ function treeOf(marked: AnyNode): Tree {
   const node = withoutMark(marked);
   if (node.type === 'Literal') return literal(node);
   if (node.type === 'TemplateLiteral') return textOf(node, 'cooked');
-  // A tag sees how its template is written.
+  // The tag function receives the raw text of its template.
   if (node.type === 'TaggedTemplateExpression') return { ...anyTree(node), quasi: textOf(node.quasi, 'raw') };
   if (node.type === 'BinaryExpression' && node.operator === '+') return sum(treeOf(node.left), treeOf(node.right));
   return anyTree(node);
@@ -85,12 +87,15 @@ function isNode(value: unknown): value is AnyNode {
   return typeof value === 'object' && value !== null && 'type' in value;
 }
 
-/** Entries in a list of statements, or in a class, that nobody misses. */
+/** Returns true for entries of a statement list or a class that have no meaning. */
 function isNothing(entry: AnyNode): boolean {
   return entry.type === 'EmptyStatement' || isNamingStatement(entry) || isNamingBlock(entry);
 }
 
-/** `{ a }` is `{ a: a }` and `{ 'a': a }`. But `{ __proto__: a }` sets the prototype, and `{ __proto__ }` does not. */
+/**
+ * Treats `{ a }`, `{ a: a }` and `{ 'a': a }` as equal. But `{ __proto__: a }` sets the prototype, and `{ __proto__ }`
+ * does not.
+ */
 function keyOf(node: AnyNode): Readonly<Record<string, unknown>> {
   if (!('key' in node) || !('computed' in node) || node.computed) return {};
   const { key } = node;
@@ -105,7 +110,7 @@ function literal({ value, regex }: Literal): Tree {
   return { type: 'Literal', kind: typeof value, value: String(value) };
 }
 
-/** A text, or a template: texts and values take turns, from a text to a text. */
+/** A string or a template: strings and values alternate, and the first and last part are strings. */
 interface Text extends Tree {
   readonly parts: readonly unknown[];
 }
@@ -115,7 +120,10 @@ function textOf({ quasis, expressions }: TemplateLiteral, as: 'raw' | 'cooked'):
   return { type: 'Text', parts };
 }
 
-/** esbuild writes `'a' + 'b'` as `'ab'`, `x + 'a' + 'b'` as `x + 'ab'`, and joins templates in the same way. */
+/**
+ * Joins strings as esbuild does: it writes `'a' + 'b'` as `'ab'`, `x + 'a' + 'b'` as `x + 'ab'`, and joins templates
+ * alike.
+ */
 function sum(left: Tree, right: Tree): Tree {
   if (isText(left) && isText(right)) return joined(left, right);
   const last = left.operator === '+' ? (left.right as Tree) : undefined;

@@ -1,5 +1,5 @@
 import type { ConfiguredInstance } from '../classes/configured-instance.js';
-import { type GivenClass, givenClass } from '../classes/instances.js';
+import { type ClassInfo, classInfoOf } from '../classes/instances.js';
 import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from '../codec/codec.js';
 import type { WorkflowDefinition } from '../engine/api/definition.js';
 import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/api/workflow.js';
@@ -16,88 +16,109 @@ import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySetti
 import { checkRetention, type RetentionOptions, type RetentionSettings } from '../model/retention.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
-import type { DatabaseSource } from '../storage/database-option.js';
-import { checkCompat, checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
+import { checkCompat, checkPoolSize, checkSchema, type DatabaseSource, databaseOf } from '../storage/open.js';
 import { checkVersionOptions } from './version.js';
 
-/** What an app can be given: a workflow; a class with workflows, for all its instances; one instance. */
+/**
+ * What an app can register: a workflow, a class with workflows (for all its instances), or one instance of such a
+ * class.
+ */
 export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => object) | ConfiguredInstance;
 
+/** Options of `launch()`. Only `name` is required. */
 export interface LaunchOptions {
-  /** Name of the application, the same in all its processes. */
+  /** Name of the application. All processes of the application use the same name. */
   readonly name: string;
   /**
-   * `postgres://...`, `sqlite:path` or `sqlite::memory:`; or a Pool of `pg`, whose settings are used and which stays yours,
-   * or what such a pool is made of. Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file ./<name>.sqlite.
+   * The database that stores the workflows: `postgres://...`, `sqlite:path` or `sqlite::memory:`. Instead of a URL, a
+   * `Pool` of `pg` or the configuration of such a pool. Holdfast reads the settings of your pool and never closes it.
+   *
+   * Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file `./<name>.sqlite`.
    */
   readonly database?: DatabaseOption | undefined;
   /**
-   * The workflows of this process: a list, or a module's exports (what is not a workflow is passed over). A class with
-   * workflows (`holdfast/classes`) stands for its static ones and those of all its instances.
+   * The workflows of this process: a list, or the exports of a module. Exports that are not workflows are ignored. A
+   * class with workflows (`holdfast/classes`) adds its static workflows and those of all its instances.
    */
   readonly workflows?: readonly Registrable[] | Readonly<Record<string, unknown>>;
-  /** Queues to store and work on; those that other processes have stored are worked on as well. */
+  /** Queues to store in the database. The process also works on queues that other processes have stored. */
   readonly queues?: readonly Queue[];
-  /** Names of the queues that this process works on. Default: all of its app's. `[]`: none; it still enqueues. */
+  /**
+   * Names of the queues that this process works on. Default: all queues of the app. `[]`: none, but it can still
+   * enqueue.
+   */
   readonly listen?: readonly string[];
-  /** Schedules to store; those that are stored and not in this list go on. */
+  /** Schedules to store. Stored schedules that are not in this list stay active. */
   readonly schedules?: readonly Schedule[];
   /**
-   * Unfinished work goes on only in a process of its own version. Default: HOLDFAST_VERSION, else a hash of the source of
-   * all workflow functions, so that every edit of what one does is a new version. Set it in production, and where you use
-   * `patch()`.
+   * Identifies the code of this process. Only a process of the same version continues unfinished work.
+   *
+   * Default: HOLDFAST_VERSION, else a hash of the source code of all workflow functions. With the hash, every change
+   * of a workflow function is a new version. Set a version in production, and if you use `patch()`.
    */
   readonly version?: string | undefined;
   /**
-   * Instead of a version, while you develop: whatever you edit, this process goes on with what earlier ones of the app
-   * left unfinished under this option on this machine. Work that would then ask for other steps than those on record becomes
-   * STALLED. Default: true under `node --watch` and `tsx watch`, unless a version is set or NODE_ENV is production.
+   * For development, instead of a version: this process continues unfinished work of earlier processes that ran with
+   * this option on this machine, even after you edited the code. A workflow becomes STALLED if its edited code no
+   * longer matches its recorded steps.
+   *
+   * Default: true under `node --watch` and `tsx watch`, unless a version is set or NODE_ENV is `production`.
    */
   readonly dev?: boolean;
   /**
-   * Who runs the work of this process. Default: generated from host, pid and start time. Where the host name changes
-   * with each restart (containers), give each replica one of its own that stays. No two live processes may share one.
+   * Names this process in lists, logs and `app.recovery.recover()`. Two live processes with the same ID take no work
+   * from each other. At launch, a process takes over work under its configured ID that no live process owns.
+   *
+   * Default: generated from the host name, the process ID, the start time and a random part.
    */
   readonly executorId?: string;
-  /** What becomes of work whose process died, and when a process counts as dead. */
+  /** When other processes declare this process dead, and what happens to unfinished work of dead processes. */
   readonly recovery?: RecoveryOptions;
-  /** Which workflows that have ended are deleted, in the background. Default: none. */
+  /** Which finished workflows are deleted in the background. Default: none. */
   readonly retention?: RetentionOptions;
   /**
-   * How long a workflow may only wait (for its sleep, a message, an event, another workflow) until it is let go of, to come
-   * back by replay when what it waits for is there. Default 1 minute; sooner when more than a thousand wait.
+   * How long a workflow may only wait (for a sleep, a message, an event or another workflow) before it is suspended. A
+   * suspended workflow leaves memory, and continues by replay when its wait ends.
+   *
+   * Default: 1 minute. Workflows are suspended earlier while more than a thousand executions are in memory.
    */
   readonly suspendAfter?: Duration;
   /**
-   * How many workflows of all its queues together this process has in hand before it takes more, not counting those that only
-   * wait (default 1000). `Infinity`: as many as the limits of the queues allow.
+   * This process takes no more work from its queues while it runs this many of their workflows. Workflows that only
+   * wait do not count. Default: 1000. `Infinity`: only the limits of the queues apply.
    */
   readonly maxRunning?: number;
-  /** Schema of the system tables on Postgres (default `dbos`). */
+  /** Schema of the system tables on Postgres. Default: `dbos`. */
   readonly schema?: string;
-  /** Most connections to Postgres (default 10, at least 2), beside one that listens. Those that are not needed are closed. */
+  /**
+   * Maximum number of Postgres connections (default 10, minimum 2). There are up to two more: one listens for
+   * notifications, and one retries rows that another session has locked. Idle connections are closed.
+   */
   readonly poolSize?: number;
-  /** Any object with debug, info, warn and error. Default: warnings and errors on standard error. */
+  /**
+   * Any object with the methods debug, info, warn and error. Default: writes warnings and errors to standard error.
+   */
   readonly logger?: Logger;
-  /** Stores values in a format of your own. */
+  /** Your own format for stored values. */
   readonly serializer?: Serializer;
-  /** What of errors is stored, and shown in log lines. Default: no nested objects, and no well-known secrets. */
+  /** Which parts of errors are stored and logged. Default: everything except nested objects and well-known secrets. */
   readonly errors?: StoredErrorOptions;
   /**
-   * Most bytes of one input, result, message, event or stream value, as it is stored (default 2 MiB). Errors are cut to it.
-   * `Infinity`: no limit.
+   * Maximum size in bytes of a stored input, result, message, event or stream value. Errors are truncated to this
+   * size. Default: 2 MiB. `Infinity`: no limit.
    */
   readonly maxValueBytes?: number;
-  /** `false`: the schema must be in place already (default true). */
+  /** `false`: the schema must already be up to date, and `launch` does not change it. Default: true. */
   readonly migrate?: boolean;
   /**
-   * `false`, on Postgres: no trigger is created or needed (default true). Processes of Holdfast announce messages themselves;
-   * messages from DBOS and from SQL are found by polling, within a second.
+   * `false`, on Postgres: no trigger is created or required. Then messages from DBOS and from SQL are found by
+   * polling, within a second. Messages from Holdfast arrive as fast as with the trigger. Default: true.
    */
   readonly triggers?: boolean;
   /**
-   * `'none'`, on Postgres: no DBOS application uses the database, so that indexes which only those need are dropped. Chosen
-   * once for the database; default: as it was chosen, else `'shared'`. migrate({ compat }) changes the choice.
+   * `'none'`, on Postgres: no DBOS application uses this database, so indexes that only DBOS needs are dropped. The
+   * choice is made once per database, and `migrate({ compat })` changes it. Default: the earlier choice, else
+   * `'shared'`.
    */
   readonly compat?: 'shared' | 'none' | undefined;
 }
@@ -145,13 +166,14 @@ export interface CheckedOptions extends DatabaseSource {
   readonly poolSize?: number;
 }
 
-/** Of what takes the options of `launch`, and perhaps `more`. */
+/** Checks the option names of a function that takes the options of `launch`, and the options in `more`. */
 export function checkOptionNames(what: string, options: object, more: readonly string[] = []): void {
   const known = [...more, ...launchOptionNames];
   if (typeof options === 'object' && options !== null) checkNotBeside(what, options, known);
   checkKnownOptions(what, options, known);
 }
 
+/** Checks the options of `launch()`, and fills in their defaults. */
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   checkOptionNames('launch()', options);
   if (options.name === undefined) {
@@ -174,7 +196,7 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   const schedules = checkSchedules('launch()', options.schedules ?? []);
   checkQueues(queues);
   if (listen !== undefined) {
-    if (!Array.isArray(listen)) throw invalidOption('launch()', 'listen', listen, 'a list of names of queues');
+    if (!Array.isArray(listen)) throw invalidOption('launch()', 'listen', listen, 'a list of queue names');
     for (const each of listen) checkQueueName(each);
   }
   const { suspendAfter = defaultSuspendAfterMs } = options;
@@ -208,38 +230,38 @@ export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
 }
 
 function checkQueues(queues: readonly Queue[]): void {
-  if (!Array.isArray(queues)) throw invalidOption('launch()', 'queues', queues, 'a list of what queue() returns');
+  if (!Array.isArray(queues)) throw invalidOption('launch()', 'queues', queues, 'a list of queue() results');
   const seen = new Set<string>();
   for (const [i, each] of queues.entries()) {
     if (!isQueue(each)) throw invalidOption('launch()', `queues[${i}]`, each, 'what queue() returns');
-    if (seen.has(each.name)) throw invalidOption('launch()', `queues[${i}]`, each.name, 'the only queue of that name');
+    if (seen.has(each.name)) throw invalidOption('launch()', `queues[${i}]`, each.name, 'the only queue with its name');
     seen.add(each.name);
   }
 }
 
-/** The workflows among what an app was given, and the classes that some of them are methods of. */
-export interface Picked {
+/** The workflows that an app was given, and the classes of those that are methods. */
+export interface Registration {
   readonly workflows: readonly AnyWorkflow[];
-  readonly classes: readonly GivenClass[];
+  readonly classes: readonly ClassInfo[];
 }
 
-/** `what` says which call was given them. Those of register() are its arguments, and have no name. */
-export function pickWorkflows(given: LaunchOptions['workflows'], what = 'launch()'): Picked {
+/** Finds the workflows in `given`. `what` is the call that received it: `launch()` or `register()`. */
+export function collectWorkflows(given: LaunchOptions['workflows'], what = 'launch()'): Registration {
   const plain: AnyWorkflow[] = [];
-  const classes: GivenClass[] = [];
+  const classes: ClassInfo[] = [];
   const isList = Array.isArray(given);
-  if (workflowInternals(given) || givenClass(given) || (given !== undefined && typeof given !== 'object')) {
+  if (workflowInternals(given) || classInfoOf(given) || (given !== undefined && typeof given !== 'object')) {
     throw invalidOption('launch()', 'workflows', given, 'a list, as in [checkout], or the exports of a module');
   }
   for (const [key, each] of Object.entries(given ?? {})) {
-    const ofClass = givenClass(each);
+    const ofClass = classInfoOf(each);
     if (workflowInternals(each)) plain.push(each as AnyWorkflow);
     else if (ofClass) classes.push(ofClass);
     else if (isList) {
       const other = otherReleaseOfWorkflow(each);
-      const made =
-        other === undefined ? '' : ` of this release (that is one of Holdfast ${other}: see "npm ls holdfast")`;
-      const hint = each === undefined ? ' (is an import circular?)' : made;
+      const release =
+        other === undefined ? '' : ` of this release (this one is from Holdfast ${other}: run "npm ls holdfast")`;
+      const hint = each === undefined ? ' (is an import circular?)' : release;
       const option = what === 'launch()' ? `workflows[${key}]` : `argument ${Number(key) + 1}`;
       throw invalidOption(what, option, each, `what workflow() returns, or a class with workflows${hint}`);
     }
@@ -247,8 +269,8 @@ export function pickWorkflows(given: LaunchOptions['workflows'], what = 'launch(
   return { workflows: [...plain, ...classes.flatMap((each) => each.workflows)], classes };
 }
 
-/** Makes what was picked known to a registry. */
-export function addTo(registry: Registry, { workflows, classes }: Picked): void {
+/** Registers workflows and classes. */
+export function addTo(registry: Registry, { workflows, classes }: Registration): void {
   for (const { className, definedBy } of classes) registry.addClass(className, definedBy);
   for (const each of workflows) {
     const own = workflowInternals(each);
@@ -256,8 +278,13 @@ export function addTo(registry: Registry, { workflows, classes }: Picked): void 
   }
 }
 
-/** The code that a version is made of: a class counts as a whole, whichever of its instances there are by now. */
-export function codeOf({ workflows, classes }: Picked): Pick<WorkflowDefinition, 'name' | 'className' | 'source'>[] {
+/**
+ * Returns the code that a version is computed from. All workflows of a class count, whichever instances exist so far.
+ */
+export function codeOf({
+  workflows,
+  classes,
+}: Registration): Pick<WorkflowDefinition, 'name' | 'className' | 'source'>[] {
   const plain = workflows.flatMap((each) => workflowInternals(each)?.definition ?? []);
   return [...plain.filter(({ className }) => className === null), ...classes.flatMap(({ code }) => code)];
 }

@@ -2,15 +2,19 @@ import { checkName } from '../model/ids.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The version that an operator sets. An empty value counts as none: a script has set it from a variable that is not there. */
+/**
+ * Returns HOLDFAST_VERSION. An empty value counts as unset: a script may have set it from a variable that does not
+ * exist.
+ */
 export function versionFromEnvironment(env: Environment = process.env): string | undefined {
   const version = env.HOLDFAST_VERSION;
   return version ? checkName('The version in HOLDFAST_VERSION', version) : undefined;
 }
 
 /**
- * Variables in which hosting platforms and CI services name the commit or the release that a process runs. Platforms come
- * first: what a platform says is about this process, what a CI service says may be about the job that started it.
+ * Environment variables in which hosting platforms and CI services store the commit or the release. Platforms come
+ * first, because their variables describe this process. The variables of a CI service may describe the job that
+ * started it.
  */
 const variables = [
   'RENDER_GIT_COMMIT', // Render
@@ -39,14 +43,15 @@ const variables = [
 ] as const;
 
 /**
- * The commit or release that this process runs, as its hosting platform or CI service names it; undefined where none does.
- * For `launch({ version: platformVersion() })`, where each deploy finishes its own work and old processes run until then.
+ * Returns the commit or release that the hosting platform or CI service of this process names in the environment, or
+ * undefined if there is none. Use it as the version of an app if each deploy finishes its own work, and old processes
+ * run until their work is done.
  *
  * @example
  * const app = await launch({ name: 'shop', version: platformVersion(), workflows: [checkout] });
  */
 export function platformVersion(env: Environment = process.env): string | undefined {
   const found = variables.find((name) => env[name]);
-  // AWS Lambda calls the code that was not published so: every edit would have the same version.
+  // AWS Lambda uses $LATEST for all unpublished code, so every edit would have the same version.
   return found === undefined || env[found] === '$LATEST' ? undefined : env[found];
 }

@@ -2,39 +2,39 @@ import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { WorkflowDefinition } from '../engine/api/definition.js';
 import type { Logger } from '../model/logger.js';
-import { misplacedOption } from '../model/options.js';
+import { wrongOption } from '../model/options.js';
 import { normalSource } from './normal-source.js';
 import { versionFromEnvironment } from './version-from-environment.js';
 import { isWatched } from './watch-mode.js';
 
 type Code = Pick<WorkflowDefinition, 'name' | 'className' | 'source'>;
 
-/** Versions that were launched for development, and nothing else, begin with this. */
-const developed = 'dev@';
+/** Prefix of development versions. No other version may start with it. */
+const devPrefix = 'dev@';
 
 /**
- * The one version of an app on this machine while it is developed, whatever its code. What one edit left unfinished the
- * next one goes on with; the replay check sets aside what asks for other steps than those on record. Work of any other
- * version is not its own, as for every version.
+ * Returns the development version. An app in development has one version per machine, whatever its code. After an
+ * edit, the next process continues unfinished work. The replay check stalls a workflow whose steps no longer match its
+ * recorded steps.
  */
 function developmentVersion(): string {
-  return `${developed}${hostname()}`;
+  return `${devPrefix}${hostname()}`;
 }
 
-/** The version of a process, from what its launch says and from its code. */
+/** Determines the version of a process from its launch options, the environment and its code. */
 export async function versionOf(
   { version, dev }: VersionOptions,
   code: readonly Code[],
   logger: Logger,
 ): Promise<string> {
   if (version !== undefined) return version;
-  const chosen = dev ? undefined : versionFromEnvironment();
-  if (chosen !== undefined) return checkNotDeveloped('HOLDFAST_VERSION', chosen);
+  const fromEnvironment = dev ? undefined : versionFromEnvironment();
+  if (fromEnvironment !== undefined) return checkNotDevelopment('HOLDFAST_VERSION', fromEnvironment);
   if (dev ?? isWatched()) {
-    if (dev === undefined) logger.info('Restarted at each edit, so this is launch({ dev: true }).');
+    if (dev === undefined) logger.info('A watcher restarts this process at each edit: using launch({ dev: true }).');
     return developmentVersion();
   }
-  warnOfUnseenCode(code, logger);
+  warnOfMissingSource(code, logger);
   const computed = await computeVersion(code);
   if (process.env.NODE_ENV === 'production' && code.length > 0) warnOfHash(computed, logger);
   return computed;
@@ -45,31 +45,32 @@ export interface VersionOptions {
   readonly dev?: boolean | undefined;
 }
 
-/** Refuses what says two things at once, and a version that development would take for its own. */
+/** Refuses `version` together with `dev: true`, and a version that looks like a development version. */
 export function checkVersionOptions({ version, dev }: VersionOptions): void {
   if (version === undefined) return;
-  if (dev) throw misplacedOption('launch()', 'dev', 'stands in for a version: leave one of the two out');
-  checkNotDeveloped('version', version);
+  if (dev) throw wrongOption('launch()', 'dev', 'replaces a version: leave out "dev" or "version"');
+  checkNotDevelopment('version', version);
 }
 
-function checkNotDeveloped(option: string, version: string): string {
-  if (!version.startsWith(developed)) return version;
-  throw misplacedOption('launch()', option, `must not begin with "${developed}": say { dev: true } for that`);
+function checkNotDevelopment(option: string, version: string): string {
+  if (!version.startsWith(devPrefix)) return version;
+  throw wrongOption('launch()', option, `must not begin with the reserved "${devPrefix}": use { dev: true }`);
 }
 
-/** A hash is a good start, and a poor version to deploy: it changes where it need not, and not always where it should. */
+/** Warns that a hash is a poor version in production: it may change without reason, and misses changes in helpers. */
 function warnOfHash(version: string, logger: Logger): void {
   logger.warn(
-    `No version is set in production, so the version of this process is a hash of its workflow functions ("${version}"). Steps ` +
-      'and helpers that these functions call are not in the hash, and a minifier changes it. Set HOLDFAST_VERSION or ' +
-      'launch({ version }): to one value that stays, with patch() around each change of a workflow, if new code is to ' +
-      'continue old work; to platformVersion(), if old processes run until their work is done.',
+    'No version is set in production, so the version of this process is a hash of its workflow functions ' +
+      `("${version}"). Steps and helpers that these functions call are not in the hash, and a minifier changes it. ` +
+      'Set HOLDFAST_VERSION or launch({ version }). If new code must continue old work, use one fixed version, and ' +
+      'patch() around each change of a workflow. If old processes run until their work is done, use ' +
+      'platformVersion().',
   );
 }
 
 /**
- * The application version: a hash of the workflows' source. A workflow is only ever recovered by the version that
- * started it. The library's own version is left out, so that upgrading Holdfast strands nothing.
+ * Computes the version of an app: a hash of the source code of its workflows. Only this version recovers a workflow.
+ * The version of Holdfast is not in the hash, so an upgrade of Holdfast strands no work.
  */
 async function computeVersion(code: readonly Code[]): Promise<string> {
   const hash = createHash('sha256');
@@ -79,21 +80,24 @@ async function computeVersion(code: readonly Code[]): Promise<string> {
       source: await normalSource(source),
     })),
   );
-  // A class and one of its instances may both be given.
+  // A class and one of its instances may both be registered. Their shared code counts once.
   const distinct = [...new Map(parts.map((part) => [`${part.name}\0${part.source}`, part])).values()];
   const inOrder = distinct.sort((a, b) => (a.name < b.name || (a.name === b.name && a.source < b.source) ? -1 : 1));
   for (const { name, source } of inOrder) hash.update(`${name}\0${source}\0`);
   return hash.digest('hex').slice(0, 32);
 }
 
-/** Of a function that is bound, or built into Node, there is no text: all of them would be one version, whatever they do. */
-function warnOfUnseenCode(code: readonly Code[], logger: Logger): void {
-  const unseen = code.filter(({ source }) => /\{\s*\[native code\]\s*\}\s*$/.test(source));
-  if (unseen.length === 0) return;
-  const names = unseen.map(({ name }) => `"${name}"`).join(', ');
+/**
+ * Warns of bound functions and functions built into Node. They have no source text, so the version does not reflect
+ * them.
+ */
+function warnOfMissingSource(code: readonly Code[], logger: Logger): void {
+  const withoutSource = code.filter(({ source }) => /\{\s*\[native code\]\s*\}\s*$/.test(source));
+  if (withoutSource.length === 0) return;
+  const names = withoutSource.map(({ name }) => `"${name}"`).join(', ');
   logger.warn(
-    `The version of this process does not show changes of ${names}: a bound or built-in function has no source to make a ` +
-      'version of, so that new code would go on with work of the old. Set launch({ version }) yourself, or give workflow() a ' +
-      'function with the code in it.',
+    `The version of this process does not reflect changes of ${names}: a bound or built-in function has no source ` +
+      'text, so new code would continue the work of old code. Set launch({ version }), or give workflow() a ' +
+      'function that contains the code.',
   );
 }

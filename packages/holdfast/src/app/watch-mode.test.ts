@@ -20,13 +20,13 @@ it.each([
   ['tsx', { execArgv: tsxLoader, parent: 'node /shop/node_modules/.bin/tsx src/main.ts watch' }, false],
   ['tsx watch', { execArgv: tsxLoader, parent: 'node /shop/node_modules/.bin/tsx watch src/main.ts' }, true],
   ['npx tsx watch', { execArgv: tsxLoader, parent: 'node /shop/node_modules/tsx/dist/cli.mjs watch main.ts' }, true],
-  ['a script of npm', { execArgv: tsxLoader, env: { npm_lifecycle_script: 'tsx watch src/main.ts' } }, true],
-  ['a process that such a script starts', { env: { npm_lifecycle_script: 'tsx watch src/main.ts' } }, false],
-])('knows of %s whether it is restarted at each edit', (_, given, expected) => {
+  ['an npm script', { execArgv: tsxLoader, env: { npm_lifecycle_script: 'tsx watch src/main.ts' } }, true],
+  ['a process that an npm script starts', { env: { npm_lifecycle_script: 'tsx watch src/main.ts' } }, false],
+])('detects whether %s is restarted at each edit', (_, given, expected) => {
   expect(isWatched(started(given))).toBe(expected);
 });
 
-it('is told by node --watch itself', async () => {
+it('relies on a variable that node --watch sets', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-watch-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const script = join(folder, 'main.mjs');

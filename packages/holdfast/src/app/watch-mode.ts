@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** What a process knows of how it was started. */
+/** How a process was started, as far as it can know. */
 export interface Started {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly execArgv: readonly string[];
-  /** The command line of the parent process, if that can be found out. Asked only where it matters. */
+  /** Returns the command line of the parent process, or an empty string. Called only if it matters. */
   parent(): string;
 }
 
@@ -16,9 +16,10 @@ const here: Started = {
 };
 
 /**
- * Whether this process is restarted at each edit, by `node --watch` or `tsx watch`. Node tells its child by a variable. tsx
- * tells it nothing: its child has the loader of tsx among its options, as without `watch`, and the word itself is on the
- * command line of the parent alone. Never in production, where somebody may run a watcher for other reasons.
+ * Returns true if `node --watch` or `tsx watch` restarts this process at each edit. Node sets an environment variable
+ * in its child. tsx does not: its child has the loader of tsx among its options, as without `watch`, and only the
+ * command line of the parent contains `watch`. In production the result is always false, because a watcher may run
+ * there for other reasons.
  */
 export function isWatched({ env, execArgv, parent }: Started = here): boolean {
   if (env.NODE_ENV === 'production') return false;

@@ -1,16 +1,36 @@
-import { register } from './instances.js';
+import { registerInstance } from './instances.js';
 
 /**
- * An object whose methods can be workflows. Its name tells it from other instances of its class: a stored workflow finds
- * its instance by class and name, in whichever process goes on with it. Construct the same instances in every process,
- * before `launch`.
+ * The base class of objects whose methods are workflows. A stored workflow finds its instance by class and instance
+ * name, in any process that continues it. Construct the same instances in every process, before `launch`.
+ *
+ * @example
+ * ```ts
+ * class Shop extends ConfiguredInstance {
+ *   constructor(readonly country: string) {
+ *     super(country); // the instance name
+ *   }
+ *
+ *   \@workflow()
+ *   async checkout(orderId: string): Promise<void> {
+ *     await this.charge(orderId);
+ *   }
+ *
+ *   \@step()
+ *   async charge(orderId: string): Promise<void> {}
+ * }
+ *
+ * const norway = new Shop('norway');
+ * await launch({ workflows: [Shop] });
+ * await norway.checkout('order-7');
+ * ```
  */
 export abstract class ConfiguredInstance {
   readonly configName: string;
 
-  /** What can fail belongs before the call of this constructor: from here on the name is taken. */
+  /** Run code that can fail before you call this constructor, because this constructor registers the name. */
   constructor(configName: string) {
     this.configName = configName;
-    register(this, new.target, configName);
+    registerInstance(this, new.target, configName);
   }
 }

@@ -1,29 +1,45 @@
 import type { WorkflowDefinition, WorkflowOptions } from '../engine/api/definition.js';
 import { methodStep, type StepOptions } from '../engine/api/step.js';
 import { define } from '../engine/api/workflow.js';
-import { misplacedOption } from '../model/options.js';
+import { wrongOption } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import type { ConfiguredInstance } from './configured-instance.js';
 import { instanceWorkflow, isConfigured, setClassName, staticWorkflow } from './instances.js';
-import { type Class, functionsNamed, isClass, type Method, mark, methodOf, misuse } from './method.js';
+import { type Class, functionsNamed, isClass, type Method, markMethod, methodOf, misuse } from './method.js';
 
-/** An async method, and the decorator of one. The type of a member cannot be changed by a decorator. */
+/** An async method. A decorator cannot change the type of a method, so it returns this type, too. */
 type AsyncMethod<This, Args extends unknown[], Result> = (this: This, ...args: Args) => Promise<Result>;
 type Context<This> = ClassMethodDecoratorContext<This>;
 
 export interface MethodOptions extends WorkflowOptions {
-  /** The workflow's name (default: the method's). */
+  /** The name of the workflow (default: the name of the method). */
   readonly name?: string;
 }
 
 export interface StepMethodOptions extends StepOptions {
-  /** The step's name (default: the method's). */
+  /** The name of the step (default: the name of the method). */
   readonly name?: string;
 }
 
 /**
- * Makes an async method a workflow. Called on its instance, or on its class if it is static, it runs to its end; it is
- * started in other ways through `invoke`. The class extends `ConfiguredInstance`, unless the method is static.
+ * Makes an async method a workflow. A call of the method runs the workflow and resolves with its result. `invoke`
+ * starts it in other ways. The class must extend `ConfiguredInstance`, unless the method is static.
+ *
+ * @example
+ * ```ts
+ * class Shop extends ConfiguredInstance {
+ *   \@workflow()
+ *   async checkout(orderId: string): Promise<string> {
+ *     await this.charge(orderId);
+ *     return 'paid';
+ *   }
+ *
+ *   \@step()
+ *   async charge(orderId: string): Promise<void> {}
+ * }
+ *
+ * await new Shop('norway').checkout('order-7');
+ * ```
  */
 export function workflow(options: MethodOptions = {}) {
   return <This extends ConfiguredInstance | Class, Args extends unknown[], Result>(
@@ -36,11 +52,11 @@ export function workflow(options: MethodOptions = {}) {
       owner: undefined,
     };
     const replacement = function (this: This, ...args: Args): Promise<Result> {
-      const found = context.static ? ofClass(this, method) : ofInstance(this, method, context.name);
-      return found ? found(...args) : original.apply(this, args);
+      const called = context.static ? workflowOfClass(this, method) : workflowOfInstance(this, method, context.name);
+      return called ? called(...args) : original.apply(this, args);
     };
     Object.defineProperty(replacement, 'name', { value: String(context.name) });
-    mark(replacement, method);
+    markMethod(replacement, method);
     context.addInitializer(function () {
       checkPlace(this as object, context, replacement);
       if (context.static) method.owner = this as unknown as Class;
@@ -49,7 +65,19 @@ export function workflow(options: MethodOptions = {}) {
   };
 }
 
-/** Makes an async method a step: of whatever class, static or not. Its `this` is what it is called on. */
+/**
+ * Makes an async method of any class a step. The method may be static. `this` is the object on which it is called.
+ *
+ * @example
+ * ```ts
+ * class Cards {
+ *   \@step({ retries: 3 })
+ *   async charge(amount: number): Promise<string> {
+ *     return await provider.charge(amount);
+ *   }
+ * }
+ * ```
+ */
 export function step(options: StepMethodOptions = {}) {
   return <This, Args extends unknown[], Result>(
     original: AsyncMethod<This, Args, Result>,
@@ -62,10 +90,22 @@ export function step(options: StepMethodOptions = {}) {
   };
 }
 
-/** Roles that a method requires, until the decorator that makes it a workflow comes to it. */
+/** The roles of methods that `@requireRole` has decorated before `@workflow`. */
 const required = processWide('requiredRoles', () => new WeakMap<object, readonly string[]>());
 
-/** Only who has one of these roles may start the workflow. Goes with `@workflow()`, before it or after. */
+/**
+ * Allows only callers with one of these roles to start the workflow. Use it together with `@workflow()`, in any
+ * order.
+ *
+ * @example
+ * ```ts
+ * class Shop extends ConfiguredInstance {
+ *   \@requireRole('admin')
+ *   \@workflow()
+ *   async refund(orderId: string): Promise<void> {}
+ * }
+ * ```
+ */
 export function requireRole(...roles: readonly [string, ...string[]]) {
   return <This, Args extends unknown[], Result>(
     original: AsyncMethod<This, Args, Result>,
@@ -77,26 +117,36 @@ export function requireRole(...roles: readonly [string, ...string[]]) {
     else required.set(original, roles);
     context.addInitializer(function () {
       const found = functionsNamed(this as object, context.name).map(methodOf);
-      // A role that nobody checks is worse than none.
+      // A required role that is never checked would be worse than no role.
       if (found.some((each) => each?.definition.requireRole === roles)) return;
-      throw misuse(context.name, 'requires a role, but is no workflow: @requireRole goes with @workflow().');
+      throw misuse(context.name, 'requires a role, but is not a workflow. Use @requireRole together with @workflow().');
     });
   };
 }
 
-/** The name under which the workflows of a class are stored (default: the name of the class). */
+/**
+ * Sets the name under which the workflows of a class are stored (default: the name of the class).
+ *
+ * @example
+ * ```ts
+ * \@className('shop.Shop')
+ * class Shop extends ConfiguredInstance {}
+ * ```
+ */
 export function className(name: string) {
   return (given: Class, _context: ClassDecoratorContext): void => setClassName(given, name);
 }
 
 function definitionOf<This>(original: object, context: Context<This>, options: MethodOptions): WorkflowDefinition {
-  const { name: given, ...rest } = options;
+  const { name: given, ...workflowOptions } = options;
   const name = nameOf(context, given);
-  if (context.private) throw misuse(context.name, 'is private: a workflow is called from outside its class too.');
+  if (context.private) {
+    throw misuse(context.name, 'is private, but Holdfast calls a workflow from outside its class. Make it public.');
+  }
   const roles = required.get(original);
-  if (roles && rest.requireRole) throw requiredTwice(context);
-  // Checked as those of a plain function are.
-  return define(name, original as WorkflowDefinition['fn'], roles ? { ...rest, requireRole: roles } : rest);
+  if (roles && workflowOptions.requireRole) throw requiredTwice(context);
+  const checked = roles ? { ...workflowOptions, requireRole: roles } : workflowOptions;
+  return define(name, original as WorkflowDefinition['fn'], checked);
 }
 
 function guarded<This>(definition: WorkflowDefinition, context: Context<This>, roles: readonly string[]) {
@@ -105,36 +155,37 @@ function guarded<This>(definition: WorkflowDefinition, context: Context<This>, r
 }
 
 function requiredTwice<This>({ name }: Context<This>): Error {
-  return misplacedOption(`Method "${String(name)}"`, 'requireRole', 'is given twice: name all roles in one place');
+  return wrongOption(`Method "${String(name)}"`, 'requireRole', 'is given twice: name all roles in one place');
 }
 
 function nameOf<This>(context: Context<This>, given: string | undefined): string {
   if (given !== undefined) return given;
   if (typeof context.name === 'string') return context.name;
-  throw misplacedOption(`Method ${String(context.name)}`, 'name', 'is missing: a symbol cannot be stored');
+  throw wrongOption(`Method ${String(context.name)}`, 'name', 'is missing: a symbol cannot be stored');
 }
 
 /**
- * Once per construction, or per class if it is static: mistakes that the compiler does not see in plain JavaScript, and
- * those of a decorator which replaces what `@workflow()` made: nobody would find the workflow.
+ * Checks the use of the decorator, once per instance, or once per class if the method is static. Finds mistakes that
+ * the compiler does not report in plain JavaScript. Also finds decorators that replace the function of `@workflow()`:
+ * the workflow would not be found.
  */
 function checkPlace<This>(target: object, context: Context<This>, replacement: object): void {
   if (!context.static && !isConfigured(target)) {
-    throw misuse(context.name, `is a workflow: class "${target.constructor.name}" must extend ConfiguredInstance.`);
+    throw misuse(context.name, `is a workflow, so class "${target.constructor.name}" must extend ConfiguredInstance.`);
   }
   if (functionsNamed(target, context.name).includes(replacement)) return;
-  throw misuse(context.name, 'is wrapped by another decorator: put @workflow() first, before all others.');
+  throw misuse(context.name, 'is wrapped by another decorator. Put @workflow() above that decorator.');
 }
 
-/** Undefined: it is called by `super`, and part of the method that overrides it. */
-function ofInstance(receiver: unknown, method: Method, name: PropertyKey) {
+/** Returns undefined if an overriding method calls the method by `super`: it then runs as a part of that method. */
+function workflowOfInstance(receiver: unknown, method: Method, name: PropertyKey) {
   if (isConfigured(receiver)) return instanceWorkflow(receiver, method);
-  throw misuse(name, 'was called without its instance: call it as instance.method(...), or bind it.');
+  throw misuse(name, 'was called without its instance. Call it as instance.method(...), or bind it.');
 }
 
-function ofClass(receiver: unknown, method: Method) {
+function workflowOfClass(receiver: unknown, method: Method) {
   const { owner } = method;
-  const ofSubclass = isClass(receiver) && owner !== undefined && Object.prototype.isPrototypeOf.call(owner, receiver);
-  const given = ofSubclass ? receiver : owner;
-  return given && staticWorkflow(given, method);
+  const isSubclass = isClass(receiver) && owner !== undefined && Object.prototype.isPrototypeOf.call(owner, receiver);
+  const Class = isSubclass ? receiver : owner;
+  return Class && staticWorkflow(Class, method);
 }

@@ -6,17 +6,17 @@ import { release } from '../model/release.js';
 import { type Class, isClass, type Method, methodsOf } from './method.js';
 
 /**
- * Classes, their instances, and the workflows that their methods are.
+ * Classes, their instances, and the workflows of their methods.
  *
- * An instance is registered with its class, for as long as that lives, and with every running app that was given the
- * class. There is no list of all instances of the process: two apps in it have different ones, and two classes of one
- * name (in two packages, or two tests) do not meet unless one app is given both.
+ * An instance is registered with its class for the lifetime of the class, and with every running app that was given
+ * the class. There is no list of all instances of the process. Two apps of a process may have different instances.
+ * Two classes of one name (in two packages, or in two tests) conflict only if one app is given both.
  */
 
-/** Hears of an instance that was constructed later. */
+/** Called for each instance that is constructed after an app was given the class. */
 export type Watcher = (workflows: readonly AnyWorkflow[], instance: { className: string; configName: string }) => void;
 
-/** What belongs to one class, not to those that extend it. */
+/** The data of one class. Subclasses have their own. */
 interface ClassRecord {
   name: string | undefined;
   readonly instances: Map<string, Configured>;
@@ -27,7 +27,7 @@ interface ClassRecord {
 interface InstanceRecord {
   readonly configName: string;
   readonly definedBy: Class;
-  /** Of each method that is a workflow and not overridden. */
+  /** The workflow of each workflow method that is not overridden. */
   readonly workflows: ReadonlyMap<Method, AnyWorkflow>;
 }
 
@@ -51,7 +51,7 @@ export function setClassName(given: Class, name: string): void {
   recordOf(given).name = checkClassName('A class name', name);
 }
 
-/** The name under which the workflows of a class are stored. */
+/** Returns the name under which the workflows of a class are stored. */
 function classNameOf(given: Class): string {
   const { name } = recordOf(given);
   if (name !== undefined) return name;
@@ -64,19 +64,20 @@ export function isConfigured(value: unknown): value is Configured {
 }
 
 /**
- * Registers an instance with its class and with the running apps that have the class. It is not finished: the rest of
- * its constructor runs next, in the same turn, before any app can have claimed work for it.
+ * Registers an instance with its class and with the running apps that have the class. The constructor of the instance
+ * has not ended yet. Its remaining code runs in the same event loop turn, before an app can claim work for the
+ * instance.
  */
-export function register(instance: object, definedBy: Class, given: string): void {
+export function registerInstance(instance: object, definedBy: Class, given: string): void {
   const configName = checkClassName('The name of an instance', given);
   const className = classNameOf(definedBy);
   const record = recordOf(definedBy);
   if (record.instances.has(configName)) {
     throw new HoldfastError(
       'DUPLICATE_WORKFLOW',
-      `Class "${className}" has an instance named "${configName}" already. A stored workflow finds its instance by this ` +
-        'name: give the new one another, or use the one that there is. If the constructor of that one has thrown, do what ' +
-        'can fail before super(), or in a method: nobody can see that an object was not finished.',
+      `Class "${className}" already has an instance named "${configName}". A stored workflow finds its instance by ` +
+        'this name. Give the new instance another name, or use the existing instance. If the constructor of the ' +
+        'existing instance threw, its name is still taken: run code that can fail before super(), or in a method.',
       { details: { className, configName } },
     );
   }
@@ -101,12 +102,12 @@ function bound(
   return { ...definition, className, configName, fn: (...args) => definition.fn.apply(receiver, args) };
 }
 
-/** The workflow that a method of an instance is; undefined if a subclass overrides it. */
+/** Returns the workflow of a method of an instance. Returns undefined if a subclass overrides the method. */
 export function instanceWorkflow(instance: Configured, method: Method): AnyWorkflow | undefined {
   return instance[instanceKey].workflows.get(method);
 }
 
-/** The same for a static method. */
+/** Returns the workflow of a static method. Returns undefined if a subclass overrides the method. */
 export function staticWorkflow(given: Class, method: Method): AnyWorkflow | undefined {
   const { statics } = recordOf(given);
   const existing = statics.get(method);
@@ -117,7 +118,7 @@ export function staticWorkflow(given: Class, method: Method): AnyWorkflow | unde
   return created;
 }
 
-/** The workflows of a class or an instance, by the names of their methods. */
+/** Returns the workflows of a class or an instance by method name. */
 export function workflowsByMethod(target: Configured | Class): Map<PropertyKey, AnyWorkflow> {
   const instance = isConfigured(target) ? target : undefined;
   const given = isConfigured(target) ? target[instanceKey].definedBy : target;
@@ -129,22 +130,22 @@ export function workflowsByMethod(target: Configured | Class): Map<PropertyKey, 
   return found;
 }
 
-/** What an app that is given a class, or an instance, gets to know. */
-export interface GivenClass {
+/** The data that an app needs of a class or an instance. */
+export interface ClassInfo {
   readonly className: string;
   readonly definedBy: Class;
   readonly workflows: readonly AnyWorkflow[];
-  /** The code of all workflows of the class, whichever instances there are: what a version is made of. */
+  /** The code of all workflows of the class, independent of its instances. The version of the app is made of it. */
   readonly code: readonly { readonly name: string; readonly className: string; readonly source: string }[];
   /**
-   * Of a class: hears of the instances that are constructed from now on, until the returned function is called.
-   * Undefined for a single instance, which stands for itself alone.
+   * Calls the watcher for each instance that is constructed later, until the returned function is called. Undefined
+   * if a single instance was given instead of its class.
    */
   readonly watch: ((watcher: Watcher) => () => void) | undefined;
 }
 
-/** Undefined: the value is neither a class with workflows nor an instance of one. */
-export function givenClass(value: unknown): GivenClass | undefined {
+/** Returns undefined if the value is neither a class with workflows nor an instance of such a class. */
+export function classInfoOf(value: unknown): ClassInfo | undefined {
   const instance = isConfigured(value) ? value : undefined;
   const definedBy = instance ? instance[instanceKey].definedBy : value;
   if (!isClass(definedBy)) return undefined;

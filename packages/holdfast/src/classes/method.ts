@@ -4,24 +4,24 @@ import { HoldfastError } from '../model/errors.js';
 import { release } from '../model/release.js';
 
 /**
- * A method that is a workflow: what its decorator leaves on the function that takes the method's place. The class it
- * belongs to is not known then, and its instances do not exist yet; `instances.ts` brings them together.
+ * A method that is a workflow. The decorator stores this data on the function that replaces the method. At that time
+ * the class is not known and has no instances; `instances.ts` adds class and instance later.
  */
 export interface Method {
-  /** As of a plain function; class and instance are still to come. */
+  /** The definition of the function, without class and instance. */
   definition: WorkflowDefinition;
   readonly isStatic: boolean;
-  /** The class that a static method was written in. */
+  /** The class that defines a static method. */
   owner: Class | undefined;
 }
 
-/** Any class, also an abstract one. */
+/** Any class, including an abstract class. */
 export type Class = abstract new (...args: never[]) => object;
 
-/** Under which a method's function keeps what it is, also for another copy of the package. */
+/** The key of the {@link Method} on the function of a method. Other copies of the package use the same key. */
 const methodKey = Symbol.for(`holdfast.method@${release}`);
 
-export function mark(replacement: object, method: Method): void {
+export function markMethod(replacement: object, method: Method): void {
   Object.defineProperty(replacement, methodKey, { value: method });
 }
 
@@ -29,13 +29,15 @@ export function methodOf(value: unknown): Method | undefined {
   return typeof value === 'function' ? (value as { [methodKey]?: Method })[methodKey] : undefined;
 }
 
-/** The workflows among the methods of a class, the inherited ones included: static ones, or those of its instances. */
+/**
+ * Returns the workflow methods of a class, including inherited methods: the static methods or the instance methods.
+ */
 export function methodsOf(given: Class, kind: 'static' | 'instance'): Map<PropertyKey, Method> {
   const found = new Map<PropertyKey, Method>();
   const seen = new Set<PropertyKey>();
   for (const holder of chainOf(kind === 'static' ? given : given.prototype)) {
     for (const key of Reflect.ownKeys(holder)) {
-      // What a subclass overrides is not its workflow any more, but what `super` calls.
+      // A method that a subclass overrides is no workflow of the subclass. Only `super` calls it.
       if (seen.has(key)) continue;
       seen.add(key);
       const method = methodOf(ownValue(holder, key));
@@ -45,7 +47,7 @@ export function methodsOf(given: Class, kind: 'static' | 'instance'): Map<Proper
   return found;
 }
 
-/** The functions that an object or class has under a name, its own first: without running a getter. */
+/** Returns the functions of a name that an object or class has or inherits, its own first. Runs no getter. */
 export function functionsNamed(target: object, key: PropertyKey): unknown[] {
   return [...chainOf(target)].map((holder) => ownValue(holder, key)).filter((value) => typeof value === 'function');
 }

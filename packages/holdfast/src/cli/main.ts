@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { runCommand } from './program.js';
 
-// A reader such as `head` may close the pipe before everything is printed, which is no failure.
+// A reader such as `head` may close the pipe before the whole output is written. This is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
@@ -11,5 +11,5 @@ const terminal = {
   err: (text: string): void => void process.stderr.write(text),
 };
 
-// Not `process.exit()`, which would cut off what a pipe has not taken yet.
+// Not `process.exit()`, which would discard output that the pipe has not accepted yet.
 process.exitCode = await runCommand(process.argv.slice(2), terminal);

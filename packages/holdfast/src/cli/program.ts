@@ -3,20 +3,17 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { migrate } from '../app/migrate.js';
 import { isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import { databaseFromEnvironment } from '../storage/database-environment.js';
-import type { Compat } from '../storage/migrations/compat.js';
-import { checkSchema } from '../storage/open.js';
-import { schemaSql } from '../storage/schema-sql.js';
+import { type Compat, checkSchema, databaseFromEnvironment, schemaSql } from '../storage/open.js';
 
-/** Where a command writes, and what it reads besides its arguments. */
+/** Where a command writes its output. */
 export interface Terminal {
-  /** The result, for a file or another program. */
+  /** Writes the result, for a file or another program. */
   out(text: string): void;
-  /** What a person is told: progress, warnings, errors. */
+  /** Writes messages for people: progress, warnings, errors. */
   err(text: string): void;
 }
 
-/** Runs one command. Returns the exit code: 0 done, 1 failed, 2 not understood. */
+/** Runs one command. Returns the exit code: 0 if it succeeded, 1 if it failed, 2 if the arguments are invalid. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<number> {
   const program = createProgram(args, terminal);
   try {
@@ -52,15 +49,15 @@ function createProgram(args: readonly string[], terminal: Terminal): Command {
 
 const schemaOption = () =>
   new Option('--schema <name>', 'schema of the tables on Postgres').default('dbos').argParser(parseSchema);
-const noTriggers = () => new Option('--no-triggers', 'create no trigger that announces messages, on Postgres');
+const noTriggers = () => new Option('--no-triggers', 'on Postgres: create no trigger that announces messages');
 
 const grantsOption = () =>
-  new Option('--grants <role>', 'then print the grants of the rights that this role needs to run workflows').argParser(
+  new Option('--grants <role>', 'also print GRANT statements with the rights of a role that runs workflows').argParser(
     parseRole,
   );
 
 const compatOption = () =>
-  new Option('--compat <layout>', '`none`: without the indexes that only DBOS applications need').choices([
+  new Option('--compat <layout>', '`none`: leave out the indexes that only DBOS applications need').choices([
     'shared',
     'none',
   ] satisfies Compat[]);
@@ -83,7 +80,7 @@ function addSchema(command: Command, terminal: Terminal): void {
     .addOption(schemaOption())
     .addOption(grantsOption())
     .addOption(
-      new Option('--sqlite', 'for a SQLite file instead of Postgres').conflicts([
+      new Option('--sqlite', 'print the SQL for SQLite instead of Postgres').conflicts([
         'grants',
         'compat',
         'schema',
@@ -116,7 +113,7 @@ function addMigrate(command: Command, terminal: Terminal): void {
     .addOption(schemaOption())
     .addOption(noTriggers())
     .addOption(compatOption())
-    .addHelpText('after', `\nA URL on the command line shows in the list of processes: prefer HOLDFAST_DATABASE_URL.\n`)
+    .addHelpText('after', '\nA URL on the command line is visible in `ps`. Prefer HOLDFAST_DATABASE_URL.\n')
     .action(async ({ database, ...options }: MigrateCommandOptions) => {
       if (!database && !databaseFromEnvironment()) {
         command.error('error: no database is named. Set HOLDFAST_DATABASE_URL, or give --database <url>.');
@@ -126,7 +123,10 @@ function addMigrate(command: Command, terminal: Terminal): void {
     });
 }
 
-/** Commander repeats what it does not understand, and that may be a URL with a password in the wrong place. */
+/**
+ * Removes argument values from an error message. Commander repeats invalid arguments, and one may be a URL with a
+ * password.
+ */
 function withoutValues(text: string, args: readonly string[]): string {
   const isWord = (part: string): boolean => /^[\w-]*$/.test(part);
   return args.reduce((shown, arg) => {
@@ -161,7 +161,7 @@ function isCommanderError(error: unknown): error is Error & { readonly exitCode:
   return error instanceof Error && 'exitCode' in error && typeof error.exitCode === 'number';
 }
 
-/** From the package itself, which is two folders up in the build and in the sources. */
+/** Reads the version from package.json, which is two folders up from both the build and the source. */
 function version(): string {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   return String(version);

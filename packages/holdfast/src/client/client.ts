@@ -7,6 +7,7 @@ import { rejecting } from '../engine/execution/rejecting.js';
 import { Registry } from '../engine/registry.js';
 import { attachEngine } from '../engine/running-apps.js';
 import { Runtime } from '../engine/runtime.js';
+import { closeAndHandOver } from '../engine/shutdown.js';
 import { batchItems, enqueueTogether, enqueueWorkflow } from '../engine/start/enqueue.js';
 import { enqueueIn } from '../engine/start/enqueue-in-transaction.js';
 import { type VersionOperations, versionOperations } from '../management/versions.js';
@@ -23,37 +24,71 @@ import { type ScheduleOperations, scheduleOperations } from '../schedules/operat
 import { checkPoolSize, checkSchema, databaseOf, openStorage } from '../storage/open.js';
 import { type ClientStarts, whatToStart } from './what-to-start.js';
 
+/** Options of `connect()`. */
 export interface ClientOptions {
-  /** As for `launch`, without `sqlite::memory:`. Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file ./<name>.sqlite. */
+  /**
+   * The database, as for `launch()`, except `sqlite::memory:`.
+   *
+   * Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file `./<name>.sqlite`.
+   */
   readonly database?: DatabaseOption | undefined;
-  /** The app whose workflows it starts. Without it, what it starts is for any app of the database. */
+  /** Name of the app whose workflows the client starts. Without a name, any app of the database can run them. */
   readonly name?: string;
-  /** Schema of the system tables on Postgres (default `dbos`). */
+  /** Schema of the system tables on Postgres. Default: `dbos`. */
   readonly schema?: string;
-  /** Connections to Postgres (default 10, at least 2), beside one that listens. */
+  /** Maximum number of Postgres connections (default 10, minimum 2). One more connection listens for notifications. */
   readonly poolSize?: number;
+  /**
+   * Any object with the methods debug, info, warn and error. Default: writes warnings and errors to standard error.
+   */
   readonly logger?: Logger;
-  /** What of errors log lines show, as for `launch`. */
+  /** Which parts of errors are logged, as for `launch()`. */
   readonly errors?: StoredErrorOptions;
-  /** Most bytes of one input or message, as it is stored (default 2 MiB). `Infinity`: no limit. */
+  /** Maximum size in bytes of a stored input or message. Default: 2 MiB. `Infinity`: no limit. */
   readonly maxValueBytes?: number;
 }
 
 /**
- * Access to an application from outside it: starts workflows by name, waits for them, looks at them and steers them.
- * It never runs a workflow and never changes the schema.
+ * Access to an application from another process: starts workflows, waits for them, lists and controls them. A client
+ * never runs a workflow, and never changes the schema.
+ *
+ * @example
+ * const client = await connect({ name: 'shop' });
+ * const handle = await client.start<typeof checkout>('checkout', { id: 'order-7' }, order);
+ * console.log(await handle.result());
+ * await client.close();
  */
 export interface Client extends ClientStarts {
+  /** Lists, inspects and controls workflows: cancel, resume, retry, fork, delete. */
   readonly workflows: WorkflowOperations;
+  /** Registers, lists, changes, pauses and deletes queues. */
   readonly queues: QueueOperations;
+  /** Lists, changes, pauses and triggers schedules. */
   readonly schedules: ScheduleOperations;
+  /** Lists versions, and sets the latest version. */
   readonly versions: VersionOperations;
-  /** What work there is whose process may be dead. To take it over is for a process of the app. */
+  /**
+   * Lists unfinished workflows, including those of processes that died. Only a process of the app can recover them.
+   */
   readonly recovery: Pick<RecoveryOperations, 'incomplete'>;
+  /**
+   * Closes the connections to the database. Workflows that the client started continue.
+   *
+   * @example
+   * await client.close();
+   */
   close(): Promise<void>;
 }
 
-/** Connects to the database of an application. */
+/**
+ * Connects to the database of an application, for a process that starts or manages workflows but does not run them.
+ *
+ * @example
+ * const client = await connect({ name: 'shop', database: process.env.HOLDFAST_DATABASE_URL });
+ * await client.start('checkout', { id: 'order-7' }, order);
+ * const failed = await client.workflows.list({ status: 'ERROR' });
+ * await client.close();
+ */
 export async function connect(options: ClientOptions): Promise<Client> {
   checkKnownOptions('connect()', options, [
     'database',
@@ -75,7 +110,7 @@ export async function connect(options: ClientOptions): Promise<Client> {
     schema,
     ...checkPoolSize('connect()', options.poolSize ?? max),
     migrate: false,
-    // Whether there is to be one is for the app to say; where there is none, the client polls.
+    // The app decides whether there is a trigger. Without one, the client polls.
     triggers: false,
     logger,
     applicationName: name === '' ? 'client' : `${name} client`,
@@ -84,11 +119,9 @@ export async function connect(options: ClientOptions): Promise<Client> {
     const clock = await databaseClock(storage);
     const writer = { executorId: '', appName: name };
     const common = { storage, clock, logger, writer, version: '' };
-    const engine = new Runtime({ ...common, codecs, registry: new Registry() });
-    // A client that only enqueues needs no connection to hear by.
-    const hear = startOnce(engine);
-    engine.completionWaiters.onFirstWait = hear;
-    engine.watches.onFirstWait = hear;
+    // A client that only starts workflows needs no connection for notifications.
+    const onFirstWait = once(() => void engine.news.start());
+    const engine: Runtime = new Runtime({ ...common, codecs, registry: new Registry(), onFirstWait });
     if (name !== '') await warnOfUnknownApp(engine);
     const sync = clockSync(storage, clock, logger);
     sync.start();
@@ -99,30 +132,33 @@ export async function connect(options: ClientOptions): Promise<Client> {
   }
 }
 
-function startOnce({ news }: Runtime): () => void {
-  let started = false;
+function once(action: () => void): () => void {
+  let isDone = false;
   return () => {
-    if (!started) void news.start();
-    started = true;
+    if (!isDone) action();
+    isDone = true;
   };
 }
 
-/** What it starts is for processes of that app only, and waits for them: for ever, if the name is misspelt. */
+/**
+ * Warns about an unknown app. Only processes of that app run what the client starts. If the name is misspelled,
+ * nothing runs.
+ */
 async function warnOfUnknownApp({ storage, writer, logger }: Runtime): Promise<void> {
   const apps = await storage.versions.apps();
   if (apps.includes(writer.appName)) return;
   logger.warn(
     `connect({ name: '${writer.appName}' }): no process of this app has been launched on this database yet.` +
-      `${didYouMean(writer.appName, apps)} What the client starts waits for one.`,
+      `${didYouMean(writer.appName, apps)} Workflows that this client starts wait for such a process.`,
   );
 }
 
 function createClient(engine: Runtime, stopClock: () => Promise<void>): Client {
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
-    engine.refuseStarts();
+    engine.lifecycle.refuseStarts();
     await stopClock();
-    await engine.handOver();
+    await closeAndHandOver(engine);
     await engine.news.stop();
     await engine.storage.close();
   };
@@ -133,7 +169,7 @@ function createClient(engine: Runtime, stopClock: () => Promise<void>): Client {
     versions: versionOperations(engine),
     recovery: {
       incomplete: async (options) => {
-        engine.checkOpen();
+        engine.lifecycle.checkOpen();
         return listIncomplete(engine, await clientKnowledge(engine), options);
       },
     },
@@ -151,14 +187,14 @@ function createClient(engine: Runtime, stopClock: () => Promise<void>): Client {
 function clientStarts(engine: Runtime): ClientStarts {
   const start = (workflow: unknown, options: StartOptions = {}, ...args: unknown[]) =>
     rejecting('start()', () => {
-      engine.checkOpen();
+      engine.lifecycle.checkOpen();
       const target = whatToStart(workflow);
       checkStartOptions(target.name, options);
       checkRepeatable(`start() of "${target.name}"`, [options]);
       return enqueueWorkflow(engine, target, options, args, null).then((id) => createHandle(engine, id));
     });
   const startIn = async (tx: unknown, workflow: unknown, options: StartOptions = {}, ...args: unknown[]) => {
-    engine.checkOpen();
+    engine.lifecycle.checkOpen();
     const target = whatToStart(workflow);
     checkStartOptions(target.name, options);
     return createHandle(engine, await enqueueIn(engine, tx, target, options, args));
@@ -170,7 +206,7 @@ function clientStarts(engine: Runtime): ClientStarts {
     each?: (args: readonly unknown[], index: number) => StartOptions,
   ) =>
     rejecting('startAll()', () => {
-      engine.checkOpen();
+      engine.lifecycle.checkOpen();
       const target = whatToStart(workflow);
       const items = batchItems(target.name, options, inputs, each);
       checkRepeatable(
@@ -182,7 +218,9 @@ function clientStarts(engine: Runtime): ClientStarts {
   return { start, startIn, startAll } as ClientStarts;
 }
 
-/** Under an ID a start that a replay repeats is the first one; without one, each would start another workflow. */
+/**
+ * In a workflow function, requires an ID. A replay repeats the start: without an ID it would start another workflow.
+ */
 function checkRepeatable(call: string, starts: readonly StartOptions[]): void {
   if (starts.every(({ id }) => id !== undefined)) return;
   refuseInWorkflow(

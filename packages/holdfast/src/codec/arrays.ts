@@ -1,20 +1,21 @@
 import { inspect } from 'node:util';
 
-/** From here on the property names of an array, all its indices among them, cost more than an inspection. */
-const long = 200;
+/** In arrays longer than this, listing all property names (the indices included) costs more than `inspect`. */
+const maxListed = 200;
 
-/** A property of an array beside its elements, such as the `index` of a match. JSON has no place for one. */
+/** Returns a property of an array beside its elements, such as the `index` of a match. JSON has no place for one. */
 export function extraProperty(array: readonly unknown[]): string | undefined {
-  // An inspection alone sees the other properties without listing the indices. Anything but this answer is looked into.
-  if (array.length > long && inspect(array, shortly) === `[ ... ${array.length} more items ]`) return undefined;
+  // Only `inspect` sees the other properties without listing the indices. Any other output leads to the slow check
+  // below.
+  if (array.length > maxListed && inspect(array, brief) === `[ ... ${array.length} more items ]`) return undefined;
   const keys = Object.keys(array);
   const last = keys[keys.length - 1];
-  // Indices come first.
+  // JavaScript lists the indices before all other keys.
   if (last === undefined || last === String(array.length - 1) || isIndex(last)) return undefined;
   return keys.find((key) => !isIndex(key));
 }
 
-const shortly = { maxArrayLength: 0, depth: 0, breakLength: Number.POSITIVE_INFINITY, customInspect: false } as const;
+const brief = { maxArrayLength: 0, depth: 0, breakLength: Number.POSITIVE_INFINITY, customInspect: false } as const;
 
 function isIndex(key: string): boolean {
   const index = Number(key) >>> 0;

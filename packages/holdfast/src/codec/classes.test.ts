@@ -30,15 +30,15 @@ registerClass(Money, { name: 'shop.Money', to: (money) => money.cents, from: (ce
 class Scores extends Map<string, Date> {}
 registerClass(Scores, { to: (scores) => new Map(scores), from: (entries) => new Scores(entries) });
 
-describe('registered classes', () => {
-  it('come back as instances with their fields', () => {
+describe('instances of registered classes', () => {
+  it('are read as instances with their fields', () => {
     const copy = roundTrip({ points: [new Point(2, new Date(5))] }) as { points: [Point] };
     expect(copy.points[0]).toBeInstanceOf(Point);
     expect(copy.points[0]).toStrictEqual(new Point(2, new Date(5)));
     expect(copy.points[0].double()).toBe(4);
   });
 
-  it('come back through their own functions, whatever these store', () => {
+  it('are stored and read by the "to" and "from" of their class', () => {
     const money = roundTrip(new Money(12n)) as Money;
     expect(money).toBeInstanceOf(Money);
     expect(money.cents).toBe(12n);
@@ -52,7 +52,7 @@ describe('registered classes', () => {
     ['an array', [new Date(0), 'x']],
     ['a text', 'text'],
     ['an object that looks like our box', { holdfast_value: new Date(0) }],
-  ])('may store %s', (_, stored) => {
+  ])('may be stored as %s', (_, stored) => {
     class Holder {
       readonly content: unknown;
       constructor(content: unknown) {
@@ -67,7 +67,7 @@ describe('registered classes', () => {
     expect(roundTrip({ a: new Holder(stored) })).toStrictEqual({ a: new Holder(stored) });
   });
 
-  it('keep shared references and cycles inside instances', () => {
+  it('keep their shared references and cycles', () => {
     const tags = ['a'];
     const point = Object.assign(new Point(1, new Date(0)), { tags, self: undefined as unknown });
     point.self = point;
@@ -81,18 +81,18 @@ describe('registered classes', () => {
     expect(copy.price[1]).toBe(copy.point);
   });
 
-  it('are refused by the portable format, which cannot say what they are', () => {
+  it('are refused by the portable format, which does not store their class', () => {
     expect(() => portable.encode(new Point(1, new Date(0)), 'x')).toThrow(
       /is a Point, which portable JSON cannot hold/,
     );
   });
 
-  it('do not stand for their subclasses', () => {
+  it('are refused if only a base class is registered', () => {
     class Point3 extends Point {}
     expect(() => native.encode(new Point3(1, new Date(0)), 'x')).toThrow(/registerClass\(Point3\)/);
   });
 
-  it('take no prototype from a stored "__proto__"', () => {
+  it('do not take their prototype from a stored "__proto__"', () => {
     const text =
       '{"json":{"x":1,"__proto__":{"double":1}},"meta":{"values":[["class","Point"]],"v":1},"__dbos_serializer":"superjson"}';
     expect(native.decode(text)).toStrictEqual(Object.assign(Object.create(Point.prototype), { x: 1 }));
@@ -111,24 +111,26 @@ describe('registerClass', () => {
     expect(() => registerClass(Other, { name: 'Point' })).toThrow(
       expect.objectContaining({
         code: 'INVALID_NAME',
-        message: expect.stringContaining('Two classes want the name "Point"'),
+        message: expect.stringContaining('Two classes have the name "Point"'),
       }),
     );
   });
 
   it('refuses a second name for one class', () => {
-    expect(() => registerClass(Point, { name: 'Dot' })).toThrow(/already registered and cannot be "Dot"/);
+    expect(() => registerClass(Point, { name: 'Dot' })).toThrow(
+      /already registered and cannot also have the name "Dot"/,
+    );
   });
 
   it.each([
-    ['no class', 5 as never, {}, 'INVALID_OPTION'],
+    ['a value that is not a class', 5 as never, {}, 'INVALID_OPTION'],
     ['a class without a name', class {}, {}, 'INVALID_NAME'],
     ['the name of a built-in recipe', class X {}, { name: 'Buffer' }, 'INVALID_NAME'],
     ['a built-in class', WeakMap, {}, 'INVALID_OPTION'],
     ['an unknown option', class X {}, { form: one }, 'INVALID_OPTION'],
     ['"to" without "from"', class X {}, { to: one }, 'INVALID_OPTION'],
-    ['"to" that is no function', class X {}, { to: 1, from: 1 }, 'INVALID_OPTION'],
-    ['"from" that is no function', class X {}, { to: one, from: 1 }, 'INVALID_OPTION'],
+    ['a "to" that is not a function', class X {}, { to: 1, from: 1 }, 'INVALID_OPTION'],
+    ['a "from" that is not a function', class X {}, { to: one, from: 1 }, 'INVALID_OPTION'],
     ['an Error class with "to"', class X extends Error {}, { to: one, from: one }, 'INVALID_OPTION'],
     ['a class that extends Map, without "to"', class X extends Map {}, {}, 'INVALID_OPTION'],
   ])('refuses %s', (_, Class, options, code) => {
@@ -137,7 +139,7 @@ describe('registerClass', () => {
 });
 
 describe('objects of another realm', () => {
-  it('are taken for what they are', () => {
+  it('are recognized by their type', () => {
     const value: unknown = vm.runInNewContext(
       '({ list: [1], date: new Date(5), map: new Map([["a", new Set([1])]]), error: new TypeError("no"), re: /x/g })',
     );

@@ -1,10 +1,10 @@
 /**
- * The user's own classes. An instance of a class that is not known here is refused when it is stored: writing its
- * fields and giving back a plain object would only move the failure to the first method call after a recovery.
+ * The user's own classes. An instance of an unregistered class is refused when it is stored. Storing its fields and
+ * reading them as a plain object would only move the failure to the first method call after a recovery.
  *
- * The register belongs to the process, like the classes themselves; it is not part of any app. A module that is
- * evaluated twice (by two bundles, or by a hot reload) makes two classes of one source text: instances of either can be stored, and
- * what is read is of the first, whose code the running workflows refer to.
+ * The registry belongs to the process, like the classes themselves, and not to an app. A module that is evaluated
+ * twice (by two bundles, or by a hot reload) makes two classes of one source text. Instances of both classes can be
+ * stored. A stored instance is read as an instance of the first class, because running workflows refer to its code.
  */
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
@@ -12,25 +12,28 @@ import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import { checkKeep, type KeepOption } from './keep.js';
 
-/** Any class, also one whose constructor is private. */
+/** Any class, including a class with a private constructor. */
 export interface ClassOf<T> {
   readonly name: string;
   readonly prototype: T;
 }
 
 export interface ClassOptions<T, Stored> {
-  /** What rows call the class. The class's own name unless given; give one where a minifier renames classes. */
+  /**
+   * The name of the class in stored values. Default: the name of the class. Set a name if a minifier renames classes.
+   */
   readonly name?: string;
-  /** What to store of an instance: any value that can be stored. Without it: the own enumerable fields. */
+  /** Returns the value that is stored for an instance. Default: the own enumerable fields of the instance. */
   readonly to?: (instance: T) => Stored;
   /**
-   * The instance again. Without it: an object with the class's prototype and the fields; no constructor runs. Called when
-   * an instance is stored, too: what cannot be read is refused there.
+   * Makes an instance from the stored value. Default: an object with the prototype of the class and the stored
+   * fields; no constructor runs. Also called when an instance is stored, so that an instance that cannot be read is
+   * refused then.
    */
   readonly from?: (stored: Stored) => T;
   /**
-   * Of an Error class: which of its properties are stored although they are objects, beside those of `launch({ errors })`: their
-   * names, or paths such as `response.data`; or `'all'`.
+   * For an Error class: the object properties to store, beside the `keep` of `launch({ errors })`. A list of names or
+   * of paths such as `response.data`, or `'all'`.
    */
   readonly keep?: KeepOption;
 }
@@ -38,25 +41,35 @@ export interface ClassOptions<T, Stored> {
 export interface RegisteredClass {
   readonly name: string;
   readonly prototype: object;
-  /** Error classes are stored as error records (see error-record.ts), not field by field. */
+  /** Error classes are stored as error records (see error-record.ts) instead of field by field. */
   readonly isError: boolean;
   readonly to: ((instance: unknown) => unknown) | undefined;
   readonly from: ((stored: unknown) => unknown) | undefined;
   readonly keep: KeepOption | undefined;
-  /** Its code, by which a copy of it is told from another class of the name. */
+  /** The code of the class. It tells a copy of the class from another class of the same name. */
   readonly source: string;
 }
 
 const byName = processWide('classesByName', () => new Map<string, RegisteredClass>());
 const byPrototype = processWide('classesByPrototype', () => new WeakMap<object, RegisteredClass>());
 
-/** Names that rows use for the recipes of built-in classes. */
+/** The names of built-in classes in stored values. */
 const reserved: readonly string[] = ['Buffer', 'ArrayBuffer', 'DataView'];
 
 /**
- * Lets instances of a class be stored and come back as instances. Call it where the class is defined, in every
- * process that reads or writes them. A class with private (`#`) fields needs `to` and `from`: nothing else can see
- * those. An Error class needs neither.
+ * Registers a class, so that its instances can be stored and are read as instances. Call it where the class is
+ * defined, in every process that reads or writes instances. A class with private (`#`) fields needs `to` and `from`,
+ * because only its own code can read these fields. An Error class needs neither.
+ *
+ * @example
+ * ```ts
+ * class Money {
+ *   #cents: bigint;
+ *   constructor(cents: bigint) { this.#cents = cents; }
+ *   get cents() { return this.#cents; }
+ * }
+ * registerClass(Money, { to: (money) => money.cents, from: (cents) => new Money(cents) });
+ * ```
  */
 export function registerClass<T extends object, Stored = unknown>(
   Class: ClassOf<T>,
@@ -102,21 +115,18 @@ function checkConversions(Class: ClassOf<unknown>, name: string, isError: boolea
     throw invalidOption(`registerClass(${name})`, 'from', from, 'a function');
   }
   if ((to === undefined) !== (from === undefined)) {
-    throw wrongOption(name, 'give both "to" and "from", or neither: one undoes the other');
+    throw wrongOption(name, 'give both "to" and "from", or neither: "from" reverses "to"');
   }
   if (isError && to !== undefined) {
-    throw wrongOption(name, 'leave out "to" and "from": an Error class keeps its message, cause and fields by itself');
+    throw wrongOption(name, 'leave out "to" and "from": Holdfast itself stores message, cause and fields of an Error');
   }
   checkKeep(`registerClass(${name})`, 'keep', keep);
   if (keep !== undefined && !isError) {
-    throw wrongOption(name, 'leave out "keep", which is for Error classes: "to" says what is stored of others');
+    throw wrongOption(name, 'leave out "keep", which is for Error classes only. For other classes use "to" and "from"');
   }
-  if (isBuiltIn(Class)) throw wrongOption(name, 'register only your own classes: this one is built in');
+  if (isBuiltIn(Class)) throw wrongOption(name, 'register only your own classes: this class is built in');
   if (to === undefined && !isError && hidesItsState(Class.prototype as object)) {
-    throw wrongOption(
-      name,
-      'give "to" and "from": the class extends a built-in one whose content is not in its fields',
-    );
+    throw wrongOption(name, 'give "to" and "from": the class extends a built-in class whose content is not in fields');
   }
 }
 
@@ -129,18 +139,19 @@ function sourceOf(code: unknown): string {
 }
 
 function checkUnclaimed(name: string, prototype: object, source: string): void {
-  const advice = 'Give one of them another name: registerClass(Class, { name }).';
   if (reserved.includes(name)) {
-    throw new HoldfastError('INVALID_NAME', `The class name "${name}" is taken by the built-in class. ${advice}`, {
-      details: { name },
-    });
-  }
-  const holder = byName.get(name);
-  if (holder !== undefined && holder.prototype !== prototype && holder.source !== source) {
     throw new HoldfastError(
       'INVALID_NAME',
-      `Two classes want the name "${name}", so a stored value could not tell them apart. ${advice} ` +
-        'If they are one class that was edited, restart the process.',
+      `The class name "${name}" belongs to a built-in class. Choose another name: registerClass(Class, { name }).`,
+      { details: { name } },
+    );
+  }
+  const existing = byName.get(name);
+  if (existing !== undefined && existing.prototype !== prototype && existing.source !== source) {
+    throw new HoldfastError(
+      'INVALID_NAME',
+      `Two classes have the name "${name}", so a stored instance could belong to either. Give one of them another ` +
+        'name: registerClass(Class, { name }). If you edited one class while the process ran, restart the process.',
       { details: { name } },
     );
   }
@@ -148,13 +159,15 @@ function checkUnclaimed(name: string, prototype: object, source: string): void {
   if (earlier !== undefined && earlier.name !== name) {
     throw new HoldfastError(
       'INVALID_NAME',
-      `The class "${earlier.name}" is already registered and cannot be "${name}" as well. Register it once.`,
+      `The class "${earlier.name}" is already registered and cannot also have the name "${name}". Register it once.`,
       { details: { name, registeredAs: earlier.name } },
     );
   }
 }
 
-/** Whether instances carry their content in internal slots of a built-in class (Map, Date, Promise, ...). */
+/**
+ * Returns true if the class extends a built-in class whose content is in internal slots (Map, Date, Promise, ...).
+ */
 function hidesItsState(prototype: object): boolean {
   let parent: unknown = Object.getPrototypeOf(prototype);
   while (isObject(parent) && parent !== Object.prototype) {
@@ -166,11 +179,14 @@ function hidesItsState(prototype: object): boolean {
 
 export function isBuiltIn(Class: unknown): boolean {
   if (typeof Class !== 'function') return false;
-  return isOfPlatform(Class) || /\{\s*\[native code\]\s*\}\s*$/.test(Function.prototype.toString.call(Class));
+  return isPlatformClass(Class) || /\{\s*\[native code\]\s*\}\s*$/.test(Function.prototype.toString.call(Class));
 }
 
-/** Response, AbortSignal and others that Node has written in JavaScript. A global that a program makes itself is enumerable. */
-function isOfPlatform(Class: { readonly name: string }): boolean {
+/**
+ * Returns true for Response, AbortSignal and other classes of Node that are written in JavaScript. A global that a
+ * program adds itself is enumerable; theirs are not.
+ */
+function isPlatformClass(Class: { readonly name: string }): boolean {
   const found = Object.getOwnPropertyDescriptor(globalThis, Class.name);
   return found !== undefined && !found.enumerable && (found.value ?? found.get?.call(globalThis)) === Class;
 }

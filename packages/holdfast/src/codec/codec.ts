@@ -1,15 +1,18 @@
 /**
- * Values to text and back. Every value that a workflow stores goes through a {@link Codec}; which one is written in
- * the row's `serialization` column, and one value there covers the inputs, output and error of a workflow.
+ * Values to text and back. Every value that a workflow stores goes through a {@link Codec}. The `serialization`
+ * column of the row names the codec. One name covers the inputs, the output and the error of a workflow.
  *
- *   native.ts    `js_superjson`, the default; a NULL in the column means it too, unless the app has its own serializer
- *   portable.ts  `portable_json`, for workflows shared with other languages
+ *   native.ts    `js_superjson`, the default; NULL in the column also means it, unless the app has its own serializer
+ *   portable.ts  `portable_json`, for workflows that are shared with other languages
  *   custom.ts    the app's own serializer, under its name
  *
- * Promises: a value comes back equal to what was stored, or is refused with UNSERIALIZABLE before anything is written,
- * naming the place in it; what is handed out can be read (see {@link Codec}); a text that cannot be read is
- * UNREADABLE_VALUE, never a wrong value. The two built-in formats
- * answer at once; only a custom serializer may return promises.
+ * Promises:
+ * - A value is read equal to the stored value, or is refused with UNSERIALIZABLE before anything is written. The
+ *   error names the place in the value.
+ * - A codec can read every text that it returns (see {@link Codec}).
+ * - A text that cannot be read leads to UNREADABLE_VALUE, never to a wrong value.
+ *
+ * The two built-in formats return synchronously. Only a custom serializer may return promises.
  */
 import { HoldfastError } from '../model/errors.js';
 import { customCodec } from './custom.js';
@@ -24,21 +27,24 @@ export type { Codec, Encoded, Serializer } from './format.js';
 export { checkMaxValueBytes } from './limits.js';
 export type { StoredError, StoredErrorOptions } from './stored-errors.js';
 
-/** The built-in native format, which gives back what it was given: a value need not be read again to be used. */
+/**
+ * The built-in native format. It returns values unchanged, so that the caller may use a value without reading it
+ * back.
+ */
 export const nativeCodecName = nativeName;
 
 export interface Codecs {
-  /** For what only this app reads: the app's own serializer if it has one, else `js_superjson`. */
+  /** The codec for values that only this app reads: the app's own serializer if it has one, else `js_superjson`. */
   readonly native: Codec;
   readonly portable: Codec;
-  /** The one that wrote a row, or UNKNOWN_SERIALIZER. */
+  /** Returns the codec that wrote a row. Throws UNKNOWN_SERIALIZER if this app does not have it. */
   for(serialization: string | null): Codec;
-  /** What of errors is stored and logged. */
+  /** Decides which parts of an error are stored and logged. */
   readonly errors: StoredErrors;
 }
 
-/** Formats that we know by name only. */
-const foreign: Readonly<Record<string, string>> = {
+/** Formats that Holdfast cannot read, by name. */
+const foreignFormats: Readonly<Record<string, string>> = {
   py_pickle: 'DBOS for Python',
   DBOS_JSON: 'DBOS for Go',
   DBOS_GOB: 'DBOS for Go',
@@ -48,11 +54,11 @@ const foreign: Readonly<Record<string, string>> = {
 export interface CodecOptions {
   readonly serializer?: Serializer | undefined;
   readonly errors?: StoredErrorOptions | undefined;
-  /** Most bytes of one value in the database. */
+  /** The maximum size of one stored value in bytes. */
   readonly maxValueBytes?: number | undefined;
 }
 
-/** The same, from the options of `launch` or `connect`, checked. */
+/** Checks the options of `launch` or `connect` and creates the codecs. */
 export function codecsOf(what: string, options: CodecOptions): Codecs {
   checkMaxValueBytes(what, options.maxValueBytes);
   checkStoredErrorOptions(what, options.errors);
@@ -81,14 +87,14 @@ export function createCodecs(options: CodecOptions = {}): Codecs {
 }
 
 function refuseFormat(name: string, known: readonly string[]): never {
-  const writer = foreign[name];
+  const writer = foreignFormats[name];
   const advice =
     writer === undefined
       ? 'Launch with the serializer of that name: launch({ serializer }).'
-      : `It is the native format of ${writer}; let the writer use the portable format.`;
+      : `It is the native format of ${writer}. Configure the writer to use the portable format.`;
   throw new HoldfastError(
     'UNKNOWN_SERIALIZER',
-    `A stored value is in the format "${name}", and this app reads ${known.join(', ')}. ${advice}`,
+    `A stored value has the format "${name}", but this app reads only ${known.join(', ')}. ${advice}`,
     { details: { serialization: name, known } },
   );
 }

@@ -29,10 +29,10 @@ describe('createCodecs', () => {
     expect(codecs.for('js_superjson').decode('{"json":1,"__dbos_serializer":"superjson"}')).toBe(1);
   });
 
-  it('refuses a format that it does not have, naming it and those it has', () => {
+  it('refuses an unknown format, and names it and the known formats', () => {
     const codecs = createCodecs({ serializer: base64 });
     expect(() => codecs.for('mine-v1')).toThrow(
-      'A stored value is in the format "mine-v1", and this app reads js_superjson, portable_json, base64. ' +
+      'A stored value has the format "mine-v1", but this app reads only js_superjson, portable_json, base64. ' +
         'Launch with the serializer of that name: launch({ serializer }).',
     );
     expect(() => codecs.for('py_pickle')).toThrow(
@@ -41,7 +41,7 @@ describe('createCodecs', () => {
   });
 
   it.each([
-    ['nothing', 5, 'INVALID_OPTION'],
+    ['none of its members', 5, 'INVALID_OPTION'],
     ['an empty name', { ...base64, name: '' }, 'INVALID_NAME'],
     ['the name of a built-in format', { ...base64, name: 'portable_json' }, 'INVALID_NAME'],
     ['no stringify', { name: 'x', parse: base64.parse }, 'INVALID_OPTION'],
@@ -57,7 +57,7 @@ describe.each([
 ])('a %s serializer', (_, serializer) => {
   const { native } = createCodecs({ serializer });
 
-  it('gives back values, arguments and errors', async () => {
+  it('reads values, arguments and errors as they were', async () => {
     expect(await native.decode(await native.encode({ a: [1] }, 'x'))).toStrictEqual({ a: [1] });
     expect(await native.decodeArguments(await native.encodeArguments([1, 'a'], 'x'))).toStrictEqual([1, 'a']);
     const error = Object.assign(new TypeError('no', { cause: new RangeError('why') }), { code: 'E' });
@@ -68,7 +68,7 @@ describe.each([
     expect(await native.decodeError((await native.encodeError('thrown')).text)).toBe('thrown');
   });
 
-  it('stores an error that it cannot write whole without what it cannot write', async () => {
+  it('stores an error without the parts that it cannot write', async () => {
     const strict = createCodecs({
       errors: { keep: ['status'] },
       serializer: {
@@ -85,7 +85,7 @@ describe.each([
     expect(await strict.decodeError(text)).toMatchObject({ message: 'y', status: { code: 500 }, at: '[Date]' });
   });
 
-  it('is a typed error when stringify throws', async () => {
+  it('leads to a typed error if stringify throws', async () => {
     await expect(async () => native.encode(5n, 'Output of workflow "w"')).rejects.toMatchObject({
       code: 'UNSERIALIZABLE',
       message: expect.stringMatching(/^Output of workflow "w" cannot be stored: the serializer "\w+" threw .*BigInt/),
@@ -93,25 +93,25 @@ describe.each([
     });
   });
 
-  it('is a typed error when parse throws', async () => {
+  it('leads to a typed error if parse throws', async () => {
     await expect(async () => native.decode('?')).rejects.toMatchObject({
       code: 'UNREADABLE_VALUE',
       cause: expect.any(Error),
     });
   });
 
-  it('is a typed error when the arguments are no array', async () => {
+  it('leads to a typed error if the stored arguments are not an array', async () => {
     const text = await native.encode({}, 'x');
     await expect(async () => native.decodeArguments(text)).rejects.toMatchObject({ code: 'UNREADABLE_VALUE' });
   });
 });
 
 it.each([
-  ['undefined', () => undefined, /no text but undefined/],
-  ['bytes', () => Buffer.from('a'), /no text but object/],
+  ['undefined', () => undefined, /a value of the type undefined instead of a text/],
+  ['bytes', () => Buffer.from('a'), /a value of the type object instead of a text/],
   ['a text with NUL', async () => 'a\0', /NUL character/],
   ['a text with half a surrogate pair', () => '\ud800', /half a surrogate pair/],
-])('a serializer that returns %s is a typed error', async (_, stringify, message) => {
+])('a serializer that returns %s leads to a typed error', async (_, stringify, message) => {
   const { native } = createCodecs({ serializer: { ...base64, stringify: stringify as () => string } });
   await expect(async () => native.encode(1, 'x')).rejects.toMatchObject({
     code: 'UNSERIALIZABLE',

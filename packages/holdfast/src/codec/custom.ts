@@ -1,17 +1,18 @@
 /**
- * The user's own serializer as a codec. It gets values as they are, arguments as an array, errors as plain records
- * (error-record.ts), and answers at once or with a promise. What it may store is its own affair; that the result is a
- * text which both databases can hold, and which it can read, is ours: every text is read once before it is stored.
+ * The user's own serializer as a codec. The serializer gets values unchanged, arguments as an array, and errors as
+ * plain records (error-record.ts). It returns a text or a promise of a text. The serializer decides which values it
+ * accepts. Holdfast ensures that both databases can store the text and that the serializer can read it: every text is
+ * read once before it is stored.
  */
 import { HoldfastError, isError, isHoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
 import { invalidOption } from '../model/options.js';
-import { thrownFrom } from './error-record.js';
+import { toThrown } from './error-record.js';
 import type { Codec, CodecSettings, Encoded, Serializer } from './format.js';
 import { fits, tooLarge } from './limits.js';
 import { notReadBack, textProblem, unserializable } from './refusal.js';
 import { unreadable } from './revive.js';
-import { bareRecord, cut, cutLengths, salvage } from './salvage.js';
+import { cut, cutLengths, salvage, textOnlyRecord } from './salvage.js';
 
 export function customCodec(serializer: Serializer, taken: readonly string[], settings: CodecSettings): Codec {
   checkSerializer(serializer, taken);
@@ -36,7 +37,7 @@ class CustomCodec implements Codec {
     );
   }
 
-  /** What the serializer gives back is its own affair; that it gives back something is what must be known. */
+  /** Checks only that the serializer can read the text. It does not compare the value that was read. */
   encodeAndRead(value: unknown, what: string): Encoded | Promise<Encoded> {
     return settle(
       () => this.write(value, what),
@@ -72,7 +73,7 @@ class CustomCodec implements Codec {
   }
 
   decodeError(text: string): unknown {
-    return readUnwritten(text) ?? this.read(text, thrownFrom);
+    return readUnwritten(text) ?? this.read(text, toThrown);
   }
 
   private write(value: unknown, what: string): string | Promise<string> {
@@ -106,25 +107,25 @@ class CustomCodec implements Codec {
     );
   }
 
-  private tryError(stored: unknown, way: number, failure: unknown): Encoded | Promise<Encoded> {
-    const make = partsOf[way];
+  private tryError(stored: unknown, reduction: number, failure: unknown): Encoded | Promise<Encoded> {
+    const make = reductions[reduction];
     if (make === undefined) return unwritten(this.name, failure);
-    const maxBytes = way === partsOf.length - 1 ? Number.POSITIVE_INFINITY : this.settings.maxBytes;
+    const maxBytes = reduction === reductions.length - 1 ? Number.POSITIVE_INFINITY : this.settings.maxBytes;
     return settle(
       () => this.encodeAndRead(make(stored, maxBytes), 'The error'),
       ({ text, value }) => {
         if (!fits(text, maxBytes)) throw tooLarge('The error', text, maxBytes);
-        return { text, value: thrownFrom(value) };
+        return { text, value: toThrown(value) };
       },
-      (cause) => this.tryError(stored, way + 1, cause),
+      (cause) => this.tryError(stored, reduction + 1, cause),
     );
   }
 }
 
-/** What to write of what is to be stored of something thrown, from all of it to next to nothing. */
-const partsOf: readonly ((stored: unknown, maxBytes: number) => unknown)[] = [
+/** Ways to reduce a thrown error, tried in this order: from the whole record down to its texts. */
+const reductions: readonly ((stored: unknown, maxBytes: number) => unknown)[] = [
   (stored) => stored,
-  // What the serializer accepts cannot be asked piece by piece (it may be slow): keep plain data only.
+  // The serializer may be slow, so it is not asked which properties it accepts. Only plain data is kept.
   (stored) => salvage(stored, () => false),
   ...cutLengths.map(
     (length) => (stored: unknown) =>
@@ -133,21 +134,21 @@ const partsOf: readonly ((stored: unknown, maxBytes: number) => unknown)[] = [
         length,
       ),
   ),
-  bareRecord,
+  textOnlyRecord,
 ];
 
 const notAnArray = 'the arguments are not an array';
 const unwrittenPrefix = 'holdfast:unwritten:';
 
 /**
- * In the place of an error that the serializer will not write at all (one that encrypts, say, by a service that is out of
- * reach), or not read again: a workflow that failed must not stay PENDING for that. Of the error itself nothing, which may
- * be a secret; nor of what `parse` threw, which may quote what it was to read.
+ * Replaces an error that the serializer cannot write at all (for example because its encryption service is down) or
+ * cannot read back. Without a stored error the failed workflow would stay PENDING. The text repeats nothing of the
+ * error, which may be secret, and nothing of an error of `parse`, which may quote the text.
  */
 function unwritten(serializer: string, failure: unknown): Encoded {
   const isUnread = isHoldfastError(failure, 'UNSERIALIZABLE') && failure.details.unread === true;
   const why = isUnread
-    ? `The serializer "${serializer}" cannot read what it wrote of it.`
+    ? `The serializer "${serializer}" wrote a text for the error that it cannot read back.`
     : isError(failure)
       ? failure.message
       : String(failure);
@@ -159,12 +160,12 @@ function readUnwritten(text: string): HoldfastError | undefined {
   if (!text.startsWith(unwrittenPrefix)) return undefined;
   return new HoldfastError(
     'UNSERIALIZABLE',
-    `It failed, and why is not on record. ${JSON.parse(text.slice(unwrittenPrefix.length))}`,
+    `It failed, but its error could not be stored. ${JSON.parse(text.slice(unwrittenPrefix.length))}`,
   );
 }
 
 function cannotReadBack(name: string, what: string, cause: unknown): HoldfastError {
-  const advice = `Let parse of the serializer "${name}" read every text that its stringify returns.`;
+  const advice = `Change parse of the serializer "${name}" so that it reads every text that stringify returns.`;
   const { message } = notReadBack(what, cause, advice);
   return new HoldfastError('UNSERIALIZABLE', message, { details: { what, serializer: name, unread: true }, cause });
 }
@@ -173,7 +174,10 @@ function rethrow(cause: unknown): never {
   throw cause;
 }
 
-/** `next` gets the result of `run`, and `failed` what either threw: at once, or later if one of them returned a promise. */
+/**
+ * Calls `next` with the result of `run`, and `failed` with an error of either. Stays synchronous unless one of them
+ * returns a promise.
+ */
 function settle<T, R>(
   run: () => T | PromiseLike<T>,
   next: (value: T) => R | Promise<R>,
@@ -198,7 +202,7 @@ function checkSerializer(serializer: Serializer, taken: readonly string[]): void
   if (taken.includes(name)) {
     throw new HoldfastError(
       'INVALID_NAME',
-      `The serializer's name "${name}" is that of a built-in format. Choose another one.`,
+      `The serializer has the name "${name}", which is the name of a built-in format. Choose another name.`,
       {
         details: { name, taken },
       },
@@ -213,12 +217,13 @@ function checkSerializer(serializer: Serializer, taken: readonly string[]): void
 }
 
 function checkText(text: unknown, name: string, what: string): string {
-  const problem = typeof text === 'string' ? textProblem(text) : `no text but ${text === null ? 'null' : typeof text}`;
+  const kind = text === null ? 'null' : typeof text;
+  const problem = typeof text === 'string' ? textProblem(text) : `a value of the type ${kind} instead of a text`;
   if (problem === undefined) return text as string;
   throw new HoldfastError(
     'UNSERIALIZABLE',
-    `${what} cannot be stored: the serializer "${name}" returned ${problem}. Let its stringify return a text that ` +
-      'a database can hold, such as JSON or base64.',
+    `${what} cannot be stored: the serializer "${name}" returned ${problem}. Return a text from stringify that a ` +
+      'database can store, such as JSON or base64.',
     { details: { what, serializer: name } },
   );
 }
@@ -228,7 +233,7 @@ function cannotStringify(name: string, what: string, cause: unknown): HoldfastEr
   const reason = isError(cause) ? cause.message : String(cause);
   return new HoldfastError(
     'UNSERIALIZABLE',
-    `${what} cannot be stored: the serializer "${name}" threw ${JSON.stringify(reason)}. Store something that it can write.`,
+    `${what} cannot be stored: the serializer "${name}" threw ${JSON.stringify(reason)}. Pass a value that it accepts.`,
     { details: { what, serializer: name }, cause },
   );
 }

@@ -1,10 +1,12 @@
 /**
- * Errors as plain records and back. The record is that of the `serialize-error` package, which DBOS stores: name,
- * message and stack first, then code, cause, errors and the error's own enumerable properties.
+ * Errors as plain records and back. The record has the form of the `serialize-error` package, which DBOS stores: name,
+ * message and stack first, then code, cause, errors and the own enumerable properties of the error.
  *
- *   An error of a built-in class, HoldfastError or FatalError comes back as an instance of that class; one of a
- *   registered class as an instance of it (`holdfast_class` in the record says so); any other as an Error with the
- *   same name, which is that of its class if the class does not set one. Code that may see an error after a recovery should tell it by name or code.
+ * - An error of a built-in class, HoldfastError or FatalError is read as an instance of that class.
+ * - An error of a registered class is read as an instance of that class. `holdfast_class` in the record names it.
+ * - Any other error is read as an Error with the same name. If its class sets no name, the name of the class is stored.
+ *
+ * Code that may see an error after a recovery should recognize the error by name or code.
  */
 import { FatalError, HoldfastError, isError } from '../model/errors.js';
 import { classNamed, classWithPrototype, isBuiltIn } from './classes.js';
@@ -12,17 +14,20 @@ import { textProblem } from './refusal.js';
 
 export type ErrorRecord = Record<string, unknown> & { name: string; message: string; stack: string };
 
-/** In the record of an error: the name of its registered class. */
+/** The key for the name of the registered class in an error record. */
 export const classKey = 'holdfast_class';
 
-/** In the record of an error: the names of its properties that are not stored. */
+/** The key for the names of properties that are not stored in an error record. */
 export const omittedKey = 'holdfast_omitted';
 
 const builtIn: ReadonlyMap<string, new (message: string) => Error> = new Map(
   [Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError].map((Class) => [Class.name, Class]),
 );
 
-/** One level: cause, errors and properties are the values themselves. `read` reads a property, for one that may throw. */
+/**
+ * Returns one level of an error record: cause, errors and properties are the values themselves. Pass a `read` that
+ * catches errors if reading a property may throw.
+ */
 export function errorFields(error: Error, read = (key: string): unknown => Reflect.get(error, key)): ErrorRecord {
   const text = (key: string, otherwise: string): string => {
     const value = read(key);
@@ -33,11 +38,11 @@ export function errorFields(error: Error, read = (key: string): unknown => Refle
   const fields: ErrorRecord = { name, message, stack: text('stack', `${name}: ${message}`) };
   const registered = classWithPrototype(Object.getPrototypeOf(error) as object);
   if (registered !== undefined) fields[classKey] = registered.name;
-  // Read through the prototype: a DOMException has its code there.
+  // The code is also read from the prototype, where a DOMException has it.
   const code = read('code');
   if (typeof code === 'string' || typeof code === 'number') fields.code = code;
   if (Object.hasOwn(error, 'cause')) fields.cause = read('cause');
-  // By its name in another realm: such is Node's own of a connection that failed at each address of a host.
+  // An AggregateError of another realm is recognized by name. Node throws one when every address of a host fails.
   const collects = error instanceof AggregateError || (name === 'AggregateError' && 'errors' in error);
   if (collects) fields.errors = read('errors');
   for (const key of Object.keys(error)) if (!Object.hasOwn(fields, key)) fields[key] = read(key);
@@ -45,8 +50,8 @@ export function errorFields(error: Error, read = (key: string): unknown => Refle
 }
 
 /**
- * The name of an error; or that of its class, where the class gives it none and it would go by "Error" or another name of
- * a built-in class. The record does not keep the class itself, and `CardDeclined` would be one `Error` among all others.
+ * Returns the name of an error. If its class sets no name, so that it would have the name of a built-in class such as
+ * "Error", returns the name of its class. The record does not store the class, so `CardDeclined` would be lost.
  */
 function classNameOr(error: Error, name: string): string {
   if (Object.hasOwn(error, 'name')) return name;
@@ -59,8 +64,8 @@ function classNameOr(error: Error, name: string): string {
 }
 
 /**
- * Whether something that was thrown and stored was an Error. One that we or a DBOS SDK stored always has these three
- * texts; a plain object that was thrown has all three only if it means to be an Error.
+ * Returns true if a stored value is the record of an Error. A record that Holdfast or a DBOS SDK wrote always has these
+ * three texts. A thrown plain object has all three only if it is meant as an Error.
  */
 export function isErrorRecord(value: unknown): value is ErrorRecord {
   if (typeof value !== 'object' || value === null || isError(value)) return false;
@@ -68,20 +73,20 @@ export function isErrorRecord(value: unknown): value is ErrorRecord {
   return typeof name === 'string' && typeof message === 'string' && typeof stack === 'string';
 }
 
-/** What was thrown, from what stored-errors.ts made of it; anything but an error record is itself what was thrown. */
-export function thrownFrom(stored: unknown): unknown {
+/** Turns an error record (see stored-errors.ts) into an error. Any other value is returned as it is. */
+export function toThrown(stored: unknown): unknown {
   if (!isErrorRecord(stored)) return stored;
   const fields: Record<string, unknown> = { ...stored };
-  if (isErrorRecord(fields.cause)) fields.cause = thrownFrom(fields.cause);
+  if (isErrorRecord(fields.cause)) fields.cause = toThrown(fields.cause);
   if (Array.isArray(fields.errors) && stored.name === 'AggregateError') {
-    fields.errors = fields.errors.map(thrownFrom);
+    fields.errors = fields.errors.map(toThrown);
   }
   const error = openError(fields);
   fillError(error, fields);
   return error;
 }
 
-/** The error, with nothing but name and message: references to it can be given out before its fields are there. */
+/** Returns the error with name and message only. Other objects can refer to it before `fillError` adds its fields. */
 export function openError(fields: Readonly<Record<string, unknown>>): Error {
   const name = typeof fields.name === 'string' ? fields.name : 'Error';
   const message = typeof fields.message === 'string' ? fields.message : '';
@@ -97,19 +102,19 @@ export function fillError(error: Error, fields: Readonly<Record<string, unknown>
     if (hidden) hide(error, key, value);
     else Object.defineProperty(error, key, { value, enumerable: true, writable: true, configurable: true });
   }
-  // Otherwise the stack would be that of the reader.
+  // Without this the error would have the stack of the code that reads it.
   if (typeof fields.stack !== 'string') hide(error, 'stack', `${error.name}: ${error.message}`);
 }
 
 function newError(name: string, message: string, fields: Readonly<Record<string, unknown>>): Error {
   const className = fields[classKey];
   const registered = typeof className === 'string' ? classNamed(className) : undefined;
-  // Not by its constructor, whose arguments we do not know, but still a native error to debuggers and loggers.
+  // The arguments of its constructor are unknown. `new Error` makes it a native error for debuggers and loggers.
   if (registered?.isError) return Object.setPrototypeOf(new Error(message), registered.prototype) as Error;
   if (name === 'AggregateError') return new AggregateError([], message);
   if (name === 'FatalError' && fields.code === 'FATAL') return new FatalError(message);
   if (name === 'HoldfastError' && typeof fields.code === 'string') {
-    // Its details are among the fields, and its code may be that of a newer release.
+    // The details are among the fields. The code may come from a newer release.
     return new HoldfastError(fields.code as 'STORAGE_REFUSED', message);
   }
   return new (builtIn.get(name) ?? Error)(message);

@@ -27,10 +27,10 @@ registerClass(Registered, { keep: ['limit'] });
 
 describe.each([
   ['as a value', roundTrip],
-  ['as what was thrown', thrown],
+  ['that was thrown', thrown],
 ])('an Error %s', (_, trip) => {
   it.each([Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError])(
-    'comes back as an instance of its built-in class',
+    'is read as an instance of its built-in class',
     (Class) => {
       const error = new Class('boom', { cause: 'why' });
       const copy = trip(error) as Error;
@@ -55,7 +55,7 @@ describe.each([
     expect(Object.prototype.toString.call(copy)).toBe('[object Error]');
   });
 
-  it('has the name of its class if that gives it none', () => {
+  it('has the name of its class if the class sets no name', () => {
     class CardDeclined extends RangeError {}
     class CardExpired extends CardDeclined {}
     for (const Class of [CardDeclined, CardExpired]) {
@@ -82,7 +82,7 @@ describe.each([
     expect(copy.errors[0]).toBeInstanceOf(RangeError);
   });
 
-  it('comes back as a HoldfastError or FatalError with code and details', () => {
+  it('is read as a HoldfastError or FatalError with code and details', () => {
     const error = new HoldfastError('WORKFLOW_NOT_FOUND', 'gone', { details: { workflowId: 'w1' }, cause: 5 });
     const copy = trip(error) as HoldfastError;
     expect(copy).toBeInstanceOf(HoldfastError);
@@ -93,7 +93,7 @@ describe.each([
     expect(fatal).toMatchObject({ code: 'FATAL', message: 'stop', details: { a: 1 } });
   });
 
-  it('comes back as an instance of its registered class', () => {
+  it('is read as an instance of its registered class', () => {
     const error = new Registered('too much');
     const copy = trip(error) as Registered;
     expect(copy).toBeInstanceOf(Registered);
@@ -112,7 +112,7 @@ describe.each([
 });
 
 describe('the error column', () => {
-  it('is a plain record that DBOS SDKs read', () => {
+  it('contains a plain record that DBOS SDKs can read', () => {
     const error = Object.assign(new Error('boom', { cause: new TypeError('inner') }), { dbosErrorCode: 3 });
     error.stack = 'S';
     (error.cause as Error).stack = 'T';
@@ -122,7 +122,7 @@ describe('the error column', () => {
     );
   });
 
-  it('of a DBOS SDK is read as the error it was', () => {
+  it('is read as the original error if a DBOS SDK wrote it', () => {
     const text =
       '{"json":{"dbosErrorCode":22,"name":"DBOSMaxStepRetriesError","message":"m","stack":"S",' +
       '"errors":[{"name":"Error","message":"e","stack":"T"}],"cause":{"name":"RangeError","message":"c","stack":"U"}},' +
@@ -141,7 +141,7 @@ describe('the error column', () => {
     ['an object', { code: 7, at: new Date(0) }],
     ['an object with a name and a message', { name: 'x', message: 'y' }],
     ['an array', [1, new Map()]],
-  ])('gives back %s that was thrown', (_, value) => {
+  ])('is read as the thrown value if that was %s', (_, value) => {
     expect(thrown(value)).toStrictEqual(value);
   });
 });
@@ -156,7 +156,7 @@ describe('an error that cannot be stored whole', () => {
     return error;
   }
 
-  it('keeps everything else of it', () => {
+  it('keeps all parts that can be stored', () => {
     const { native: keeping } = createCodecs({ errors: { keep: ['response'] } });
     const copy = (keeping.encodeError(awkward()) as Encoded).value as Error;
     expect(copy).toBeInstanceOf(TypeError);
@@ -177,7 +177,7 @@ describe('an error that cannot be stored whole', () => {
     expect(thrown(error)).toMatchObject({ message: 'loop', cause: '[Circular]' });
   });
 
-  it('is stored even if reading it throws', () => {
+  it('is stored even if a getter throws', () => {
     const error = new Error('x');
     Object.defineProperty(error, 'name', {
       get() {
@@ -193,21 +193,21 @@ describe('an error that cannot be stored whole', () => {
     ['a symbol', Symbol('s'), /Symbol\(s\)/],
     ['an instance', new Socket(), /\[Socket\]/],
     ['a revoked proxy', revoked(), /cannot be stored/],
-  ])('is stored as an error that says so: %s', (_, value, message) => {
+  ])('is replaced by an error that describes it: %s', (_, value, message) => {
     for (const copy of [thrown(value), portably(value)]) {
       expect(copy).toBeInstanceOf(Error);
       expect(copy).toMatchObject({ name: 'NonError', message: expect.stringMatching(message) });
     }
   });
 
-  it('shows what a database cannot hold of a text, as JavaScript would write it', () => {
+  it('has JavaScript escapes instead of characters that a database cannot store', () => {
     for (const trip of [thrown, portably]) {
       expect(trip('a\0b')).toBe('a\\u0000b');
       expect(trip('\ude00 \ud83d\ude00 \ud83d')).toBe('\\ude00 \ud83d\ude00 \\ud83d');
     }
   });
 
-  it('is stored in the portable format without what that cannot hold', () => {
+  it('is stored in the portable format without the parts that the format cannot store', () => {
     const error = Object.assign(new Error('x\0'), {
       code: 5,
       data: { file: Buffer.from('a'), ok: true, at: new Date(0) },
@@ -235,7 +235,7 @@ describe('the portable error record', () => {
     expect(portably(error)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { workflowId: 'w1' } });
   });
 
-  it.each(['text', 5, null, { code: 7 }, [1]])('gives back %j that was thrown', (value) => {
+  it.each(['text', 5, null, { code: 7 }, [1]])('is read as %j if that was thrown', (value) => {
     expect(portably(value)).toStrictEqual(value);
   });
 });

@@ -1,21 +1,29 @@
 /**
- * A value as superjson stores it: JSON, plus `meta` that says which JSON is something else (`values`) and which places
- * hold the same object (`referentialEqualities`). Read by revive.ts, and by superjson itself.
+ * Turns a value into the format of superjson: JSON, plus `meta`. In `meta`, `values` says which JSON stands for
+ * another type, and `referentialEqualities` says which places hold the same object. revive.ts and superjson read this
+ * format.
  *
- * We write and read superjson's format but not with its code, which (2.2.6) throws on a key named "constructor",
- * loses shared references inside Errors and class instances, changes the order of a Set that holds one, and does not
- * look inside what a custom recipe returns. The tests hold the two together where both can do it.
+ * Holdfast writes and reads the format with its own code, because superjson (2.2.6)
+ * - throws on a key named "constructor",
+ * - loses shared references inside Errors and class instances,
+ * - changes the order of a Set that holds a shared object,
+ * - does not process the result of a custom recipe.
  *
- * As superjson does, a repeated object is written again in full, so that readers that look only at `json` (SQL,
- * dashboards) see all of it; but only up to a limit, since n levels of sharing would otherwise write 2^n copies.
- * Past that a repetition is null in `json`, which superjson reads equally well.
+ * The tests compare both implementations for all values that both support.
+ *
+ * A repeated object is written in full each time, as superjson does. Readers of `json` alone (SQL, dashboards) then
+ * see the whole object. The copies have a limit, because n levels of sharing would otherwise write 2^n copies. Beyond
+ * the limit a repeated object is null in `json`, which superjson also reads correctly.
  */
 import { isBuiltIn } from './classes.js';
 import { classKey } from './error-record.js';
 import { errorRecipe, type Recipe, recipeFor, specialNumber, type Tag } from './recipes.js';
 import type { ValuePath } from './refusal.js';
 
-/** Annotations by relative path; those below an annotated node are nested in it, as they are undone before it. */
+/**
+ * Annotations by relative path. The annotations below an annotated node are nested in that node, because the reader
+ * converts the content before the node.
+ */
 export type TagNode = readonly [tag: Tag, below?: TagTree];
 export type TagTree = { [path: string]: TagNode };
 
@@ -28,45 +36,45 @@ export interface Meta {
 export interface Flattened {
   readonly json: unknown;
   readonly meta: Meta | undefined;
-  /** Whether reading it runs code of the user: `from` of a registered class, or a getter of a registered Error class. */
+  /** True if reading runs user code: `from` of a registered class, or a getter of a registered Error class. */
   readonly needsUserCode: boolean;
 }
 
 const box = 'holdfast_value';
 
-/** What a `to` function returned, from what {@link flatten} made of it. */
+/** Returns the result of a `to` function, without the box that {@link flatten} may have put around it. */
 export function unbox(fields: unknown): unknown {
   return isRecord(fields) && Object.hasOwn(fields, box) ? fields[box] : fields;
 }
 
-/** Nodes that repetitions may add to the text of one value. */
-const repeatedNodes = 10_000;
+/** The maximum number of nodes that repeated objects may add to the text of one value. */
+const maxRepeatedNodes = 10_000;
 
 interface Sighting {
   readonly path: readonly (string | number)[];
   readonly opaque: boolean;
-  /** The other places of the same object. */
-  again: string[] | undefined;
-  /** Unset while the walk is inside the object: a sighting then closes a cycle. */
+  /** The other paths that lead to this object. */
+  otherPaths: string[] | undefined;
+  /** Undefined while the walk is inside the object. Meeting the object again then means a cycle. */
   written: { readonly json: unknown; readonly tags: TagNode | TagTree | undefined; readonly nodes: number } | undefined;
 }
 
-export function flatten(value: unknown, path: ValuePath, ofError: (error: Error) => object): Flattened {
-  return new Flattening(path, ofError).run(value);
+export function flatten(value: unknown, path: ValuePath, errorFields: (error: Error) => object): Flattened {
+  return new Flattening(path, errorFields).run(value);
 }
 
 class Flattening {
   private readonly sightings = new Map<object, Sighting>();
-  /** The annotations of what `walk` has just returned. */
+  /** The annotations of the last result of `walk`. */
   private tags: TagNode | TagTree | undefined;
   private nodes = 0;
-  private repeated = 0;
+  private repeatedNodes = 0;
   private needsUserCode = false;
 
   constructor(
     private readonly path: ValuePath,
-    /** What is stored of an error that is in the value. */
-    private readonly ofError: (error: Error) => object,
+    /** Returns the fields to store for an error inside the value. */
+    private readonly errorFields: (error: Error) => object,
   ) {}
 
   run(value: unknown): Flattened {
@@ -115,7 +123,7 @@ class Flattening {
     if (earlier !== undefined) return this.repeat(earlier);
     const recipe = recipeFor(value) ?? refuseUnknown(value, this.path);
     const opaque = recipe.kind === 'fields' && recipe.opaque;
-    const sighting: Sighting = { path: this.path.snapshot(), opaque, again: undefined, written: undefined };
+    const sighting: Sighting = { path: this.path.snapshot(), opaque, otherPaths: undefined, written: undefined };
     this.sightings.set(value, sighting);
     const before = this.nodes;
     const json = this.follow(recipe, value);
@@ -127,15 +135,15 @@ class Flattening {
     const { written } = sighting;
     if (written === undefined && sighting.opaque) {
       this.path.refuse(
-        'leads back to an instance that holds it',
-        'A class registered with "from" cannot be part of a cycle. Leave that reference out of what "to" returns.',
+        'refers back to an instance that contains it',
+        'A class registered with "from" cannot be part of a cycle. Omit that reference from the result of "to".',
       );
     }
-    sighting.again ??= [];
-    sighting.again.push(stringPath(this.path.snapshot()));
-    if (written === undefined || this.repeated + written.nodes > repeatedNodes) return null;
-    this.repeated += written.nodes;
-    // Counted into whatever holds the copy as well: a copy of a copy is as long as both.
+    sighting.otherPaths ??= [];
+    sighting.otherPaths.push(stringPath(this.path.snapshot()));
+    if (written === undefined || this.repeatedNodes + written.nodes > maxRepeatedNodes) return null;
+    this.repeatedNodes += written.nodes;
+    // The container of the copy counts these nodes too: a copy of a copy is as long as both.
     this.nodes += written.nodes;
     this.tags = written.tags;
     return written.json;
@@ -157,7 +165,7 @@ class Flattening {
         return this.tagged(recipe.tag, json);
       }
       case 'fields': {
-        const fields = recipe === errorRecipe ? this.ofError(value as Error) : recipe.toFields(value as never);
+        const fields = recipe === errorRecipe ? this.errorFields(value as Error) : recipe.toFields(value as never);
         this.needsUserCode ||= recipe.opaque || (isRecord(fields) && Object.hasOwn(fields, classKey));
         return this.wrap(recipe.tag, this.walkFields(fields));
       }
@@ -165,8 +173,9 @@ class Flattening {
   }
 
   /**
-   * What stands for an instance takes its place in the tree. superjson's annotations allow only one type per place,
-   * and its references only one object: whatever has a type or an identity of its own goes into a box.
+   * Walks the stored form of an instance, which takes the place of the instance in the tree. superjson allows one
+   * type annotation and one object identity per place. A stored form with its own type or identity is therefore put
+   * in a box.
    */
   private walkFields(fields: unknown): unknown {
     if (isRecord(fields) && !Object.hasOwn(fields, box)) return this.walkRecord(fields);
@@ -175,7 +184,7 @@ class Flattening {
     return this.walkRecord({ [box]: fields });
   }
 
-  /** Puts the tag over the annotations of the content that was just walked. */
+  /** Wraps the annotations of the content that was walked last in the tag. */
   private wrap(tag: Tag, json: unknown): unknown {
     this.tags = this.tags === undefined ? [tag] : [tag, this.tags as TagTree];
     return json;
@@ -246,12 +255,12 @@ class Flattening {
   private equalities(): Meta['referentialEqualities'] {
     let ofRoot: string[] | undefined;
     let others: Record<string, string[]> | undefined;
-    for (const { path, again } of this.sightings.values()) {
-      if (again === undefined) continue;
-      if (path.length === 0) ofRoot = again;
+    for (const { path, otherPaths } of this.sightings.values()) {
+      if (otherPaths === undefined) continue;
+      if (path.length === 0) ofRoot = otherPaths;
       else {
         others ??= {};
-        others[stringPath(path)] = again;
+        others[stringPath(path)] = otherPaths;
       }
     }
     if (ofRoot === undefined) return others;
@@ -259,18 +268,21 @@ class Flattening {
   }
 }
 
-/** Says what an object without a recipe, a function or a symbol is, and what to do about it. */
+/**
+ * Throws for an object without a recipe, a function or a symbol. The message says what the value is and what to do.
+ */
 export function refuseUnknown(value: unknown, path: ValuePath): never {
   if (typeof value === 'function') {
-    path.refuse('is a function', 'Store plain data; a function belongs in the code of a workflow or step.');
+    path.refuse('is a function', 'Store plain data. Functions belong in the code of a workflow or step.');
   }
-  if (typeof value !== 'object' || value === null) path.refuse(`is a ${typeof value}`, 'Store a text instead.');
+  if (typeof value !== 'object' || value === null) path.refuse(`is a ${typeof value}`, 'Store a string instead.');
   if (typeof (value as { then?: unknown }).then === 'function') path.refuse('is a promise', 'Await it first.');
   const Class: unknown = value.constructor;
-  const own = typeof Class === 'function' && Class.prototype === Object.getPrototypeOf(value) && Class.name !== '';
-  if (!own) path.refuse('has a prototype of its own', 'Store plain data, or an instance of a registered class.');
+  const isInstance =
+    typeof Class === 'function' && Class.prototype === Object.getPrototypeOf(value) && Class.name !== '';
+  if (!isInstance) path.refuse('has a custom prototype', 'Store plain data, or an instance of a registered class.');
   const { name } = Class as { name: string };
-  if (isBuiltIn(Class)) path.refuse(`is of the built-in class ${name}`, 'That cannot be stored. Store plain data.');
+  if (isBuiltIn(Class)) path.refuse(`is an instance of the built-in class ${name}`, 'Store plain data instead.');
   path.refuse(
     `is an instance of ${name}, a class that is not registered`,
     `Call registerClass(${name}) where the class is defined, or store plain data.`,

@@ -1,9 +1,9 @@
-/** The properties of an error that are stored although they are objects: whole (`'whole'`), or some parts of them. */
+/** The object properties of an error that are stored: whole (`'whole'`), or some of their parts. */
 import { invalidOption } from '../model/options.js';
 
 export type KeepOption = 'all' | readonly string[];
 
-/** By name, and below it by the name of the part. */
+/** The kept properties by name. The value is `'whole'` or the kept parts of the property. */
 export type Kept = ReadonlyMap<string, Kept | 'whole'>;
 
 export function checkKeep(what: string, option: string, keep: unknown): void {
@@ -21,16 +21,16 @@ export function keptBy(...options: readonly (KeepOption | undefined)[]): Kept | 
 
 type MutableTree = Map<string, MutableTree | 'whole'>;
 
-function add(tree: MutableTree, [name, ...rest]: readonly string[]): void {
+function add(tree: MutableTree, [name, ...below]: readonly string[]): void {
   if (name === undefined) return;
   const known = tree.get(name);
-  // "response" is more than "response.data", whichever comes first.
+  // "response" includes "response.data", in whichever order they are listed.
   if (known === 'whole') return;
-  if (rest.length === 0) {
+  if (below.length === 0) {
     tree.set(name, 'whole');
     return;
   }
-  const below: MutableTree = known ?? new Map();
-  tree.set(name, below);
-  add(below, rest);
+  const subtree: MutableTree = known ?? new Map();
+  tree.set(name, subtree);
+  add(subtree, below);
 }

@@ -1,7 +1,7 @@
 /**
- * The limit of what one value may take in the database, in bytes of its text. A value is refused above it; an error is cut
- * (salvage.ts), because an outcome always goes on record. Nothing is limited that is only read: other writers of the same tables
- * know no limits.
+ * The size limit of one stored value, in bytes of its text. A larger value is refused. A larger error is cut
+ * (salvage.ts), because an outcome must always be stored. Values that are only read have no limit, because other
+ * writers of the same tables have none.
  */
 import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
@@ -9,10 +9,10 @@ import type { Codec, Encoded } from './format.js';
 
 export const defaultMaxValueBytes = 2 * 1024 * 1024;
 
-/** Smaller ones would leave no room for errors. */
+/** The smallest limit that leaves room for an error record. */
 const minBytes = 1_000;
 
-/** The option, or undefined if it was not given. */
+/** Returns the option, or undefined if it was not given. Throws INVALID_OPTION. */
 export function checkMaxValueBytes(what: string, value: number | undefined): number | undefined {
   if (value === undefined || value === Number.POSITIVE_INFINITY) return value;
   if (Number.isInteger(value) && value >= minBytes) return value;
@@ -20,7 +20,9 @@ export function checkMaxValueBytes(what: string, value: number | undefined): num
   throw invalidOption(what, 'maxValueBytes', value, expected);
 }
 
-/** Whether a text has at most so many bytes. Most texts are far from it, and are not counted. */
+/**
+ * Returns true if the text has at most `maxBytes`. The bytes of short texts are not counted: 3 per character at most.
+ */
 export function fits(text: string, maxBytes: number): boolean {
   if (text.length > maxBytes) return false;
   return text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes;
@@ -30,30 +32,31 @@ export function tooLarge(what: string, text: string, maxBytes: number): Holdfast
   const bytes = Buffer.byteLength(text);
   return new HoldfastError(
     'VALUE_TOO_LARGE',
-    `${what} has ${bytes} bytes as it would be stored, more than the limit of ${maxBytes}. Store it elsewhere, such as in a ` +
-      'file or an object store, and pass its key; or raise the limit, "maxValueBytes", where the workflow, step, topic, event or ' +
-      'stream is defined, or for all of them in launch() or connect().',
+    `${what} would take ${bytes} bytes in the database, more than the limit of ${maxBytes}. Store it elsewhere, such ` +
+      'as in a file or an object store, and pass its key. Or raise the limit "maxValueBytes" where the workflow, ' +
+      'step, topic, event or stream is defined, or for all of them in launch() or connect().',
     { details: { what, bytes, maxBytes } },
   );
 }
 
-/** The same codec, with a limit: that of the app, unless a call has its own. */
-export function limited(codec: Codec, ofApp: number): Codec {
-  const text = (what: string, maxBytes: number, made: string | Promise<string>): string | Promise<string> => {
-    if (typeof made !== 'string') return made.then((later) => text(what, maxBytes, later));
-    if (!fits(made, maxBytes)) throw tooLarge(what, made, maxBytes);
-    return made;
+/** Returns the codec with a size limit: the limit of the app, unless a call passes its own. */
+export function limited(codec: Codec, appLimit: number): Codec {
+  const checkedText = (what: string, maxBytes: number, text: string | Promise<string>): string | Promise<string> => {
+    if (typeof text !== 'string') return text.then((later) => checkedText(what, maxBytes, later));
+    if (!fits(text, maxBytes)) throw tooLarge(what, text, maxBytes);
+    return text;
   };
-  const encoded = (what: string, maxBytes: number, made: Encoded | Promise<Encoded>): Encoded | Promise<Encoded> => {
-    if (!('text' in made)) return made.then((later) => encoded(what, maxBytes, later));
-    if (!fits(made.text, maxBytes)) throw tooLarge(what, made.text, maxBytes);
-    return made;
+  const checked = (what: string, maxBytes: number, encoded: Encoded | Promise<Encoded>): Encoded | Promise<Encoded> => {
+    if (!('text' in encoded)) return encoded.then((later) => checked(what, maxBytes, later));
+    if (!fits(encoded.text, maxBytes)) throw tooLarge(what, encoded.text, maxBytes);
+    return encoded;
   };
   return {
     name: codec.name,
-    encode: (value, what, maxBytes = ofApp) => text(what, maxBytes, codec.encode(value, what)),
-    encodeAndRead: (value, what, maxBytes = ofApp) => encoded(what, maxBytes, codec.encodeAndRead(value, what)),
-    encodeArguments: (args, what, maxBytes = ofApp) => text(what, maxBytes, codec.encodeArguments(args, what)),
+    encode: (value, what, maxBytes = appLimit) => checkedText(what, maxBytes, codec.encode(value, what)),
+    encodeAndRead: (value, what, maxBytes = appLimit) => checked(what, maxBytes, codec.encodeAndRead(value, what)),
+    encodeArguments: (args, what, maxBytes = appLimit) =>
+      checkedText(what, maxBytes, codec.encodeArguments(args, what)),
     encodeError: (error) => codec.encodeError(error),
     decode: (text) => codec.decode(text),
     decodeArguments: (text) => codec.decodeArguments(text),

@@ -1,23 +1,25 @@
 /**
- * The native format, `js_superjson`: superjson with a marker, as DBOS's TypeScript SDK stores it. Almost anything in
- * JavaScript comes back as it was; flatten.ts and revive.ts say how, recipes.ts what.
+ * The native format, `js_superjson`: superjson with a marker, as the TypeScript SDK of DBOS stores it. Almost every
+ * JavaScript value is read as it was. flatten.ts writes the format, revive.ts reads it, and recipes.ts lists the
+ * types.
  *
- * Also reads the rows of DBOS SDKs from before superjson, which have no marker and no name in the column.
+ * This codec also reads rows that DBOS SDKs wrote before they used superjson. These rows have no marker and no format
+ * name in the `serialization` column.
  */
 
-import { type ErrorRecord, thrownFrom } from './error-record.js';
+import { type ErrorRecord, toThrown } from './error-record.js';
 import { flatten, type Meta } from './flatten.js';
 import { type Codec, type CodecSettings, type Encoded, isPrimitive } from './format.js';
 import { fits } from './limits.js';
 import { hasEscapes, isPlainJson } from './plain.js';
 import { notReadBack, type Root, unserializable, ValuePath } from './refusal.js';
 import { revive, unreadable } from './revive.js';
-import { bareRecord, cut, cutLengths, salvage } from './salvage.js';
+import { cut, cutLengths, salvage, textOnlyRecord } from './salvage.js';
 
 export const nativeName = 'js_superjson';
 const head = '{"json":';
 const tail = ',"__dbos_serializer":"superjson"}';
-/** What most steps return. */
+/** The text of `undefined`, which most steps return. */
 const undefinedText = `${head}null,"meta":{"values":["undefined"],"v":1}${tail}`;
 
 interface Stored {
@@ -25,12 +27,12 @@ interface Stored {
   readonly meta?: Meta;
 }
 
-/** What of an error inside a value is stored. */
+/** Returns the fields to store for an error inside a value. */
 type Fields = (error: Error) => ErrorRecord;
 
 export function nativeCodec({ errors, maxBytes }: CodecSettings): Codec {
   const fields: Fields = (error) => errors.fields(error);
-  const isStorable = (value: unknown): boolean => holds(() => write(value, 'The value', 'value', fields));
+  const isStorable = (value: unknown): boolean => succeeds(() => write(value, 'The value', 'value', fields));
   const attempt = (make: () => unknown): Encoded | undefined => {
     try {
       const made = writeError(make(), fields);
@@ -54,13 +56,13 @@ export function nativeCodec({ errors, maxBytes }: CodecSettings): Codec {
       const record = errors.record(error);
       let made = attempt(() => record) ?? attempt(() => salvage(record, isStorable));
       for (const length of cutLengths) made ??= attempt(() => cut(record, length));
-      return made ?? writeError(bareRecord(record, maxBytes), fields);
+      return made ?? writeError(textOnlyRecord(record, maxBytes), fields);
     },
-    decodeError: (text) => thrownFrom(read(text)),
+    decodeError: (text) => toThrown(read(text)),
   };
 }
 
-function holds(attempt: () => unknown): boolean {
+function succeeds(attempt: () => unknown): boolean {
   try {
     attempt();
     return true;
@@ -71,7 +73,7 @@ function holds(attempt: () => unknown): boolean {
 
 function writeError(record: unknown, fields: Fields): Encoded {
   const { text, value } = writeAndRead(record, 'The error', fields);
-  return { text, value: thrownFrom(value) };
+  return { text, value: toThrown(value) };
 }
 
 function write(value: unknown, what: string, root: Root, fields: Fields): string {
@@ -87,7 +89,7 @@ function writeAndRead(value: unknown, what: string, fields: Fields): Encoded {
   return { text, value: isPrimitive(value) ? value : readBack(text, what) };
 }
 
-/** Whether it can be read depends on code of the user, and is known only once it was. */
+/** A text that must be read once to know whether it can be read, because reading runs user code. */
 interface Unproven {
   readonly text: string;
 }
@@ -113,7 +115,7 @@ function readBack(text: string, what: string): unknown {
   try {
     return parse(text);
   } catch (cause) {
-    throw notReadBack(what, cause, 'Let "from" of each registered class in it accept what its "to" returns.');
+    throw notReadBack(what, cause, 'Change "from" of each registered class in it to accept the result of its "to".');
   }
 }
 
@@ -140,7 +142,7 @@ function isMarked(parsed: unknown): parsed is Stored {
   );
 }
 
-/** DBOS before superjson: plain JSON with three kinds of wrapped values. */
+/** Reads a row that DBOS wrote before it used superjson: plain JSON with three kinds of wrapped values. */
 function readUnmarked(text: string, parsed: unknown): unknown {
   if (!text.includes('dbos_type') && !text.includes('"Buffer"')) return parsed;
   return JSON.parse(text, (_key, value: unknown) => {

@@ -1,19 +1,19 @@
 /**
- * The fast path's question: can `JSON.stringify` alone write this value, losing nothing? Most values can, and this
- * walk is run for every one of them, so it allocates nothing for a small value. It explains nothing either: after a
- * no, the slow walk of the format in question finds out whether the value is rich or must be refused, and why.
+ * The check of the fast path: can `JSON.stringify` alone write this value without loss? For most values it can. The
+ * check runs for every value, so it allocates nothing for a small value. If the answer is no, the slow walk of the
+ * format finds out whether the value needs annotations or must be refused, and why.
  *
- * Strings are not looked at. JSON writes what we refuse in them (NUL, half surrogate pairs) as `\u` escapes, so one
- * search of the finished text ({@link hasEscapes}) stands for a test of every string and key.
+ * Strings are not checked here. JSON writes the refused characters (NUL, half surrogate pairs) as `\u` escapes. One
+ * search of the finished text ({@link hasEscapes}) therefore replaces a test of every string and key.
  */
 
 import { extraProperty } from './arrays.js';
-import { deepest } from './refusal.js';
+import { maxDepth } from './refusal.js';
 
 const objectPrototype = Object.prototype;
 const arrayPrototype = Array.prototype;
 
-/** Small values are searched for a repeated reference in these slots: cheaper than a Set up to about this many. */
+/** The objects seen so far. Up to about this many, searching an array for a repeated object is cheaper than a Set. */
 const slotCount = 16;
 const slots: (object | undefined)[] = new Array<object | undefined>(slotCount).fill(undefined);
 let used = 0;
@@ -22,13 +22,14 @@ let busy = false;
 
 export function isPlainJson(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return isPlainPrimitive(value);
-  // A getter of the value is encoding another value; the slots are taken. The slow walk is right as well.
+  // Busy means that a getter of a value is encoding another value. The slots are in use, so this value takes the slow
+  // walk, which is also correct.
   if (busy) return false;
   busy = true;
   try {
     return isPlainTree(value, 0);
   } finally {
-    // Cleared, or the last value stored would stay in memory for as long as nothing else is.
+    // Without this the last stored value would stay in memory until the next value is stored.
     for (let i = 0; i < used; i++) slots[i] = undefined;
     used = 0;
     overflow = undefined;
@@ -36,7 +37,10 @@ export function isPlainJson(value: unknown): boolean {
   }
 }
 
-/** Whether JSON text has an escape that could be NUL or half a surrogate pair. Other control characters are a false alarm. */
+/**
+ * Returns true if the JSON text has an escape that could be NUL or half a surrogate pair. Other control characters
+ * also return true; the slow walk then accepts them.
+ */
 export function hasEscapes(json: string): boolean {
   return json.includes('\\u');
 }
@@ -58,7 +62,7 @@ function isPlainNumber(value: number): boolean {
 }
 
 function isPlainTree(value: object, depth: number): boolean {
-  if (depth >= deepest || isRepeated(value)) return false;
+  if (depth >= maxDepth || isRepeated(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === objectPrototype || prototype === null)
     return isPlainRecord(value as Record<string, unknown>, depth);
@@ -66,8 +70,8 @@ function isPlainTree(value: object, depth: number): boolean {
 }
 
 function isPlainRecord(record: Record<string, unknown>, depth: number): boolean {
-  // for-in builds no array of keys. Where someone extended Object.prototype it also visits what JSON would not, which
-  // can only send a plain value the slow way.
+  // for-in allocates no array of keys. If Object.prototype was extended, for-in also visits inherited keys, which
+  // JSON skips. At worst a plain value then takes the slow walk.
   for (const key in record) {
     const member = record[key];
     if (typeof member === 'string') {
@@ -90,7 +94,7 @@ function isPlainArray(array: readonly unknown[], depth: number): boolean {
   return extraProperty(array) === undefined;
 }
 
-/** Remembers the object. A second sight of it means a shared reference or a cycle, which JSON alone would lose. */
+/** Remembers the object. Returns true for a repeated object: a shared reference or a cycle, which JSON would lose. */
 function isRepeated(value: object): boolean {
   if (overflow !== undefined) {
     if (overflow.has(value)) return true;

@@ -25,7 +25,7 @@ describe('portable JSON', () => {
     expect(portable.encode(value, 'x')).toBe(text);
   });
 
-  it('gives back everything that JSON has', () => {
+  it('reads every JSON value as it was', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = JSON.stringify(value);
@@ -35,7 +35,7 @@ describe('portable JSON', () => {
     );
   });
 
-  it('writes an object that occurs twice twice', () => {
+  it('writes a shared object in full at each place', () => {
     const shared = { a: 1 };
     expect(portable.encode([shared, shared], 'x')).toBe('[{"a":1},{"a":1}]');
   });
@@ -50,7 +50,7 @@ describe('portable JSON', () => {
     ['a RegExp', [/x/], 'value[0]', /is a RegExp/],
     ['a URL', [new URL('http://a')], 'value[0]', /is a URL/],
     ['an Error inside a value', { e: new TypeError('x') }, 'value.e', /is a TypeError/],
-    ['a Map with other keys', { m: new Map([[1, 2]]) }, 'value.m', /is a Map with a key that is a number/],
+    ['a Map with a number as key', { m: new Map([[1, 2]]) }, 'value.m', /is a Map with a key of the type number/],
     ['a Map with a key "__proto__"', new Map([['__proto__', 1]]), 'value', /key "__proto__"/],
   ])('refuses %s', (_, value, path, problem) => {
     const encode = () => portable.encode(value, 'x');
@@ -64,17 +64,17 @@ describe('portable JSON', () => {
     const cycle: { self?: unknown } = {};
     cycle.self = new Map([['again', [cycle]]]);
     expect(() => portable.encode(cycle, 'x')).toThrow(
-      /value\.self\.get\("again"\)\[0\] leads back to value\. JSON has no cycles/,
+      /value\.self\.get\("again"\)\[0\] refers back to value\. JSON has no cycles/,
     );
   });
 
-  it('refuses sharing that would fill the memory', () => {
+  it('refuses a value whose shared objects would fill the memory', () => {
     let value: object = {};
     for (let level = 0; level < 60; level++) value = { left: value, right: value };
     expect(() => portable.encode(value, 'x')).toThrow(/repeats the same objects too often/);
   });
 
-  it('is a typed error when it cannot be read', () => {
+  it('throws a typed error if a text cannot be read', () => {
     for (const text of ['{"a":', '__DBOS_NIL', '']) {
       expect(() => portable.decode(text)).toThrow(expect.objectContaining({ code: 'UNREADABLE_VALUE' }));
     }
@@ -100,11 +100,14 @@ describe('portable arguments', () => {
     expect(portable.decodeArguments(text)).toStrictEqual(args);
   });
 
-  it.each(['{"positionalArgs":5}', '{"positionalArgs":null}', '[1]', '5', 'null'])('%s is a typed error', (text) => {
-    expect(() => portable.decodeArguments(text)).toThrow(expect.objectContaining({ code: 'UNREADABLE_VALUE' }));
-  });
+  it.each(['{"positionalArgs":5}', '{"positionalArgs":null}', '[1]', '5', 'null'])(
+    '%s lead to a typed error',
+    (text) => {
+      expect(() => portable.decodeArguments(text)).toThrow(expect.objectContaining({ code: 'UNREADABLE_VALUE' }));
+    },
+  );
 
-  it('are refused naming the argument', () => {
+  it('are refused with the name of the argument', () => {
     expect(() => portable.encodeArguments([1, { n: NaN }], 'Input of workflow "w"')).toThrow(/: args\[1\]\.n is NaN/);
   });
 });

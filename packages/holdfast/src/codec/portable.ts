@@ -1,14 +1,15 @@
 /**
  * The portable format, `portable_json`: plain JSON that DBOS SDKs of every language read and write.
  *
- * It converts where the format has a form of its own for a value (Date and BigInt to text, Set to array, Map to
- * object, undefined to null, or to nothing as a member of an object), and refuses what JSON would change silently:
- * NaN and Infinity, Buffers and other bytes, RegExp, URL, Errors inside values, class instances (registered or not),
- * cycles. An object that occurs twice is written twice; -0 is written as 0. What was converted is read as what it
- * became.
+ * - Converted: Date and BigInt to strings, Set to an array, Map to an object, undefined to null. An undefined member
+ *   of an object is omitted. An object that occurs twice is written twice. -0 is written as 0.
+ * - Refused, because JSON would change them silently: NaN, Infinity, Buffers and other bytes, RegExp, URL, Errors
+ *   inside values, class instances (registered or not), cycles.
+ *
+ * A converted value is read in its converted form.
  */
 import { isError } from '../model/errors.js';
-import { isErrorRecord, thrownFrom } from './error-record.js';
+import { isErrorRecord, toThrown } from './error-record.js';
 import { refuseUnknown } from './flatten.js';
 import type { Codec, CodecSettings, Encoded } from './format.js';
 import { fits } from './limits.js';
@@ -16,14 +17,16 @@ import { hasEscapes, isPlainJson } from './plain.js';
 import { recipeFor } from './recipes.js';
 import { type Root, unserializable, ValuePath } from './refusal.js';
 import { unreadable } from './revive.js';
-import { bareRecord, cut, cutLengths, salvage } from './salvage.js';
+import { cut, cutLengths, salvage, textOnlyRecord } from './salvage.js';
 
 export const portableName = 'portable_json';
 
-/** Nodes that repetitions may add: n levels of sharing would otherwise write 2^n copies. */
-const repeatedNodes = 1_000_000;
+/**
+ * The maximum number of nodes inside repeated objects. Without a limit, n levels of sharing would write 2^n copies.
+ */
+const maxRepeatedNodes = 1_000_000;
 
-/** The name under which something thrown that is no Error is stored: the format has records of errors only. */
+/** The error name for a thrown value that is not an Error. The format can store only records of errors. */
 const nonError = 'NonError';
 
 interface PortableArguments {
@@ -54,14 +57,14 @@ const formats = {
     if (!isRecord || !Array.isArray(positionalArgs)) {
       throw unreadable(portableName, text, new Error('the arguments are not {"positionalArgs":[…]}'));
     }
-    // Python's keyword arguments, as the options object that a TypeScript function takes in their place.
+    // Keyword arguments of Python become one options object as the last argument.
     return namedArgs && Object.keys(namedArgs).length > 0 ? [...positionalArgs, namedArgs] : positionalArgs;
   },
   decodeError: readError,
 } satisfies Partial<Codec>;
 
 export function portableCodec({ errors, maxBytes }: CodecSettings): Codec {
-  // The format has a place for it, which readers in other languages know.
+  // The format has a field for `data`, which readers in other languages use.
   const withData = errors.keeping('data');
   const attempt = (make: () => PortableError): Encoded | undefined => {
     try {
@@ -75,11 +78,11 @@ export function portableCodec({ errors, maxBytes }: CodecSettings): Codec {
     ...formats,
     encodeError: (error) => {
       const stored = withData.record(error);
-      // Not by making the error: what `redact` returned may lead back to itself.
+      // Checked without creating the error, because the result of `redact` may contain a cycle.
       const isRecord = isError(stored) || isErrorRecord(stored);
       let made = attempt(() => errorRecord(stored, isRecord)) ?? attempt(() => salvageRecord(stored));
       for (const length of cutLengths) made ??= attempt(() => errorRecord(cut(stored, length), isRecord));
-      return made ?? writeError(pickFields(bareRecord(stored, maxBytes)));
+      return made ?? writeError(pickFields(textOnlyRecord(stored, maxBytes)));
     },
   };
 }
@@ -95,8 +98,8 @@ function readError(text: string): unknown {
   if (record.name === nonError && 'data' in record) return record.data;
   const { data, ...fields } = record;
   const stack = `${record.name}: ${record.message}`;
-  if (isOurs(record)) return thrownFrom({ ...fields, stack, details: data ?? {} });
-  return thrownFrom(data === undefined ? { ...fields, stack } : { ...fields, stack, data });
+  if (isOurs(record)) return toThrown({ ...fields, stack, details: data ?? {} });
+  return toThrown(data === undefined ? { ...fields, stack } : { ...fields, stack, data });
 }
 
 function errorRecord(stored: unknown, isRecord: boolean): PortableError {
@@ -130,7 +133,7 @@ function isOurs({ name, code }: PortableError): boolean {
 }
 
 function describe(thrown: unknown): string {
-  return typeof thrown === 'string' ? thrown : `Something that is not an Error was thrown (${typeof thrown})`;
+  return typeof thrown === 'string' ? thrown : `The code threw a value that is not an Error (${typeof thrown})`;
 }
 
 function isStorable(value: unknown): boolean {
@@ -164,24 +167,24 @@ function read(text: string): unknown {
 
 class Conversion {
   private readonly seen = new Set<object>();
-  /** Those that the walk is inside of, with how deep they are. */
-  private readonly open = new Map<object, number>();
-  /** How many repeated objects the walk is inside of. */
-  private repetitions = 0;
-  private repeated = 0;
+  /** The objects that contain the current place, with their depth. */
+  private readonly ancestors = new Map<object, number>();
+  /** How many repeated objects contain the current place. */
+  private openRepetitions = 0;
+  private repeatedNodes = 0;
 
   constructor(private readonly path: ValuePath) {}
 
   walk(value: unknown): unknown {
-    if (this.repetitions > 0 && ++this.repeated > repeatedNodes) {
-      this.path.refuse('repeats the same objects too often', 'Store each of them once, and refer to it by an ID.');
+    if (this.openRepetitions > 0 && ++this.repeatedNodes > maxRepeatedNodes) {
+      this.path.refuse('repeats the same objects too often', 'Store each object once, and refer to it by an ID.');
     }
     switch (typeof value) {
       case 'string':
         return this.path.checkText(value);
       case 'number':
         if (Number.isFinite(value)) return value;
-        return this.path.refuse(`is ${value}, which JSON does not have`, 'Store null or a text instead.');
+        return this.path.refuse(`is ${value}, which JSON does not have`, 'Store null or a string instead.');
       case 'boolean':
         return value;
       case 'undefined':
@@ -196,17 +199,17 @@ class Conversion {
   }
 
   private walkObject(value: object): unknown {
-    const around = this.open.get(value);
-    if (around !== undefined) {
-      this.path.refuse(`leads back to ${this.path.upTo(around)}`, 'JSON has no cycles. Store an ID instead.');
+    const openDepth = this.ancestors.get(value);
+    if (openDepth !== undefined) {
+      this.path.refuse(`refers back to ${this.path.upTo(openDepth)}`, 'JSON has no cycles. Store an ID instead.');
     }
-    const again = this.seen.has(value) ? 1 : 0;
+    const repetitions = this.seen.has(value) ? 1 : 0;
     this.seen.add(value);
-    this.open.set(value, this.path.depth);
-    this.repetitions += again;
+    this.ancestors.set(value, this.path.depth);
+    this.openRepetitions += repetitions;
     const json = this.convert(value);
-    this.repetitions -= again;
-    this.open.delete(value);
+    this.openRepetitions -= repetitions;
+    this.ancestors.delete(value);
     return json;
   }
 
@@ -232,7 +235,7 @@ class Conversion {
   private walkMap(map: ReadonlyMap<unknown, unknown>): unknown {
     for (const key of map.keys()) {
       if (typeof key === 'string') continue;
-      this.path.refuse(`is a Map with a key that is a ${typeof key}`, 'Portable JSON takes texts as keys only.');
+      this.path.refuse(`is a Map with a key of the type ${typeof key}`, 'Portable JSON allows only string keys.');
     }
     return this.walkMembers([...(map as ReadonlyMap<string, unknown>)], true);
   }

@@ -25,7 +25,7 @@ class Grumpy extends Error {
 }
 registerClass(Grumpy);
 
-/** How often the text of a value is read while it is written. */
+/** Returns how often JSON.parse is called while a value is written. */
 function readsWhile(write: () => unknown): number {
   const parse = vi.spyOn(JSON, 'parse');
   try {
@@ -36,7 +36,7 @@ function readsWhile(write: () => unknown): number {
   }
 }
 
-describe('what is written', () => {
+describe('a written text', () => {
   const plain = { id: 'order-7', items: [{ sku: 'a', n: 1 }], paid: true, note: null };
   const rich = { at: new Date(0), map: new Map([[1, new Set(['a'])]]), big: 5n, missing: undefined };
 
@@ -44,12 +44,12 @@ describe('what is written', () => {
     ['a plain value', plain],
     ['a value of built-in classes', rich],
     ['a text', 'text'],
-  ])('is not read again where that cannot fail: %s', (_, value) => {
+  ])('is not read again if reading cannot fail: %s', (_, value) => {
     expect(readsWhile(() => native.encode(value, 'x'))).toBe(0);
     expect(readsWhile(() => native.encodeArguments([value], 'x'))).toBe(0);
   });
 
-  it('of which the caller needs a copy is read once, and not at all if it has no copies', () => {
+  it('is read once if the caller needs a copy, and is not read for a primitive value', () => {
     expect(readsWhile(() => native.encodeAndRead(plain, 'x'))).toBe(1);
     expect(readsWhile(() => native.encodeAndRead(new Money(5), 'x'))).toBe(1);
     for (const value of ['text', 5, null, undefined, true, 5n]) {
@@ -57,7 +57,7 @@ describe('what is written', () => {
     }
   });
 
-  it('is read once where a registered class has its own way of reading', () => {
+  it('is read once if a registered class has "from"', () => {
     expect(readsWhile(() => native.encode({ price: new Money(5) }, 'x'))).toBe(1);
     expect(native.encodeAndRead({ price: new Money(5) }, 'x')).toMatchObject({ value: { price: new Money(5) } });
   });
@@ -67,8 +67,8 @@ describe('what is written', () => {
       expect.objectContaining({
         code: 'UNSERIALIZABLE',
         message:
-          'The result of step "charge" cannot be stored: reading back what was written of it threw TypeError: what is a 1?. ' +
-          'Let "from" of each registered class in it accept what its "to" returns.',
+          'The result of step "charge" cannot be stored: reading back its text threw TypeError: what is a 1?. ' +
+          'Change "from" of each registered class in it to accept the result of its "to".',
         details: { what: 'The result of step "charge"' },
         cause: expect.any(TypeError),
       }),
@@ -77,10 +77,10 @@ describe('what is written', () => {
   });
 });
 
-describe.each(['at once', 'later'])('a serializer that answers %s', (when) => {
+describe.each(['synchronously', 'asynchronously'])('a serializer that answers %s', (when) => {
   function codecOf(serializer: Serializer) {
     const { name, stringify, parse } = serializer;
-    if (when === 'at once') return createCodecs({ serializer }).native;
+    if (when === 'synchronously') return createCodecs({ serializer }).native;
     const later = {
       name,
       stringify: async (value: unknown) => stringify(value),
@@ -112,24 +112,24 @@ describe.each(['at once', 'later'])('a serializer that answers %s', (when) => {
   });
 
   it.each(['encode', 'encodeAndRead', 'encodeArguments'] as const)(
-    'is a typed error if it cannot: %s',
+    'leads to a typed error if it cannot read a text: %s',
     async (method) => {
       await expect(async () => codecOf(blind)[method]([1], 'The input of workflow "w"')).rejects.toMatchObject({
         code: 'UNSERIALIZABLE',
         message: expect.stringMatching(
-          /^The input of workflow "w" cannot be stored: reading back .*Let parse of the seria/,
+          /^The input of workflow "w" cannot be stored: reading back .*Change parse of the seria/,
         ),
         details: { what: 'The input of workflow "w"', serializer: 'json' },
       });
     },
   );
 
-  it('is a typed error if arguments come back as something else', async () => {
+  it('leads to a typed error if it does not read arguments as an array', async () => {
     const codec = codecOf({ ...json, parse: () => 5 });
     await expect(async () => codec.encodeArguments([1], 'x')).rejects.toMatchObject({ code: 'UNSERIALIZABLE' });
   });
 
-  it('leaves of an error what it can read', async () => {
+  it('stores the parts of an error that it can read', async () => {
     const picky = { ...json, parse: (text: string) => (text.includes('secret') ? blind : json).parse(text) };
     const { text, value } = await codecOf(picky).encodeError(Object.assign(new RangeError('no'), { secret: { a: 1 } }));
     expect(value).toBeInstanceOf(RangeError);
@@ -137,9 +137,9 @@ describe.each(['at once', 'later'])('a serializer that answers %s', (when) => {
     expect(await codecOf(picky).decodeError(text)).toMatchObject({ name: 'RangeError', message: 'no' });
   });
 
-  it('leaves nothing of an error if it can read nothing, and does not quote it', async () => {
+  it('stores a replacement for an error that it cannot read, and does not quote the error', async () => {
     const { text, value } = await codecOf(blind).encodeError(new Error('the card of Grace'));
-    expect(value).toMatchObject({ code: 'UNSERIALIZABLE', message: /not on record.*"json" cannot read what it wrote/ });
+    expect(value).toMatchObject({ code: 'UNSERIALIZABLE', message: /could not be stored.*"json" wrote a text/ });
     expect(text).not.toMatch(/Grace/);
     expect(await codecOf(blind).decodeError(text)).toEqual(value);
   });
@@ -148,14 +148,14 @@ describe.each(['at once', 'later'])('a serializer that answers %s', (when) => {
 describe('an error', () => {
   const forms = [native, portable].map((codec) => [codec.name, codec] as const);
 
-  it.each(forms)('comes with what it will be read as: %s', (_, codec) => {
+  it.each(forms)('is encoded together with the error that will be read: %s', (_, codec) => {
     const error = Object.assign(new TypeError('no'), { code: 'E', at: new Date(0) });
     const { text, value } = codec.encodeError(error) as Encoded;
     expect(value).not.toBe(error);
     expect(value).toStrictEqual(codec.decodeError(text));
   });
 
-  it('loses what cannot be read of it, and keeps the rest', () => {
+  it('is stored without the parts that cannot be read', () => {
     const error = Object.assign(new TypeError('no', { cause: new Forgotten() }), {
       code: 'E',
       list: [new Forgotten(), 7],
@@ -166,14 +166,14 @@ describe('an error', () => {
     expect((value as Error).cause).toBe('[Forgotten]');
   });
 
-  it('whose very class cannot be read keeps its texts', () => {
+  it('keeps its texts if its class cannot be read', () => {
     const { value } = native.encodeError(new Grumpy('in any case')) as Encoded;
     expect(value).toBeInstanceOf(Error);
     expect(value).not.toBeInstanceOf(Grumpy);
     expect(value).toMatchObject({ message: 'in any case' });
   });
 
-  it.each(forms)('is stored whatever it is: %s', (_, codec) => {
+  it.each(forms)('is stored whatever its value is: %s', (_, codec) => {
     const hostile = new Proxy(new Error('x'), {
       get() {
         throw new Error('do not look');

@@ -1,27 +1,31 @@
 /**
- * How each class of object that we know becomes JSON, found by its prototype. superjson's annotations are used
- * wherever superjson has one, so that it (and every DBOS SDK) reads our rows; where it would lose something
- * (Invalid Date, NaN in a Float64Array) the JSON is chosen such that its own reader still gets the value right.
+ * How objects of each known class become JSON. A recipe is found by the prototype of the object. Holdfast uses the
+ * annotation of superjson wherever superjson has one, so that superjson and every DBOS SDK can read our rows. Where
+ * superjson loses a value (Invalid Date, NaN in a Float64Array), our JSON is chosen so that superjson reads it
+ * correctly.
  *
- * `toJSON` is never called. A plain object that has one has a function in it and is refused as such; an instance of a
- * class that has one is refused or registered like any other. What `toJSON` returns is a text for people or for one
- * other program, and a recovered workflow would get that instead of the value.
+ * `toJSON` is never called. A plain object with `toJSON` contains a function and is refused. An instance of a class
+ * with `toJSON` is refused or registered like any other. The result of `toJSON` is meant for people or for another
+ * program, and a recovered workflow would get that result instead of the value.
  *
- * Not part of a value, as in JSON: properties with symbol keys, properties that are not enumerable, properties put on
- * Maps, Dates and the like, and the lack of a prototype. An array with properties is refused.
+ * As in JSON, these are not part of a value: properties with symbol keys, properties that are not enumerable, extra
+ * properties of Maps, Dates and other built-in objects, and the lack of a prototype. An array with extra properties
+ * is refused.
  */
 import { isError } from '../model/errors.js';
 import { classWithPrototype, isBuiltIn, type RegisteredClass } from './classes.js';
 import { errorFields } from './error-record.js';
 
-/** superjson's name of a type. */
+/** The name of a type in superjson. */
 export type Tag = string | readonly [kind: string, name: string];
 
 export type Recipe =
   | { readonly kind: 'record' | 'array' | 'map' | 'set' }
-  /** One step to something without members. */
+  /** One conversion to a value without members. */
   | { readonly kind: 'leaf'; readonly tag: Tag; readonly toJson: (value: never) => unknown }
-  /** One step to a value that is walked in its turn. `opaque`: it cannot be given back before its content is. */
+  /**
+   * One conversion to a value whose members are then converted. `opaque`: the content must be read before the object.
+   */
   | {
       readonly kind: 'fields';
       readonly tag: Tag;
@@ -37,7 +41,7 @@ const integerArrays = [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uin
 const floatArrays = [Float32Array, Float64Array];
 const bigintArrays = [BigInt64Array, BigUint64Array];
 
-/** The typed arrays by name, for reading them. */
+/** The typed array classes by name, for reading. */
 export const typedArrays: ReadonlyMap<string, new (elements: never) => ArrayBufferView> = new Map(
   [...integerArrays, ...floatArrays, ...bigintArrays].map((Class) => [Class.name, Class as never]),
 );
@@ -74,7 +78,7 @@ const byPrototype = new Map<object | null, Recipe>(builtIn.map(([Class, recipe])
 byPrototype.set(null, record);
 const byName = new Map(builtIn.map(([Class, recipe]) => [Class.name, recipe]));
 
-/** undefined: an instance of a class that we do not know. */
+/** Returns undefined for an instance of an unknown class. */
 export function recipeFor(value: object): Recipe | undefined {
   const prototype: object | null = Object.getPrototypeOf(value);
   const known = byPrototype.get(prototype);
@@ -89,9 +93,12 @@ function classRecipe({ name, to }: RegisteredClass): Recipe {
   return { kind: 'fields', tag: ['class', name], toFields: (value: object) => ({ ...value }), opaque: false };
 }
 
-/** Test runners and `vm` give code its own Object, Map and Date; what Node itself makes then has other prototypes. */
+/**
+ * Finds the recipe of an object of another realm. Test runners and `vm` give code its own Object, Map and Date, so
+ * objects that Node creates have other prototypes.
+ */
 function fromAnotherRealm(value: object, prototype: object): Recipe | undefined {
-  // What `Date` is now is not what it was when this module was loaded: a test runner's fake.
+  // A test runner may have replaced `Date` by a fake since this module was loaded.
   if (prototype === Date.prototype) return byName.get('Date');
   const name = Object.prototype.toString.call(value).slice('[object '.length, -1);
   const Class: unknown = Object.hasOwn(prototype, 'constructor') ? prototype.constructor : undefined;
@@ -102,18 +109,18 @@ function typedArray(name: string, toJson: (value: never) => unknown): Recipe {
   return { kind: 'leaf', tag: ['typed-array', name], toJson };
 }
 
-/** What JSON has no number for goes as text, which the constructors of the float arrays read as well. */
+/** Numbers that JSON cannot write become strings. The constructors of the float arrays accept these strings. */
 function floatTexts(value: ArrayLike<number>): (number | string)[] {
   return Array.from(value, (element) => specialNumber(element) ?? element);
 }
 
-/** The text of a number that JSON would write as another number or as null. */
+/** Returns the text of a number that JSON would write as another number or as null. */
 export function specialNumber(value: number): string | undefined {
   if (value === 0 && 1 / value < 0) return '-0';
   return Number.isFinite(value) ? undefined : String(value);
 }
 
-/** superjson writes an Invalid Date as null; `new Date('Invalid Date')` is one. */
+/** superjson writes an Invalid Date as null. The text 'Invalid Date' is read as an Invalid Date. */
 function dateText(value: Date): string {
   return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
 }

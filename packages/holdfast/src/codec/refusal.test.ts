@@ -36,7 +36,7 @@ const refusals: [name: string, value: unknown, path: string, problem: RegExp][] 
   ['a signal', [AbortSignal.abort()], 'value[0]', /built-in class AbortSignal/],
   ['a subclass of a built-in class', [new (class Scores extends Map {})()], 'value[0]', /instance of Scores/],
   ['a subclass of Array', [new (class Rows extends Array {})()], 'value[0]', /instance of Rows/],
-  ['an object with a prototype of its own', [Object.create({ a: 1 })], 'value[0]', /has a prototype of its own/],
+  ['an object with a custom prototype', [Object.create({ a: 1 })], 'value[0]', /has a custom prototype/],
   ['a plain object with toJSON', { money: { toJSON: () => 5 } }, 'value.money.toJSON', /is a function/],
   ['NUL in a text', { text: 'a\0b' }, 'value.text', /NUL character, which Postgres/],
   ['half a surrogate pair in a text', ['\ud83d'], 'value[0]', /half a surrogate pair/],
@@ -46,20 +46,30 @@ const refusals: [name: string, value: unknown, path: string, problem: RegExp][] 
   ['a key "__proto__"', { a: JSON.parse('{"__proto__":{}}') }, 'value.a', /key "__proto__"/],
   ['a key "__proto__" with a text', JSON.parse('{"__proto__":"x"}'), 'value', /key "__proto__"/],
   [
-    'a property of an array',
+    'an extra property of an array',
     { found: 'a-b'.match(/-/) },
     'value.found',
     /has the property "index" beside its elements/,
   ],
-  ['a property of an empty array', [Object.assign([], { page: 2 })], 'value[0]', /has the property "page"/],
-  ['a property of a long array', Object.assign(new Array(1_000).fill(0), { columns: ['a'] }), 'value', /"columns"/],
-  ['a property of an array with a Date', Object.assign([new Date(0)], { page: 2 }), 'value', /has the property "page"/],
+  ['an extra property of an empty array', [Object.assign([], { page: 2 })], 'value[0]', /has the property "page"/],
+  [
+    'an extra property of a long array',
+    Object.assign(new Array(1_000).fill(0), { columns: ['a'] }),
+    'value',
+    /"columns"/,
+  ],
+  [
+    'an extra property of an array with a Date',
+    Object.assign([new Date(0)], { page: 2 }),
+    'value',
+    /has the property "page"/,
+  ],
   ['a value in a Map', new Map([['cb', () => 1]]), 'value.get("cb")', /is a function/],
   ['a member of a Set', { s: new Set([1, Symbol.iterator]) }, 'value.s.values()[1]', /is a symbol/],
 ];
 
 describe('both formats refuse', () => {
-  it.each(refusals)('%s, naming the place', (_, value, path, problem) => {
+  it.each(refusals)('%s, and name the place', (_, value, path, problem) => {
     for (const codec of [native, portable]) {
       const encode = () => codec.encode(value, 'Output of step "charge"');
       expect(encode).toThrow(
@@ -70,12 +80,12 @@ describe('both formats refuse', () => {
     }
   });
 
-  it('arguments, with the whole sentence', () => {
+  it('arguments, with this message', () => {
     expect(() =>
       native.encodeArguments([{ items: [0, 1, { callback: () => 1 }] }], 'Input of workflow "checkout"'),
     ).toThrow(
       'Input of workflow "checkout" cannot be stored: args[0].items[2].callback is a function. ' +
-        'Store plain data; a function belongs in the code of a workflow or step.',
+        'Store plain data. Functions belong in the code of a workflow or step.',
     );
   });
 
@@ -93,7 +103,7 @@ describe('both formats refuse', () => {
     }
   });
 
-  it('a getter that throws, with what it threw as the cause', () => {
+  it('a getter that throws, with its error as the cause', () => {
     const cause = new Error('no access');
     const value = {
       get secret() {
@@ -104,28 +114,28 @@ describe('both formats refuse', () => {
   });
 });
 
-describe('native refuses', () => {
+describe('the native format refuses', () => {
   it.each([
     ['a key of a Map', new Map([[() => 1, 1]]), 'value.keys()[0]'],
     ['the cause of an Error', new Error('x', { cause: new Error('b\0') }), 'value.cause.message'],
     ['the message of an Error', { e: new Error('a\0') }, 'value.e.message'],
     ['a RegExp', [new RegExp(String.fromCharCode(0))], 'value[0]'],
-  ])('%s, naming the place', (_, value, path) => {
+  ])('%s, and names the place', (_, value, path) => {
     expect(() => native.encode(value, 'x')).toThrow(
       expect.objectContaining({ details: expect.objectContaining({ path }) }),
     );
   });
 
-  it('an instance that is needed to make itself', () => {
+  it('an instance with "from" that contains itself', () => {
     class Ring {
       next: unknown = this;
     }
     registerClass(Ring, { to: ({ next }) => ({ next }), from: ({ next }) => Object.assign(new Ring(), { next }) });
-    expect(() => native.encode(new Ring(), 'x')).toThrow(/leads back to an instance that holds it/);
+    expect(() => native.encode(new Ring(), 'x')).toThrow(/refers back to an instance that contains it/);
   });
 });
 
-describe('texts that only look dangerous', () => {
+describe('texts that look dangerous but are valid', () => {
   it.each(['\u001b[31mred', '\\u0000', '\\ud83d', '😀', '\u2028', '"\\"'])('are stored: %j', (text) => {
     for (const codec of [native, portable]) {
       expect(codec.decode(codec.encode({ [text]: text }, 'x') as string)).toStrictEqual({ [text]: text });

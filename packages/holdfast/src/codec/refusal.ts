@@ -1,24 +1,24 @@
 /**
- * Where in a value we are, and the typed error that says so: `Input of workflow "checkout" cannot be stored:
- * args[0].items[2].callback is a function. …`. Both formats walk with a {@link ValuePath} and refuse through it, so
- * that every refusal names the same things in the same words.
+ * The current place in a value, and the typed error that names it: `Input of workflow "checkout" cannot be stored:
+ * args[0].items[2].callback is a function. …`. Both formats walk a value with a {@link ValuePath} and refuse values
+ * through it, so that all refusals have the same form.
  */
 
 import { describeError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import { extraProperty } from './arrays.js';
 
-/** What a path starts with: the arguments of a call, or any other value. */
+/** The start of a path: the arguments of a call, or any other value. */
 export type Root = 'args' | 'value';
 
-/** Deeper values are a mistake (or an attack), and would end in a stack overflow instead of a typed error. */
-export const deepest = 1000;
+/** The maximum depth of a value. A deeper value is a mistake or an attack, and would overflow the stack. */
+export const maxDepth = 1000;
 
-/** A path of a thousand segments helps nobody; its two ends do. */
+/** A longer path is shortened to its beginning and its end. */
 const shownSegments = 16;
 
 export class ValuePath {
   private readonly keys: (string | number)[] = [];
-  /** How a segment reads in JavaScript where that is not its key: `.get("a")` for the 1 in a map's third entry. */
+  /** The JavaScript form of a segment where it is not the key: `.get("a")` for the 1 in the third entry of a Map. */
   private readonly labels: (string | undefined)[] = [];
 
   constructor(
@@ -29,10 +29,10 @@ export class ValuePath {
   push(key: string | number, label?: string): void {
     this.keys.push(key);
     this.labels.push(label);
-    if (this.keys.length > deepest) {
+    if (this.keys.length > maxDepth) {
       this.refuse(
-        `is nested more than ${deepest} levels deep`,
-        'Flatten it, or store it elsewhere and pass a reference.',
+        `is nested more than ${maxDepth} levels deep`,
+        'Flatten the value, or store it elsewhere and pass a reference.',
       );
     }
   }
@@ -54,9 +54,9 @@ export class ValuePath {
     return this.upTo(this.depth);
   }
 
-  /** The place that many levels down, on the way to this one. */
+  /** Returns the first `depth` segments of the path. */
   upTo(depth: number): string {
-    const segments = this.keys.slice(0, depth).map((key, at) => this.labels[at] ?? segment(key));
+    const segments = this.keys.slice(0, depth).map((key, i) => this.labels[i] ?? segment(key));
     if (segments.length > shownSegments) segments.splice(shownSegments / 2, segments.length - shownSegments, ' … ');
     return this.root + segments.join('');
   }
@@ -69,7 +69,7 @@ export class ValuePath {
     });
   }
 
-  /** Postgres holds no NUL in any text, and neither database holds half a surrogate pair unchanged. */
+  /** Postgres cannot store NUL in a text, and neither database stores half a surrogate pair unchanged. */
   checkText(text: string): string {
     const problem = textProblem(text);
     if (problem !== undefined) {
@@ -82,8 +82,8 @@ export class ValuePath {
     const extra = extraProperty(array);
     if (extra === undefined) return;
     this.refuse(
-      `is an array that has the property ${JSON.stringify(extra)} beside its elements`,
-      'It would be lost. Store a copy of the elements ([...array]), or an object with what you need ({ ...match.groups }).',
+      `is an array that has the property ${JSON.stringify(extra)} beside its elements, which would be lost`,
+      'Store a copy of the elements ([...array]), or an object with the properties you need ({ ...match.groups }).',
     );
   }
 
@@ -91,7 +91,7 @@ export class ValuePath {
     if (key === '__proto__') {
       this.refuse(
         'has a key "__proto__"',
-        'Readers drop such a key, because it can replace the prototype of what it is copied to. Rename it.',
+        'Readers omit this key, because it could replace the prototype of an object. Rename the key.',
       );
     }
     const problem = textProblem(key);
@@ -105,7 +105,7 @@ export function textProblem(text: string): string | undefined {
   return undefined;
 }
 
-/** What a getter, a `to` function, a serializer or JSON itself threw, as the typed error of storing `what`. */
+/** Wraps an error of a getter, a `to` function, a serializer or JSON in the typed error for storing `what`. */
 export function unserializable(what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause, 'UNSERIALIZABLE')) return cause;
   return new HoldfastError(
@@ -115,11 +115,11 @@ export function unserializable(what: string, cause: unknown): HoldfastError {
   );
 }
 
-/** What reading back the text of `what` threw, as the typed error of storing it. */
+/** Wraps an error of reading back the text of `what` in the typed error for storing `what`. */
 export function notReadBack(what: string, cause: unknown, advice: string): HoldfastError {
   return new HoldfastError(
     'UNSERIALIZABLE',
-    `${what} cannot be stored: reading back what was written of it threw ${describeError(cause)}. ${advice}`,
+    `${what} cannot be stored: reading back its text threw ${describeError(cause)}. ${advice}`,
     { details: { what }, cause },
   );
 }

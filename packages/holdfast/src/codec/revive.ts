@@ -1,11 +1,11 @@
 /**
- * The way back from superjson's JSON and `meta` (see flatten.ts) to the value.
+ * Turns the JSON and `meta` of superjson (see flatten.ts) back into the value.
  *
- * The annotations are first put into a tree of {@link Place}s, by path; then each place is revived once, whoever asks
- * for it first. Objects are given out before they are filled, so cycles close; places that hold the same object share
- * its place. Only annotated places are visited, everything else is used as JSON.parse made it.
+ * First the annotations are put into a tree of {@link Place}s by path. Then each place is revived once, when another
+ * place first needs it. An object is returned before its members are set, so that cycles work. Places with the same
+ * object share one place. Only annotated places are visited; all other JSON is used as JSON.parse returned it.
  *
- * Paths come from the database and are looked up among own properties only: a path through "__proto__" leads nowhere.
+ * Paths come from the database. Only own properties are looked up, so a path with "__proto__" is refused.
  */
 import { HoldfastError, isError } from '../model/errors.js';
 import { classNamed } from './classes.js';
@@ -15,7 +15,7 @@ import { type Tag, typedArrays } from './recipes.js';
 
 export function revive(json: unknown, meta: Meta): unknown {
   const root = new Place(json);
-  // Rows of superjson 1 have no version, and wrote backslashes in keys as they are.
+  // Rows of superjson 1 have no version and do not escape backslashes in keys.
   const legacy = (meta.v ?? 0) < 1;
   if (meta.values !== undefined) addTags(root, meta.values, legacy);
   if (meta.referentialEqualities !== undefined) addEqualities(root, meta.referentialEqualities, legacy);
@@ -29,7 +29,7 @@ class Place {
   private state: 'raw' | 'open' | 'done' = 'raw';
   private value: unknown;
 
-  /** `json` is what was stored here. All places are made before the first is revived, so it is still that. */
+  /** `json` is the stored JSON. All places are created before the first is revived, so `json` is not yet changed. */
   constructor(private readonly json: unknown) {}
 
   child(key: string): Place {
@@ -37,7 +37,7 @@ class Place {
     if (known !== undefined) return known;
     const { json } = this;
     if (typeof json !== 'object' || json === null || !Object.hasOwn(json, key)) {
-      throw new Error(`its description speaks of a member ${JSON.stringify(key)} that is not there`);
+      throw new Error(`its "meta" names a member ${JSON.stringify(key)} that does not exist`);
     }
     const child = new Place((json as Record<string, unknown>)[key]);
     this.children ??= new Map();
@@ -52,7 +52,7 @@ class Place {
       this.value = this.convert(this.json);
       this.state = 'done';
     } else if (this.state === 'open' && this.value === undefined) {
-      throw new Error('an object in it is needed to make itself');
+      throw new Error('an object in it contains itself and cannot be created');
     }
     return this.value;
   }
@@ -91,20 +91,20 @@ class Place {
   private convertNamed(kind: string, name: string, raw: unknown): unknown {
     if (kind === 'typed-array') {
       const Class = typedArrays.get(name);
-      if (Class === undefined) throw new Error(`it holds a ${name}, which this version of Node.js does not have`);
+      if (Class === undefined) throw new Error(`it contains a ${name}, which this version of Node.js does not have`);
       return new Class(raw as never);
     }
     if (kind === 'custom' && name === 'Buffer') return Buffer.from(raw as number[]);
     if (kind === 'custom' && name === 'ArrayBuffer') return bytes(raw);
     if (kind === 'custom' && name === 'DataView') return new DataView(bytes(raw));
     if (kind === 'class' || kind === 'custom') return this.convertInstance(name, raw);
-    throw new Error(`it holds a ${kind} "${name}", which Holdfast does not have`);
+    throw new Error(`it contains a ${kind} "${name}", which Holdfast does not support`);
   }
 
   private convertInstance(name: string, raw: unknown): unknown {
     const registered = classNamed(name);
     if (registered === undefined) {
-      throw new Error(`it holds an instance of the class "${name}", which is not registered here: call registerClass`);
+      throw new Error(`it contains an instance of the class "${name}", which is not registered: call registerClass`);
     }
     if (registered.from !== undefined) return registered.from(unbox(this.fill(raw)));
     const instance = Object.create(registered.prototype) as object;
@@ -142,12 +142,12 @@ function leaf(tag: string, raw: unknown): unknown {
       return new RegExp(text.slice(1, end), text.slice(end + 1));
     }
     default:
-      throw new Error(`it holds something of the type "${tag}", which Holdfast does not have`);
+      throw new Error(`it contains a value of the type "${tag}", which Holdfast does not support`);
   }
 }
 
 function bytes(raw: unknown): ArrayBuffer {
-  // A copy: small Buffers are views of a pool that they share.
+  // Copied, because small Buffers are views of a shared pool.
   return new Uint8Array(Buffer.from(raw as string, 'base64')).buffer;
 }
 
@@ -164,18 +164,21 @@ function addEqualities(root: Place, equalities: NonNullable<Meta['referentialEqu
   const ofRoot = isPair(equalities) ? equalities[0] : [];
   const others = isPair(equalities) ? (equalities[1] ?? {}) : equalities;
   for (const path of ofRoot) unite(root, find(root, path, legacy));
-  for (const [path, again] of Object.entries(others)) {
+  for (const [path, otherPaths] of Object.entries(others)) {
     const first = find(root, path, legacy);
-    for (const other of again) unite(first, find(root, other, legacy));
+    for (const other of otherPaths) unite(first, find(root, other, legacy));
   }
 }
 
-/** Both come from `find` and so have no `same` yet: it never leads in a circle. */
+/** Both places come from `find`, so neither has `same` yet. Therefore the chain of `same` never has a cycle. */
 function unite(first: Place, other: Place): void {
   if (other !== first) other.same = first;
 }
 
-/** The place at the path. superjson also writes paths through a repetition: they mean the object that took its place. */
+/**
+ * Returns the place at the path. superjson also writes paths that pass through a repeated object. These paths refer
+ * to the first place of the object.
+ */
 function find(from: Place, path: string, legacy: boolean): Place {
   let place = from;
   for (const key of parsePath(path, legacy)) {
@@ -214,14 +217,14 @@ function isPair(
   return Array.isArray(equalities);
 }
 
-/** What reading a stored text threw, as the typed error. */
+/** Wraps an error of reading a stored text in the typed error. */
 export function unreadable(format: string, text: string, cause: unknown): HoldfastError {
   const reason = isError(cause) ? cause.message : String(cause);
   const excerpt = text.length > 200 ? `${text.slice(0, 200)}…` : text;
   return new HoldfastError(
     'UNREADABLE_VALUE',
-    `A stored ${format} value could not be read: ${reason}. It was changed or cut outside Holdfast, or written by code ` +
-      'that this process does not have. Deploy the code that can read it, or correct the row.',
+    `A stored ${format} value could not be read: ${reason}. The row was changed outside Holdfast, or was written by ` +
+      'code that this process does not have. Deploy the code that can read the value, or correct the row.',
     { details: { format, text: excerpt }, cause },
   );
 }

@@ -8,7 +8,9 @@ function roundTrip(value: unknown): unknown {
   return native.decode(native.encode(value, 'The value') as string);
 }
 
-/** Equal in everything: types, -0, NaN, the order of Maps and Sets, and which places hold one and the same object. */
+/**
+ * Returns the first difference in types, -0, NaN, the order of Maps and Sets, or in which places share one object.
+ */
 function difference(a: unknown, b: unknown, at = 'value', pairs = new Map<unknown, unknown>()): string | undefined {
   if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) {
     return Object.is(a, b) ? undefined : `${at}: ${String(a)} is not ${String(b)}`;
@@ -41,7 +43,7 @@ function membersDiffer(a: object, b: object, at: string, pairs: Map<unknown, unk
 }
 
 const text = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
-/** Not `__proto__`, which is refused. */
+/** Any key except `__proto__`, which is refused. */
 const key = fc
   .oneof(
     text,
@@ -88,7 +90,7 @@ const { value } = fc.letrec<{ value: unknown; shared: unknown }>((tie) => ({
     fc.array(fc.tuple(tie('value'), tie('value')), { maxLength: 3 }).map((entries) => new Map(entries)),
     tie('shared'),
   ),
-  // The same objects in every kind of container, so that each has to give a reference back.
+  // The same objects in every kind of container, so that each kind must restore a shared reference.
   shared: fc.tuple(tie('value'), tie('value'), key).map(([a, b, name]) => {
     const cycle: Record<string, unknown> = { b, a };
     cycle[name === '__proto__' ? 'x' : name] = new Map<unknown, unknown>([
@@ -100,7 +102,7 @@ const { value } = fc.letrec<{ value: unknown; shared: unknown }>((tie) => ({
 }));
 
 describe('native round trip', () => {
-  it('gives back every value of the supported domain, equal in types, order and shared references', () => {
+  it('reads every supported value with the same types, order and shared references', () => {
     fc.assert(
       fc.property(value, (original) => {
         expect(difference(original, roundTrip(original))).toBeUndefined();
@@ -109,7 +111,7 @@ describe('native round trip', () => {
     );
   });
 
-  it('gives back arguments, whatever they share', () => {
+  it('reads arguments with the references that they share', () => {
     fc.assert(
       fc.property(fc.array(value, { maxLength: 3 }), (args) => {
         const decoded = native.decodeArguments(native.encodeArguments(args, 'Input') as string);
@@ -121,34 +123,34 @@ describe('native round trip', () => {
 
   it.each([
     ['undefined', undefined],
-    ['undefined in an array and as a member', [undefined, { a: undefined }]],
+    ['undefined in an array and in an object', [undefined, { a: undefined }]],
     ['NaN, infinities and -0', [NaN, Infinity, -Infinity, -0, 0]],
     ['an Invalid Date', new Date(NaN)],
     [
-      'float arrays with what JSON has no number for',
+      'float arrays with numbers that JSON does not have',
       [new Float32Array([NaN, -0, 1.5]), new Float64Array([-Infinity])],
     ],
     ['a Buffer as a Buffer and a Uint8Array as a Uint8Array', [Buffer.from('é'), new Uint8Array([1, 2])]],
     ['a key with dots and backslashes above a Date', { 'a.b\\c.': { '\\': new Date(0) } }],
     ['keys that superjson forbids', { constructor: { prototype: [new Date(1), { a: 1 }] } }],
-  ])('gives back %s', (_, original) => {
+  ])('keeps %s', (_, original) => {
     expect(difference(original, roundTrip(original))).toBeUndefined();
   });
 
-  it('gives back a hole of an array as undefined', () => {
+  it('reads a hole of an array as undefined', () => {
     // biome-ignore lint/suspicious/noSparseArray: the subject of the test
     expect(roundTrip([1, , 3])).toStrictEqual([1, undefined, 3]);
   });
 
-  it('gives back an object without a prototype as a plain object', () => {
+  it('reads an object without a prototype as a plain object', () => {
     expect(roundTrip(Object.assign(Object.create(null), { a: new Date(0) }))).toStrictEqual({ a: new Date(0) });
   });
 });
 
-describe('under a fake clock of a test runner', () => {
+describe('with a fake clock of a test runner', () => {
   afterEach(() => void vi.useRealTimers());
 
-  it('keeps dates that were made before and under it', () => {
+  it('keeps dates that were created before and after the fake clock was installed', () => {
     const before = new Date(5);
     vi.useFakeTimers({ toFake: ['Date'], now: 7 });
     const dates = roundTrip([before, new Date(), new Date(9)]) as Date[];
@@ -158,13 +160,13 @@ describe('under a fake clock of a test runner', () => {
 });
 
 describe('references', () => {
-  it('keeps the order of a Set that holds a shared object', () => {
+  it('keeps the order of a Set that contains a shared object', () => {
     const shared = { id: 1 };
     const { set } = roundTrip({ shared, set: new Set([shared, 'after']) }) as { set: Set<unknown> };
     expect([...set]).toStrictEqual([{ id: 1 }, 'after']);
   });
 
-  it('closes cycles through the root, Maps, Sets and Errors', () => {
+  it('restores cycles through the root, Maps, Sets and Errors', () => {
     const root: Record<string, unknown> = {};
     const error = new Error('boom');
     error.cause = new Error('why', { cause: error });
@@ -181,13 +183,13 @@ describe('references', () => {
     expect(copy.set.has(copy)).toBe(true);
   });
 
-  it('writes a shared object in full at each place, for readers that look at the JSON only', () => {
+  it('writes a shared object in full at each place, for readers that use only the JSON', () => {
     const address = { city: 'Oslo' };
     const text = native.encode({ billing: address, shipping: address }, 'x') as string;
     expect(JSON.parse(text).json).toStrictEqual({ billing: address, shipping: address });
   });
 
-  it('does not write 2^n copies of n levels of sharing', () => {
+  it('does not write 2^n copies for n levels of sharing', () => {
     let value: object = { leaf: true };
     for (let level = 0; level < 60; level++) value = { left: value, right: value };
     const text = native.encode(value, 'x') as string;
@@ -195,13 +197,13 @@ describe('references', () => {
     expect(difference(value, native.decode(text))).toBeUndefined();
   });
 
-  it('sees sharing among more objects than the fast path has slots for', () => {
+  it('detects a shared object among more objects than the fast path has slots for', () => {
     const rows = Array.from({ length: 40 }, (_, id) => ({ id }));
     const copy = roundTrip([...rows, rows[39]]) as unknown[];
     expect(copy[40]).toBe(copy[39]);
   });
 
-  it('takes a value whose getter stores another value meanwhile', () => {
+  it('writes a value with a getter that writes another value', () => {
     const value = {
       a: { b: 1 },
       get text() {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isSecretName, maskText } from './secrets.js';
 
-describe('a text with a secret of a well-known kind', () => {
+describe('maskText', () => {
   it.each([
     ['connect to https://user:pa55@host:80/x failed', 'connect to https://***@host:80/x failed'],
     ['postgres://user:pa/ss@wo@rd@host/db', 'postgres://***@host/db'],
@@ -27,7 +27,7 @@ describe('a text with a secret of a well-known kind', () => {
       '-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----',
       '-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----',
     ],
-  ])('loses it: %j', (text, masked) => {
+  ])('masks a well-known kind of secret: %j', (text, masked) => {
     expect(maskText(text)).toBe(masked);
   });
 
@@ -44,18 +44,18 @@ describe('a text with a secret of a well-known kind', () => {
     'The tokens of 3 users',
     'task sk-42 and sk-learn-extra-trees, xoxo, eyJ is how Base64 of JSON begins: eyJhbGciOiJIUzI1NiJ9',
     'disk-usage-of-the-whole-machine, ask_live_abcdef123456, /npm_modules/gh_pages',
-  ])('is left alone if there is none: %j', (text) => {
+  ])('does not change a text without a secret: %j', (text) => {
     expect(maskText(text)).toBe(text);
   });
 
-  it('loses a private key that is longer than any, or has no end', () => {
+  it('masks a private key that is too long or has no end', () => {
     const begin = '-----BEGIN RSA PRIVATE KEY-----';
     const key = `${begin}\n${'MIIE'.repeat(6_000)}`;
     expect(maskText(key)).toBe(`${begin}***${key.slice(begin.length + 20_000)}`);
     expect(maskText(`${begin}\nMIIE\n`)).toBe(`${begin}***`);
   });
 
-  it('is searched in a time that grows with its length only', () => {
+  it('takes a time that grows only linearly with the length of the text', () => {
     const patterns = [
       '://a:',
       '@://x',
@@ -71,7 +71,7 @@ describe('a text with a secret of a well-known kind', () => {
   });
 });
 
-describe('a property', () => {
+describe('isSecretName', () => {
   it.each([
     ...['Authorization', 'proxy-authorization', 'cookie', 'Set-Cookie', 'password', 'PASSWD', 'dbPassword', 'secret'],
     ...[
@@ -94,12 +94,12 @@ describe('a property', () => {
       'auth',
       'jwt',
     ],
-  ])('holds a secret by its name: %s', (name) => {
+  ])('returns true for %s', (name) => {
     expect(isSecretName(name)).toBe(true);
   });
 
   it.each(['code', 'author', 'status', 'accessKeyId', 'tokenType', 'maxTokens', 'cookieName', 'secretary', 'key'])(
-    'does not, by its name: %s',
+    'returns false for %s',
     (name) => {
       expect(isSecretName(name)).toBe(false);
     },

@@ -1,14 +1,14 @@
 /**
- * Secrets of well-known kinds, in what is stored or logged of an error: by the name of the property that holds them, and by
- * their shape in a text. A list of names and shapes cannot be complete. It is the second line of defense: the first one is
- * that nested objects of an error are not stored at all (stored-errors.ts).
+ * Masks well-known kinds of secrets in errors that are stored or logged. A secret is recognized by the name of its
+ * property or by its form in a text. A list of names and forms cannot be complete. It is the second line of defense:
+ * the first is that nested objects of an error are not stored at all (stored-errors.ts).
  *
  * Every quantifier has an upper bound, so that no text can make the search slow.
  */
 
 export const mask = '***';
 
-/** Names of headers: their values follow them in lists such as `rawHeaders`. */
+/** Names of headers with a secret value. In lists such as `rawHeaders` the value is the element after the name. */
 const headerNames = /^(?:(?:proxy)?authorization|(?:set)?cookie|x?apikey|x?authtoken|x?accesstoken)$/;
 
 const secretNames = new RegExp(
@@ -19,24 +19,24 @@ const secretNames = new RegExp(
   ].join('|'),
 );
 
-/** Whatever case and separators: `X-Api-Key` is `x_api_key` is `xApiKey`. */
-function bare(name: string): string {
+/** Removes case and separators: `X-Api-Key`, `x_api_key` and `xApiKey` become `xapikey`. */
+function normalized(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '');
 }
 
-/** Whether a property of this name holds a secret. */
+/** Returns true if a property of this name contains a secret. */
 export function isSecretName(name: string): boolean {
-  return name.length <= 100 && secretNames.test(bare(name));
+  return name.length <= 100 && secretNames.test(normalized(name));
 }
 
-/** Whether a header of this name does, so that the next element of a list of headers is one. */
+/** Returns true if a header of this name contains a secret. In a list of headers the next element is the secret. */
 export function isSecretHeader(name: string): boolean {
-  return name.length <= 40 && headerNames.test(bare(name));
+  return name.length <= 40 && headerNames.test(normalized(name));
 }
 
 const key = '[A-Za-z_][\\w.-]{1,60}';
 
-/** A text with its secrets masked, or the very same text. */
+/** Returns the text with its secrets masked. */
 export function maskText(text: string): string {
   let masked = text;
   if (masked.includes('@')) masked = maskUserInfo(masked);
@@ -49,7 +49,10 @@ export function maskText(text: string): string {
   return masked;
 }
 
-/** A password may have a slash in it, which is not encoded as it should be; but a port and a path with an @ are no password. */
+/**
+ * Masks user and password of a URL. A password may contain a slash that should have been encoded. A port followed by
+ * a path with an @ is not a password.
+ */
 function maskUserInfo(text: string): string {
   return text
     .replace(/:\/\/[^\s/?#"'<>`]{1,500}@/g, `://${mask}@`)
@@ -58,14 +61,14 @@ function maskUserInfo(text: string): string {
 
 const credentials = /\b(bearer|basic)(\s{1,4}|%20)([\w.~+/=-]{2,8000})/gi;
 
-/** English words that follow "Bearer" and "Basic" in messages about them. */
-const ordinary =
+/** English words that follow "Bearer" and "Basic" in messages and are not credentials. */
+const plainWords =
   /^(?:tokens?|auth|schemes?|realm|errors?|is|was|and|or|not|in|of|for|headers?|to|the|from|but|has|with|type|format|required|expected|missing|invalid|expired|security|challenge|must|should|cannot)$/i;
 
 function maskCredential(whole: string, scheme: string, space: string, word: string): string {
   const core = word.replace(/[.=]+$/, '');
-  if (ordinary.test(core) || /^auth[a-z]*$/i.test(core)) return whole;
-  // "Basic validation failed": the Base64 of a user and a password is no word.
+  if (plainWords.test(core) || /^auth[a-z]*$/i.test(core)) return whole;
+  // For example "Basic validation failed". The Base64 of a user and a password does not look like a word.
   if (scheme.toLowerCase() === 'basic' && (core.length < 4 || /^[A-Za-z]?[a-z-]*$/.test(core))) return whole;
   return `${scheme}${space}${mask}`;
 }
@@ -80,7 +83,7 @@ function maskHeaderLines(text: string): string {
     .replace(/\b((?:x-)?(?:api|auth)-(?:key|token))(\s{0,2}:\s{0,2})[^\s,;'"})\]]{4,8000}/gi, `$1$2${mask}`);
 }
 
-/** `password=...`, in a query, a form or a connection string. */
+/** Matches `password=...` in a query, a form or a connection string. */
 const assignments = new RegExp(
   `(?<![\\w.-])(${key})=(?!=)("[^"\\n]{0,8000}|'[^'\\n]{0,8000}|[^\\s&;,"'<>)\\]}]{1,8000})`,
   'g',
@@ -94,7 +97,7 @@ function maskAssignment(whole: string, name: string, value: string): string {
 
 const quotedAfterColon = /:\s{0,4}\\{0,3}["'`]/;
 
-/** `"password": "..."`, as JSON, JSON in a text of JSON, or an inspection shows it. */
+/** Matches `"password": "..."` in JSON, in JSON within a JSON string, or in the output of `inspect`. */
 const members = new RegExp(
   `(?<![\\w.-])(${key})(\\\\{0,3}["'\`]?\\s{0,4}:\\s{0,4})(\\\\{0,3}["'\`])((?:(?!\\3)(?:\\\\{2}\\\\?[\\s\\S]|\\\\[\\s\\S]|[^\\\\])){0,8000})`,
   'g',
@@ -105,8 +108,8 @@ function maskMember(whole: string, name: string, colon: string, quote: string): 
 }
 
 /**
- * Tokens that tell by themselves what they are: JSON Web Tokens, and those of GitHub, GitLab, Slack, Stripe, OpenAI, npm and Google.
- * Each begins where a word does, so that the rest of a word is not searched again.
+ * Matches tokens with a known prefix: JSON Web Tokens, and tokens of GitHub, GitLab, Slack, Stripe, OpenAI, npm and
+ * Google. A token begins at the start of a word, so that the rest of a word is not searched again.
  */
 const tokens = new RegExp(
   `(?<![\\w.-])(${[
@@ -117,9 +120,12 @@ const tokens = new RegExp(
   'g',
 );
 
-function maskToken(_: string, begin: string): string {
-  return `${begin}${mask}`;
+function maskToken(_: string, prefix: string): string {
+  return `${prefix}${mask}`;
 }
 
-/** Up to the next line of dashes: a search for the end of each of many beginnings would take seconds. */
+/**
+ * Matches a private key up to the next line of dashes. Searching for the END line instead would take seconds in a
+ * text with many BEGIN lines.
+ */
 const privateKeys = /(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)(?:(?!-----)[\s\S]){1,20000}/g;

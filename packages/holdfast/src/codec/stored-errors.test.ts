@@ -4,7 +4,7 @@ import { createCodecs, type Encoded, registerClass, type StoredErrorOptions } fr
 
 const secret = 's3cr3t';
 
-/** What HTTP clients hang on their errors. */
+/** Returns an error with the properties that HTTP clients attach. */
 function httpError(): Error {
   const headers = { Authorization: `Bearer ${secret}`, accept: 'json' };
   const response = {
@@ -24,8 +24,8 @@ function stored(thrown: unknown, errors?: StoredErrorOptions, format: 'native' |
   return createCodecs({ errors })[format].encodeError(thrown) as Encoded;
 }
 
-describe('of an error is stored', () => {
-  it('no nested object by default, and the names of those that are left out show', () => {
+describe('a stored error', () => {
+  it('has no nested objects by default, but lists their names', () => {
     const { text, value } = stored(httpError());
     expect(text).not.toContain(secret);
     expect(value).toMatchObject({
@@ -37,12 +37,12 @@ describe('of an error is stored', () => {
     expect(value).toMatchObject({ holdfast_omitted: ['config', 'response'] });
   });
 
-  it('every plain property', () => {
+  it('has every plain property', () => {
     const plain = { a: 'x', b: 1, c: true, d: null, e: 5n, f: new Date(0), g: [1, 'x'], h: undefined };
     expect(stored(Object.assign(new Error('x'), plain)).value).toStrictEqual(Object.assign(new Error('x'), plain));
   });
 
-  it('a nested object, or the part of it, that is to be kept, with its secrets masked', () => {
+  it('has the nested objects, or the parts of them, that `keep` lists, with masked secrets', () => {
     const whole = stored(httpError(), { keep: ['response'] });
     const data = { reason: 'expired', token: '***' };
     expect(whole.value).toMatchObject({ response: { status: 401, headers: { 'set-cookie': '***' }, data } });
@@ -54,7 +54,7 @@ describe('of an error is stored', () => {
     for (const { text } of [whole, all]) expect(text).not.toContain(secret);
   });
 
-  it('a property of its class that is to be kept', () => {
+  it('has the properties that its registered class lists in `keep`', () => {
     class Declined extends Error {
       readonly issues = [{ path: 'card' }];
       readonly request = { url: 'x' };
@@ -74,7 +74,7 @@ describe('of an error is stored', () => {
     );
   });
 
-  it('no well-known secret, wherever it is', () => {
+  it('has no well-known secret at any place', () => {
     class Session {
       readonly password = secret;
       readonly user = 'ada';
@@ -103,7 +103,7 @@ describe('of an error is stored', () => {
     expect((value as { inner: unknown }).inner).toBeInstanceOf(Error);
   });
 
-  it('no nested object inside a list, a set, a map or a code either', () => {
+  it('has no nested objects inside a list, a set, a map or a code', () => {
     const nested = { config: { headers: { 'x-session': secret } }, status: 401 };
     const map = new Map<unknown, unknown>([
       ['status', 401],
@@ -125,20 +125,20 @@ describe('of an error is stored', () => {
     expect(stored(lists[1], { keep: 'all' }).value).toEqual(new Set([nested]));
   });
 
-  it('the same inside a value: what a step returned of Promise.allSettled', () => {
+  it('follows the same rules inside a value, such as a result of Promise.allSettled', () => {
     const { native } = createCodecs();
     const text = native.encode([{ status: 'rejected', reason: httpError() }], 'x') as string;
     expect(text).not.toContain(secret);
     expect(native.decode(text)).toMatchObject([{ reason: { status: 401, holdfast_omitted: ['config', 'response'] } }]);
   });
 
-  it('the same when it is stored again', () => {
+  it('stays the same when it is stored again', () => {
     const first = stored(httpError(), { keep: ['response'] }).value;
     expect(stored(first, { keep: ['response'] }).value).toStrictEqual(first);
     expect(stored(first).value).toMatchObject({ holdfast_omitted: ['config', 'response'] });
   });
 
-  it('whatever details an error of Holdfast has, and the data of a portable one', () => {
+  it('has all details of a HoldfastError, and all data of a portable error', () => {
     const error = new HoldfastError('INVALID_INPUT', 'no', { details: { issues: ['a', 'b'] } });
     expect(stored(error).value).toStrictEqual(error);
     expect(stored(new FatalError('no', { details: { a: { b: 1, password: 'x' } } })).value).toMatchObject({
@@ -149,7 +149,7 @@ describe('of an error is stored', () => {
     });
   });
 
-  it('an end, even if the error leads back to itself or has no end', () => {
+  it('is finite even if the error contains itself or is very deep', () => {
     const loop = Object.assign(new Error('loop'), { self: {} as unknown });
     loop.self = { loop, map: new Map([['loop', loop]]) };
     loop.cause = loop;
@@ -164,7 +164,7 @@ describe('of an error is stored', () => {
 });
 
 describe('the function `redact`', () => {
-  it('has the last word on each error of a chain', () => {
+  it('is called for each error of a chain', () => {
     const redact: StoredErrorOptions['redact'] = (error, use) => ({
       ...error,
       message: `${use}: ${error.message.replaceAll('Ada', '(name)')}`,
@@ -182,7 +182,7 @@ describe('the function `redact`', () => {
     expect(createCodecs({ errors: { redact } }).errors.describe(new TypeError('Ada'))).toBe('TypeError: log: (name)');
   });
 
-  it('may return an error that leads back to itself: what can be stored of it is', async () => {
+  it('may return an error that contains itself, of which all storable parts are stored', async () => {
     const redact: StoredErrorOptions['redact'] = (error) => Object.assign(error, { cause: error, message: 'shown' });
     const serializer = { name: 'json', stringify: JSON.stringify, parse: JSON.parse };
     const { native, portable } = createCodecs({ errors: { redact } });
@@ -191,7 +191,7 @@ describe('the function `redact`', () => {
     }
   });
 
-  it('gets what is kept, and may drop or replace a value', () => {
+  it('gets the kept properties, and may omit or replace a value', () => {
     const redact: StoredErrorOptions['redact'] = ({ response, ...error }) => ({ ...error, seen: typeof response });
     expect(stored(httpError(), { keep: ['response'], redact }).value).toMatchObject({ seen: 'object', status: 401 });
     const hide: StoredErrorOptions['redact'] = (error) => ('value' in error ? { ...error, value: 'hidden' } : error);
@@ -205,10 +205,10 @@ describe('the function `redact`', () => {
         throw new RangeError(secret);
       },
     ],
-    ['returns no record', () => undefined],
+    ['does not return a record', () => undefined],
     ['returns a record that only inherits its texts', (error: object) => Object.create(error)],
     ['returns a promise', () => Promise.reject(new Error(secret))],
-  ])('that %s leaves a bare mark of the error, in every format', async (_, redact) => {
+  ])('that %s leads to ERROR_WITHHELD instead of the error, in every format', async (_, redact) => {
     const errors = { redact: redact as never };
     const serializer = { name: 'json', stringify: JSON.stringify, parse: JSON.parse };
     const { native, portable } = createCodecs({ errors });

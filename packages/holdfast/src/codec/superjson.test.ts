@@ -1,4 +1,4 @@
-/** Rows that superjson, DBOS SDKs and their predecessors write, read by us, and ours read by superjson. */
+/** Holdfast reads rows of superjson, of DBOS SDKs and of their predecessors, and superjson reads rows of Holdfast. */
 import { SuperJSON } from 'superjson';
 import { describe, expect, it } from 'vitest';
 import { createCodecs } from './codec.js';
@@ -7,7 +7,7 @@ const { native } = createCodecs();
 const superjson = new SuperJSON();
 const deduping = new SuperJSON({ dedupe: true });
 
-/** As DBOS sets superjson up. */
+/** The configuration of superjson in DBOS. */
 for (const instance of [superjson, deduping]) {
   instance.registerCustom<Buffer, number[]>(
     {
@@ -48,20 +48,20 @@ const both: [string, unknown][] = [
 ];
 
 describe('compatibility with superjson', () => {
-  it.each(both)('reads what superjson writes: %s', (_, value) => {
+  it.each(both)('reads a text of superjson: %s', (_, value) => {
     expect(native.decode(marked(superjson, value))).toStrictEqual(value);
     expect(native.decode(marked(deduping, value))).toStrictEqual(value);
   });
 
-  it.each(both)('writes what superjson reads: %s', (_, value) => {
+  it.each(both)('writes a text that superjson reads: %s', (_, value) => {
     expect(superjson.parse(native.encode(value, 'x') as string)).toStrictEqual(value);
   });
 
-  it.each(both.filter(([name]) => !name.includes('bigints')))('writes the very text of superjson: %s', (_, value) => {
+  it.each(both.filter(([name]) => !name.includes('bigints')))('writes the same text as superjson: %s', (_, value) => {
     expect(native.encode(value, 'x')).toBe(marked(superjson, value));
   });
 
-  it('keeps shared references of superjson, also when it names the later place first', () => {
+  it('keeps shared references of superjson, even if superjson names the later place first', () => {
     const inner = { x: 1 };
     const outer = { inner };
     const original = { deep: { er: { outer } }, outer, last: [[inner]] };
@@ -70,7 +70,7 @@ describe('compatibility with superjson', () => {
     expect(copy.last[0]?.[0]).toBe(copy.outer.inner);
   });
 
-  it('writes what superjson cannot keep such that superjson reads it right', () => {
+  it('writes values that superjson loses so that superjson reads them correctly', () => {
     const read = superjson.parse<[Date, Float64Array]>(
       native.encode([new Date(NaN), new Float64Array([NaN, -0])], 'x') as string,
     );
@@ -84,7 +84,7 @@ describe('compatibility with superjson', () => {
     expect(read.e).toMatchObject({ name: 'TypeError', message: 'no' });
   });
 
-  it('reads an Error that superjson wrote, without the stack that superjson leaves out', () => {
+  it('reads an Error of superjson, which does not store the stack', () => {
     const read = native.decode(marked(superjson, new RangeError('far', { cause: 7 }))) as Error;
     expect(read).toBeInstanceOf(RangeError);
     expect(read).toMatchObject({ message: 'far', cause: 7, stack: 'RangeError: far' });
@@ -143,7 +143,7 @@ describe('rows of DBOS before superjson', () => {
     });
   });
 
-  it('leaves alone what only looks wrapped in a marked row', () => {
+  it('does not unwrap values of a marked row that only look wrapped', () => {
     const value = { type: 'Buffer', data: [1], dbos_type: 'dbos_Date', dbos_data: 'x' };
     expect(native.decode(native.encode(value, 'x') as string)).toStrictEqual(value);
     const marker = { json: 1, __dbos_serializer: 'superjson' };
@@ -161,9 +161,9 @@ describe('texts that cannot be read', () => {
     ['of a symbol', row('"s"', '{"values":[["symbol","s"]],"v":1}')],
     ['of an unknown typed array', row('[]', '{"values":[["typed-array","Float8Array"]],"v":1}')],
     ['with an impossible number', row('"x"', '{"values":["bigint"],"v":1}')],
-    ['with a description of something else', row('{}', '{"values":{"a.b":["Date"]},"v":1}')],
-    ['with null for a description', row('{}', 'null')],
-  ])('is a typed error: %s', (_, text) => {
+    ['with the "meta" of another value', row('{}', '{"values":{"a.b":["Date"]},"v":1}')],
+    ['with null as "meta"', row('{}', 'null')],
+  ])('lead to a typed error: %s', (_, text) => {
     expect(() => native.decode(text)).toThrow(
       expect.objectContaining({
         code: 'UNREADABLE_VALUE',
@@ -173,13 +173,13 @@ describe('texts that cannot be read', () => {
     );
   });
 
-  it('says which class is missing', () => {
+  it('lead to an error that names the missing class', () => {
     expect(() => native.decode(row('{}', '{"values":[["class","Nowhere"]],"v":1}'))).toThrow(
       /class "Nowhere".*registerClass/,
     );
   });
 
-  it('refuses arguments that are no array', () => {
+  it('lead to an error if the arguments are not an array', () => {
     expect(() => native.decodeArguments('{"json":{},"__dbos_serializer":"superjson"}')).toThrow(
       /arguments are not an array/,
     );
@@ -199,7 +199,7 @@ describe('prototype pollution', () => {
     row('{"a":1}', '{"referentialEqualities":[["a","a"],{"a":["a"]}],"v":1}'),
   ];
 
-  it.each(attacks)('leaves every prototype as it was: %s', (text) => {
+  it.each(attacks)('changes no prototype: %s', (text) => {
     let decoded: unknown;
     try {
       decoded = native.decode(text);

@@ -6,11 +6,11 @@ import { StartGate } from './start-gate.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** An engine whose database does not give the rows, or the histories, of these. */
-function engineWithout({ rows = [], histories = [] }: { rows?: readonly string[]; histories?: readonly string[] }) {
+/** Returns an engine whose database fails to read the given rows or histories. */
+function engineFailingOn({ rows = [], histories = [] }: { rows?: readonly string[]; histories?: readonly string[] }) {
   const ran: string[] = [];
-  const refuse = (of: readonly string[], asked: readonly string[]): void => {
-    if (asked.some((id) => of.includes(id))) throw new Error('corrupt');
+  const failOn = (corrupt: readonly string[], asked: readonly string[]): void => {
+    if (asked.some((id) => corrupt.includes(id))) throw new Error('corrupt');
   };
   const clock = new VirtualClock();
   const record = (workflowId: string) => ({ workflowId, owner: 'me.1', status: 'PENDING', roles: null });
@@ -28,20 +28,22 @@ function engineWithout({ rows = [], histories = [] }: { rows?: readonly string[]
       workflows: {
         owned: async (asked: readonly { workflowId: string }[]) => {
           const ids = asked.map(({ workflowId }) => workflowId);
-          refuse(rows, ids);
+          failOn(rows, ids);
           return ids.map(record);
         },
       },
       steps: {
         history: async (ids: readonly string[]) => {
-          refuse(histories, ids);
+          failOn(histories, ids);
           return [];
         },
       },
     },
-    run: ({ workflowId }: { workflowId: string }) => {
-      if (workflowId === 'cannot run') throw new Error('no');
-      ran.push(workflowId);
+    executions: {
+      run: ({ workflowId }: { workflowId: string }) => {
+        if (workflowId === 'cannot run') throw new Error('no');
+        ran.push(workflowId);
+      },
     },
   };
   return { engine: parts as unknown as Engine, ran, clock, record };
@@ -51,26 +53,26 @@ const ids = Array.from({ length: 120 }, (_, n) => `w${n}`);
 
 describe('workflows that are read together', () => {
   it.each([
-    ['the row', { rows: ['bad'] }, 'bad'],
-    ['the history', { histories: ['bad'] }, 'bad'],
-    ['the run', {}, 'cannot run'],
-  ])('fail alone when %s of one is at fault', async (_, missing, bad) => {
-    const { engine, ran } = engineWithout(missing);
-    const rests = [...ids.slice(0, 30), bad, ...ids.slice(30)].map((workflowId) => ({ workflowId, owner: 'me.1' }));
+    ['its row cannot be read', { rows: ['bad'] }, 'bad'],
+    ['its history cannot be read', { histories: ['bad'] }, 'bad'],
+    ['it cannot be run', {}, 'cannot run'],
+  ])('do not fail with one of them when %s', async (_, faults, bad) => {
+    const { engine, ran } = engineFailingOn(faults);
+    const owned = [...ids.slice(0, 30), bad, ...ids.slice(30)].map((workflowId) => ({ workflowId, owner: 'me.1' }));
     const failed: string[] = [];
     const running = {
       isAwaited: () => true,
       failed: (each: { workflowId: string }) => void failed.push(each.workflowId),
     };
-    await reload(engine, rests, running);
+    await reload(engine, owned, running);
     expect([failed, ran]).toEqual([[bad], ids]);
   });
 
-  it('are tried again when they were claimed, for nobody else would', async () => {
+  it('are retried if they were claimed, because no other process runs them', async () => {
     const histories = ['bad'];
-    const { engine, ran, clock, record } = engineWithout({ histories });
+    const { engine, ran, clock, record } = engineFailingOn({ histories });
     const claims = new Claims(engine);
-    await claims.take(121, async () => ['bad', ...ids].map(record) as never);
+    await claims.claimAndRun(121, async () => ['bad', ...ids].map(record) as never);
     expect(ran).toEqual(ids);
     await clock.advance('5s');
     expect(ran).toEqual(ids);

@@ -5,49 +5,53 @@ import type { Claim, ClaimedRecord, OwnedWorkflow, StepRecord } from '../storage
 import type { Engine } from './engine.js';
 import { roleFor } from './start/authorization.js';
 
-/** How long a claim whose answer was lost is looked for: its statement may still have been waiting for a lock. */
-const uncertainMs = 60_000;
-/** How often. */
-const lookAgainMs = 1_000;
+/**
+ * How long a claim whose answer was lost is searched for. Its statement may still wait for a lock in the database, and
+ * commit later.
+ */
+const maxUncertainMs = 60_000;
+/** Delay between two searches for lost claims. */
+const readBackEveryMs = 1_000;
 
-/** How many histories are read by one statement. */
-const historiesAtOnce = 50;
+/** Number of histories that one statement reads. */
+const historiesPerRead = 50;
 
-/** When one that could not be read is tried again. */
-const unreadableMs = 5_000;
+/** Delay before the retry of a workflow that could not be read. */
+const unreadableRetryMs = 5_000;
 
 /**
  * Takes work from the database and runs it.
  *
- * **Invariant:** what this process has claimed, it runs. A claim whose connection broke may have been committed: it is
- * looked for under its owner token, because nobody else would ever take work that a live process owns.
+ * **Invariant:** this process runs every workflow that it has claimed. If the connection broke during a claim, the
+ * claim may have been committed. This process then searches for workflows under the owner token of the claim, because
+ * no other process takes work that a live process owns.
  */
 export class Claims {
-  /** Owner tokens of claims that may or may not have been committed, and until when to look for them. */
+  /** Owner tokens of claims that may have been committed, with the instant until which to search for each. */
   private readonly uncertain = new Map<string, number>();
-  /** Owner tokens of claims that are being made, or whose histories are being read. */
-  private readonly underWay = new Set<string>();
-  /** What could not be read and is tried again. */
-  private readonly unread = new Map<string, OwnedWorkflow>();
+  /** Owner tokens of claims that are open, or whose histories are being read. */
+  private readonly loading = new Set<string>();
+  /** Claimed workflows that could not be read or run, and are retried. */
+  private readonly unreadable = new Map<string, OwnedWorkflow>();
   private timer: Timer | undefined;
   private pauses = 0;
   private stopped = false;
 
   constructor(private readonly engine: Engine) {}
 
-  /** Whether of each claim it is known what it took, and all of that runs. */
-  get areCertain(): boolean {
-    return this.uncertain.size === 0 && this.unread.size === 0;
+  /** True if the result of every claim is known, and every claimed workflow runs. */
+  get areSettled(): boolean {
+    return this.uncertain.size === 0 && this.unreadable.size === 0;
   }
 
-  /** Whether a claim is about to be tried again. */
+  /** True while a claim pauses before its retry. */
   get arePausing(): boolean {
     return this.pauses > 0;
   }
 
   /**
-   * Waits until a claim is tried again that another process was ahead of. By no clock of the database: this is between
-   * processes, and about no workflow.
+   * Waits before the retry of a claim that another process was faster with. The pause does not use the clock of the
+   * app, because it concerns processes and no workflow.
    */
   async pause(ms: number): Promise<void> {
     this.pauses++;
@@ -55,144 +59,148 @@ export class Claims {
     this.pauses--;
   }
 
-  /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
+  /** True if the workflow is claimed, or perhaps claimed, but is not in memory yet. */
   isLoading(workflow: OwnedWorkflow): boolean {
     const { owner } = workflow;
-    return this.underWay.has(owner) || this.uncertain.has(owner) || this.unread.has(claimKey(workflow));
+    return this.loading.has(owner) || this.uncertain.has(owner) || this.unreadable.has(claimKey(workflow));
   }
 
   /**
-   * Runs what the statement claims, at most `limit` workflows, on the terms it is given. Returns all it has touched: nothing,
-   * while this process cannot know whether it is heard.
+   * Gives the statement the terms of a claim, and runs the workflows that the statement claims: at most `limit`.
+   * Returns all records that the statement has changed. Returns none while the start gate is closed.
    */
-  async take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]> {
+  async claimAndRun(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]> {
     await this.readBack();
     const { owners, storage, clock, writer, version, registry, startGate } = this.engine;
-    // Nothing is sent from here on but the claim itself (see start-gate.ts).
+    // Between this check and the claim no other statement may be sent (see start-gate.ts).
     if (!startGate.isOpen) return [];
     const { lossCount } = startGate;
     const owner = owners.next();
     const claim: Claim = { writer, owner, version, runnable: registry.runnable(), now: clock.now(), limit };
-    this.underWay.add(owner);
+    this.loading.add(owner);
     try {
       const claimed = await statement(claim).catch((error) => {
-        if (storage.classify(error) === 'lost') this.lookFor(owner);
+        if (storage.classify(error) === 'lost') this.readBackUnder(owner);
         throw error;
       });
       await this.runClaimed(claimed, lossCount);
       return claimed;
     } finally {
-      this.underWay.delete(owner);
+      this.loading.delete(owner);
     }
   }
 
-  /** Runs what lost claims turn out to have taken. Who plans by what runs here calls it first. */
+  /**
+   * Runs the workflows of committed claims whose answers were lost. Code that plans with the number of running
+   * workflows calls this first.
+   */
   async readBack(): Promise<void> {
     const { storage, writer, version, clock, startGate } = this.engine;
     for (const [owner, until] of this.uncertain) {
       const { lossCount } = startGate;
       const claimed = await storage.workflows.claimedUnder({ owner, executorId: writer.executorId, version });
-      // Another turn of a loop may have found it meanwhile.
+      // A concurrent call may have found this claim meanwhile.
       if (!this.uncertain.has(owner)) continue;
       if (claimed.length > 0 || clock.now() > until) this.uncertain.delete(owner);
-      this.underWay.add(owner);
-      await this.runClaimed(claimed, lossCount).finally(() => this.underWay.delete(owner));
+      this.loading.add(owner);
+      await this.runClaimed(claimed, lossCount).finally(() => this.loading.delete(owner));
     }
   }
 
-  /** For good. */
+  /** Stops all retries. A stopped object cannot be started again. */
   stop(): void {
     this.stopped = true;
     this.timer?.cancel();
   }
 
-  /** Runs what was claimed when this process had come back so often. */
+  /** Runs claimed workflows. `lossCount` is the value of the start gate from before the claim. */
   private async runClaimed(claimed: readonly ClaimedRecord[], lossCount: number): Promise<void> {
     const { engine } = this;
     const records = claimed.filter((record) => record.status === 'PENDING');
     for (const record of claimed)
       if (record.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDeadLetters(engine, record);
     const failed = ({ workflowId, owner }: ClaimedRecord, error: unknown): void =>
-      this.tryLater({ workflowId, owner: owner ?? '' }, 'cannot be read', error);
+      this.retryLater({ workflowId, owner: owner ?? '' }, 'cannot be read', error);
     await runInSlices(engine, { records, lossCount }, { isAwaited: () => true, failed });
   }
 
-  /** Nobody else would: it is PENDING, and its owner lives. */
-  tryLater(workflow: OwnedWorkflow, what: string, error: unknown): void {
+  /** Retries a claimed workflow later. No other process would run it: it is PENDING, and its owner is alive. */
+  retryLater(workflow: OwnedWorkflow, what: string, error: unknown): void {
     if (this.stopped) return;
     const { clock, logger } = this.engine;
     logger.error(`Workflow "${workflow.workflowId}" ${what}, and is tried again: ${describeError(error)}`);
     const key = claimKey(workflow);
-    this.unread.set(key, workflow);
+    this.unreadable.set(key, workflow);
     const retry = async (): Promise<void> => {
       let isOver = true;
       const failed = (each: OwnedWorkflow, again: unknown): void => {
         isOver = false;
-        this.tryLater(each, 'cannot be read', again);
+        this.retryLater(each, 'cannot be read', again);
       };
       await reload(this.engine, [workflow], { isAwaited: () => !this.stopped, failed });
-      if (isOver) this.unread.delete(key);
+      if (isOver) this.unreadable.delete(key);
     };
-    clock.at(clock.now() + unreadableMs, () => void retry(), 'background');
+    clock.at(clock.now() + unreadableRetryMs, () => void retry(), 'background');
   }
 
-  private lookFor(owner: string): void {
-    this.uncertain.set(owner, this.engine.clock.now() + uncertainMs);
-    this.lookLater();
+  private readBackUnder(owner: string): void {
+    this.uncertain.set(owner, this.engine.clock.now() + maxUncertainMs);
+    this.readBackLater();
   }
 
-  /** Also when nobody claims any more: it may have taken the last there was. */
-  private lookLater(): void {
+  /** Searches by timer, because no later claim may come: the lost claim may have taken the last work there was. */
+  private readBackLater(): void {
     if (this.timer || this.stopped) return;
     const { clock, logger } = this.engine;
-    const look = async (): Promise<void> => {
+    const search = async (): Promise<void> => {
       this.timer = undefined;
       await this.readBack().catch((error) =>
-        logger.debug(`A claim whose answer was lost could not be looked for: ${describeError(error)}`),
+        logger.debug(`The search for a claim whose answer was lost failed: ${describeError(error)}`),
       );
-      if (this.uncertain.size > 0) this.lookLater();
+      if (this.uncertain.size > 0) this.readBackLater();
     };
-    this.timer = clock.at(clock.now() + lookAgainMs, () => void look(), 'background');
+    this.timer = clock.at(clock.now() + readBackEveryMs, () => void search(), 'background');
   }
 }
 
-/** A claim gives all that it takes the same token. */
+/** Identifies one claimed workflow. All workflows of one claim have the same owner token. */
 export function claimKey({ workflowId, owner }: OwnedWorkflow): string {
   return `${owner} ${workflowId}`;
 }
 
-interface Running<T> {
-  /** Whether it is still to run when its history has been read. */
+interface RunOptions<T> {
+  /** Returns true if the workflow must still run. Called after its history was read. */
   isAwaited(workflowId: string): boolean;
-  /** Hears of each that the database does not give, or that cannot be run. */
+  /** Called for each workflow that cannot be read or run. */
   failed(workflow: T, error: unknown): void;
 }
 
 /**
- * Runs workflows again that this process has let go of: those that are still its own, and that are still awaited when
- * their histories have been read (a cancellation may have come meanwhile). One that cannot be read holds up no other.
+ * Runs workflows again that this process has suspended, or failed to run. Workflows that have another owner by now are
+ * left out, and workflows that are not awaited any more after their histories were read: a cancellation may have come
+ * meanwhile. A workflow that cannot be read does not delay the others.
  */
 export async function reload<T extends OwnedWorkflow>(
   engine: Engine,
-  rests: readonly T[],
-  { isAwaited, failed }: Running<T>,
+  workflows: readonly T[],
+  { isAwaited, failed }: RunOptions<T>,
 ): Promise<void> {
   const { lossCount } = engine.startGate;
-  const byId = new Map(rests.map((rest) => [rest.workflowId, rest]));
+  const byId = new Map(workflows.map((workflow) => [workflow.workflowId, workflow]));
   const failedRecord = ({ workflowId }: ClaimedRecord, error: unknown): void => {
-    const rest = byId.get(workflowId);
-    if (rest) failed(rest, error);
+    const workflow = byId.get(workflowId);
+    if (workflow) failed(workflow, error);
   };
-  const bring = async (part: readonly T[]): Promise<void> => {
+  const readAndRun = async (part: readonly T[]): Promise<void> => {
     const read = () => engine.storage.workflows.owned(part);
     const records = (await engine.untilAnswered('Reading workflows that are due', read)) ?? [];
     await runInSlices(engine, { records, lossCount }, { isAwaited, failed: failedRecord });
   };
-  await apart(rests, bring, failed);
+  await bisect(workflows, readAndRun, failed);
 }
 
-/** Does the work for all together; when that fails, for each half, until what is at fault stands alone. */
-async function apart<T>(
+/** Does the work for all items together. After a failure, it repeats each half, until the faulty items are alone. */
+async function bisect<T>(
   items: readonly T[],
   work: (part: readonly T[]) => Promise<void>,
   failed: (item: T, error: unknown) => void,
@@ -201,26 +209,29 @@ async function apart<T>(
     await work(items);
   } catch (error) {
     const middle = items.length >> 1;
-    if (middle > 0) for (const half of [items.slice(0, middle), items.slice(middle)]) await apart(half, work, failed);
+    if (middle > 0) for (const half of [items.slice(0, middle), items.slice(middle)]) await bisect(half, work, failed);
     else for (const item of items) failed(item, error);
   }
 }
 
 /**
- * The histories of those that may have one are read after the claim: by then every checkpoint of a former owner is either
- * committed, and seen, or fenced. Not of too many by one statement: nobody knows how long they are.
+ * Reads the histories of claimed workflows and runs the workflows. The histories are read after the claim: by then
+ * every checkpoint of a former owner is either committed, and therefore read, or fenced. One statement reads a limited
+ * number of histories, because their length is unknown.
  */
 async function runInSlices(
   engine: Engine,
   { records, lossCount }: { readonly records: readonly ClaimedRecord[]; readonly lossCount: number },
-  { isAwaited, failed }: Running<ClaimedRecord>,
+  { isAwaited, failed }: RunOptions<ClaimedRecord>,
 ): Promise<void> {
   const runSlice = async (slice: readonly ClaimedRecord[]): Promise<void> => {
     const histories = await readHistories(engine, slice);
-    // Taken for dead in between, it may have lost them again. What is in memory when it finds that out is seen to there.
+    // Since the claim, other executors may have presumed this process dead and taken these workflows. The code that
+    // increments `lossCount` drops only lost workflows that are in memory (recovery/drop-lost.ts). These are not, so
+    // their owners are read again.
     let own = slice;
-    for (let seen = lossCount; engine.startGate.lossCount !== seen; ) {
-      seen = engine.startGate.lossCount;
+    for (let checkedCount = lossCount; engine.startGate.lossCount !== checkedCount; ) {
+      checkedCount = engine.startGate.lossCount;
       own = await stillOwned(engine, own);
     }
     for (const record of own.filter(({ workflowId }) => isAwaited(workflowId))) {
@@ -231,26 +242,26 @@ async function runInSlices(
       }
     }
   };
-  for (const slice of slicesOf(records)) await apart(slice, runSlice, failed);
+  for (const slice of slicesOf(records)) await bisect(slice, runSlice, failed);
 }
 
 async function stillOwned(engine: Engine, records: readonly ClaimedRecord[]): Promise<readonly ClaimedRecord[]> {
   const claims = records.map(({ workflowId, owner }) => ({ workflowId, owner: owner ?? '' }));
   const read = () => engine.storage.workflows.owned(claims);
   const found = await engine.untilAnswered('Reading whether claimed workflows are still claimed', read);
-  // The app is closed, and hands over what it is given now.
+  // The app is closed. `run` hands these workflows over instead of running them.
   if (!found) return records;
   const owned = new Set(found.map((each) => each.workflowId));
   return records.filter(({ workflowId }) => owned.has(workflowId));
 }
 
-/** In their order, with no more than so many in each that have a history to be read. */
+/** Cuts the records into slices, in order. At most `historiesPerRead` records of a slice have a history. */
 function slicesOf(records: readonly ClaimedRecord[]): ClaimedRecord[][] {
   const slices: ClaimedRecord[][] = [];
-  let reads = historiesAtOnce;
+  let reads = historiesPerRead;
   for (const record of records) {
     if (!record.neverRan) reads++;
-    if (reads > historiesAtOnce || slices.length === 0) {
+    if (reads > historiesPerRead || slices.length === 0) {
       slices.push([]);
       reads = record.neverRan ? 0 : 1;
     }
@@ -262,7 +273,7 @@ function slicesOf(records: readonly ClaimedRecord[]): ClaimedRecord[][] {
 function runRecord(engine: Engine, record: ClaimedRecord, histories: ReadonlyMap<string, StepRecord[]>): void {
   const definition = engine.registry.require(record);
   const { workflowId, name, createdAt, deadlineAt, inputs, serialization, user, roles, attributes } = record;
-  engine.run({
+  engine.executions.run({
     workflowId,
     name,
     owner: record.owner ?? '',
@@ -277,7 +288,7 @@ function runRecord(engine: Engine, record: ClaimedRecord, histories: ReadonlyMap
     serialization,
     user,
     roles,
-    // Who enqueued it by name did not know which role it requires.
+    // A caller that enqueued the workflow by name did not know which role the workflow requires.
     assumedRole: roleFor(definition, roles) ?? record.assumedRole,
     attributes,
     parentWorkflowId: record.parentWorkflowId,
@@ -291,21 +302,21 @@ function runRecord(engine: Engine, record: ClaimedRecord, histories: ReadonlyMap
 async function readHistories(engine: Engine, claimed: readonly ClaimedRecord[]): Promise<Map<string, StepRecord[]>> {
   const ids = claimed.filter((record) => !record.neverRan).map((record) => record.workflowId);
   if (ids.length === 0) return new Map();
-  // Claimed work belongs to nobody else: giving up here would strand it.
+  // No other process takes claimed work, so giving up here would strand it.
   const steps = await engine.untilAnswered('Reading the history of claimed workflows', () =>
     engine.storage.steps.history(ids),
   );
   return groupByWorkflow(steps ?? []);
 }
 
-/** Says that a workflow was given up, also to whoever waits for it here. */
+/** Reports a workflow that became a dead letter: in the log, and to the callers in this process that wait for it. */
 export function reportDeadLetters(
   engine: Engine,
   record: Pick<ClaimedRecord, 'workflowId' | 'status' | 'attempts' | keyof WorkflowKey>,
 ): void {
   engine.logger.error(
     `Workflow "${record.workflowId}" (${describeKey(record)}) was given up after ${record.attempts - 1} attempts: ` +
-      'MAX_RECOVERY_ATTEMPTS_EXCEEDED. Find out why it does not survive, then resume it.',
+      'MAX_RECOVERY_ATTEMPTS_EXCEEDED. Find out why its processes died, then resume it.',
   );
   const { workflowId, status } = record;
   engine.completionWaiters.settle({

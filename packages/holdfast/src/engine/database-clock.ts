@@ -5,14 +5,14 @@ import { Loop } from './loop.js';
 
 const everyMs = 30_000;
 
-/** A clock that follows the database's, read once. */
+/** Returns a clock that was set to the clock of the database once. */
 export async function databaseClock(storage: Storage): Promise<DatabaseClock> {
   const clock = new DatabaseClock();
   await read(storage, clock);
   return clock;
 }
 
-/** Keeps it from drifting away. */
+/** Returns the loop that keeps the clock close to the clock of the database. */
 export function clockSync(storage: Storage, clock: DatabaseClock, logger: Logger): Loop {
   return new Loop({ name: 'Reading the database clock', everyMs, clock, logger, runOnce: () => read(storage, clock) });
 }

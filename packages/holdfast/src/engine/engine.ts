@@ -1,9 +1,11 @@
 import type { Codecs } from '../codec/codec.js';
 import type { Clock } from '../model/clock.js';
+import type { Emitter } from '../model/emitter.js';
 import type { HoldfastError } from '../model/errors.js';
 import type { OwnerTokens } from '../model/ids.js';
 import type { Logger } from '../model/logger.js';
 import type {
+  CancelledWorkflow,
   Claim,
   ClaimedRecord,
   Ending,
@@ -13,7 +15,9 @@ import type {
   Writer,
 } from '../storage/contract/storage.js';
 import type { WorkflowDefinition } from './api/definition.js';
+import type { EngineEvents } from './events.js';
 import type { Macrotasks } from './execution/deliveries.js';
+import type { Lifecycle } from './lifecycle.js';
 import type { QueueCache } from './queue/queue-cache.js';
 import type { QueueLoad } from './queue/queue-load.js';
 import type { Registry } from './registry.js';
@@ -26,14 +30,14 @@ import type { EnqueueWriter } from './write/enqueue-writer.js';
 import type { MessageWriter } from './write/message-writer.js';
 
 /**
- * What the parts of an engine use of each other. Each app has its own; nothing is shared between two apps of a
- * process but the database, if they share that. `runtime.ts` implements it.
+ * The interface through which the parts of an engine use each other. `runtime.ts` implements it. Each app has its own
+ * engine. Two apps of one process share nothing but the database, and only if both use the same one.
  */
 export interface Engine {
-  /** The app it belongs to, as `StartOptions.app` names it. */
+  /** The app that owns this engine: the object that the option `StartOptions.app` accepts. */
   app: object | undefined;
   readonly writer: Writer;
-  /** Empty for a client, which runs nothing: what it enqueues is for the latest version. */
+  /** Empty for a client. A client runs nothing, and the workflows that it enqueues are for the latest version. */
   readonly version: string;
   readonly owners: OwnerTokens;
   readonly storage: Storage;
@@ -45,70 +49,88 @@ export interface Engine {
   readonly enqueueWriter: EnqueueWriter;
   readonly queueCache: QueueCache;
   readonly news: News;
-  /** Whether this process takes work from the queue. A client takes none. */
+  /** True if this process takes work from the queue. A client takes none. */
   worksOn(queueName: string): boolean;
-  /** The queues that it takes work from; null: all. */
+  /** Names of the queues that this process takes work from; null: all queues. */
   readonly listens: readonly string[] | null;
-  /** The incarnations of the other living executors of this app and version that work on the queue, as far as is known. */
-  peersOn(queueName: string): readonly string[];
   readonly queueLoad: QueueLoad;
-  /** How many executions have something to do, and do not only wait. */
-  readonly busy: number;
-  /** Whether a step may begin here at the moment. */
+  /** Decides if a step may start in this process at the moment. */
   readonly startGate: StartGate;
-  /** The versions of the app that some process runs which is not known to be dead, by a look at this moment. */
-  versionsAlive(): Promise<ReadonlySet<string>>;
-  /** Runs what the statement claims, at most `limit` workflows, on the terms it is given. */
+  /** Gives the statement the terms of a claim, and runs the workflows that the statement claims: at most `limit`. */
   readonly claims: {
-    take(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]>;
-    /** Runs what lost claims turn out to have taken. */
+    claimAndRun(limit: number, statement: (claim: Claim) => Promise<ClaimedRecord[]>): Promise<ClaimedRecord[]>;
+    /** Runs the workflows of committed claims whose answers were lost. */
     readBack(): Promise<void>;
-    readonly areCertain: boolean;
-    /** Waits until a claim is tried again that another process was ahead of. */
+    readonly areSettled: boolean;
+    /** Waits before the retry of a claim that another process was faster with. */
     pause(ms: number): Promise<void>;
-    /** Whether it is on its way into memory: claimed, or perhaps claimed, and not run yet. */
+    /** True if the workflow is claimed, or perhaps claimed, but is not in memory yet. */
     isLoading(workflow: OwnedWorkflow): boolean;
+    /** Runs a claimed workflow again, later, because of this problem. */
+    retryLater(workflow: ClaimedWorkflow, problem: string, error: unknown): void;
   };
   readonly completionWaiters: CompletionWaiters;
   readonly watches: Watches;
   readonly messageWriter: MessageWriter;
   readonly macrotasks: Macrotasks;
-  /** Runs a workflow that this process has just started or claimed. */
-  run(claimed: ClaimedWorkflow): void;
-  /** A typed error when the app was shut down. */
-  checkOpen(): void;
-  /** False as soon as it is being shut down. */
-  readonly isOpen: boolean;
-  /** The outcome of an execution is committed. Returns whether anyone here was waiting for it. */
-  finished(ending: Ending, owner: string): boolean;
-  /** A write showed that the workflow is no longer this execution's. */
-  superseded(workflowId: string, owner: string, by: Superseded): void;
-  /** Sets a workflow aside whose code does not match its record. */
-  stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
+  readonly lifecycle: Lifecycle;
+  readonly events: Emitter<EngineEvents>;
+  /** The workflows that run in this process (executions.ts). */
+  readonly executions: {
+    /** Runs a workflow that this process has just started, claimed or reloaded. */
+    run(claimed: ClaimedWorkflow): void;
+    /** Handles the committed outcome of an execution. Returns true if a caller in this process waited for it. */
+    finish(ending: Ending, owner: string): boolean;
+    /** Handles a write that changed nothing because this execution no longer owns the workflow. */
+    supersede(workflowId: string, owner: string, by: Superseded): void;
+    /** Sets a workflow to STALLED because its code does not match its history. */
+    stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
+    /** Ends the execution of a cancelled workflow. Returns false if the workflow runs here under another owner token. */
+    cancel(workflowId: string, owner: string | null, reason: string | null): boolean;
+    has(workflowId: string): boolean;
+    /** Number of workflows that run here, in memory or suspended. */
+    readonly size: number;
+    /** Number of executions that have something to do. Executions that only wait do not count. */
+    readonly busyCount: number;
+  };
+  /** Cancels workflows (cancellations.ts). */
+  readonly cancellations: {
+    /** Cancels workflows and their children, in the database and in this process. */
+    cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
+    /** Handles a cancellation, by this process or another. */
+    handle(cancelled: CancelledWorkflow): void;
+    /** Returns true, once, if this workflow was cancelled before it could run. */
+    takeUnstarted(workflow: OwnedWorkflow): boolean;
+    /** Cancels a workflow whose deadline has passed. */
+    expire(workflowId: string): Promise<void>;
+    /** Cancels a workflow whose deadline passed before it could run. */
+    expireUnstarted(workflow: OwnedWorkflow): Promise<void>;
+  };
   /**
-   * Repeats a statement until the database answers or the app closes. `failsFast`, for a caller outside of workflows: except
-   * where the role lacks a right, or a table is missing.
+   * Retries a statement until the database answers or the app closes. With `failsFast`, for callers outside of
+   * workflows, the promise rejects if the role lacks a right or a table is missing.
    */
   untilAnswered<T>(what: string, statement: () => Promise<T>, failsFast?: boolean): Promise<T | undefined>;
-  /** Logs a warning, unless one about the same thing has been logged before. */
+  /** Logs a warning, unless an earlier warning had the same key `about`. */
   warnOnce(about: string, message: string | (() => string | undefined)): void;
-  /** Cancels workflows and their children, here and in the database. */
-  cancel(workflowIds: readonly string[], reason: string | null): Promise<void>;
 }
 
-/** A workflow that is this process's to run: the same for every execution of it but for `owner` and `attempt`. */
+/**
+ * A workflow that this process has started or claimed and must run. Only `owner` and `attempt` differ between the
+ * executions of one workflow.
+ */
 export interface ClaimedWorkflow {
   readonly workflowId: string;
   readonly name: string;
   readonly owner: string;
   readonly attempt: number;
   readonly createdAt: number;
-  /** Tells it from others that had the ID before. */
+  /** Distinguishes the workflow from earlier, deleted workflows with the same ID. */
   readonly incarnation: string | null;
-  /** Of a fork that repeats steps of another workflow: what that drew chance from, and when it began. */
+  /** For a fork that replays steps of another workflow: the seed of its random numbers, and its start. */
   readonly seed: string | null;
   readonly beganAt: number | null;
-  /** What is on record of its retries (model/retries.ts). */
+  /** The recorded retries of the workflow (model/retries.ts). */
   readonly retries: string | null;
   readonly deadlineAt: number | null;
   readonly inputs: string | null;
@@ -121,8 +143,8 @@ export interface ClaimedWorkflow {
   readonly queueName: string | null;
   readonly partition: string | null;
   readonly definition: WorkflowDefinition;
-  /** Arguments at hand from the call; a recovered workflow reads them from `inputs`. */
+  /** The arguments, if the call was made in this process. Otherwise they are decoded from `inputs`. */
   readonly args?: readonly unknown[] | undefined;
-  /** Steps of earlier executions; absent for a first run, which knows that there are none. */
+  /** Steps of earlier executions. Absent for a first run, which has no history. */
   readonly recorded?: readonly StepRecord[];
 }

@@ -5,14 +5,14 @@ import type { Retried } from './write/outage-log.js';
 
 export interface LoopOptions {
   readonly name: string;
-  /** The pace, or how to find it anew each time; without one it runs only when woken. */
+  /** Delay between two runs, or a function that returns the next delay. Without it, the loop runs only when woken. */
   readonly everyMs?: number | (() => number);
   readonly clock: Clock;
   readonly logger: Logger;
   runOnce(): Promise<void>;
 }
 
-/** The shape of every background service: `runOnce` at a steady pace, or at once when woken; never two at a time. */
+/** The form of every background service: calls `runOnce` at intervals, or at once when woken. Runs never overlap. */
 export class Loop {
   private timer: Timer | undefined;
   private current: Promise<void> | undefined;
@@ -27,20 +27,20 @@ export class Loop {
     if (this.current === undefined) this.schedule();
   }
 
-  /** Does not go on by itself any more, until it is started again. */
+  /** Starts no more runs until `start` is called again. */
   pause(): void {
     if (this.state === 'running') this.state = 'paused';
     this.timer?.cancel();
   }
 
-  /** For good. Resolves when the run under way, if any, has ended. */
+  /** Stops the loop; it cannot be started again. Resolves when the current run, if any, has ended. */
   async stop(): Promise<void> {
     this.state = 'stopped';
     this.timer?.cancel();
     await this.current;
   }
 
-  /** Does not wait for the next turn. */
+  /** Runs at once, or directly after the current run, instead of waiting for the interval. */
   wake(): void {
     if (this.state !== 'running') return;
     if (this.current !== undefined) this.wokenMeanwhile = true;
@@ -53,15 +53,15 @@ export class Loop {
     await this.current;
   }
 
-  /** Resolves when the run under way, if any, has ended. */
+  /** Resolves when the current run, if any, has ended. */
   async settled(): Promise<void> {
     await this.current;
   }
 
   private schedule(): void {
-    const { clock, everyMs: pace } = this.options;
-    if (pace === undefined) return;
-    const everyMs = typeof pace === 'number' ? pace : pace();
+    const { clock, everyMs: interval } = this.options;
+    if (interval === undefined) return;
+    const everyMs = typeof interval === 'number' ? interval : interval();
     this.timer = clock.at(clock.now() + everyMs, () => this.tick(), 'background');
   }
 

@@ -6,13 +6,13 @@ import type { Runnable } from '../storage/contract/storage.js';
 import type { WorkflowDefinition } from './api/definition.js';
 import type { StepProbe } from './execution/step-probe.js';
 
-/** The workflows and steps that one app knows, by what their records name. */
+/** The workflows, classes and steps of one app, by the names that their rows in the database have. */
 export class Registry {
   private readonly workflows = new Map<string, WorkflowDefinition>();
   private readonly classes = new Map<string, object>();
   private readonly steps = new Map<string, object>();
 
-  /** `recovery` holds for workflows that say nothing of their own. */
+  /** `recovery` applies to workflows without recovery options of their own. */
   constructor(
     private readonly recovery: RecoverySettings = defaultRecovery,
     readonly stepProbe?: StepProbe,
@@ -25,20 +25,20 @@ export class Registry {
       const name = describeKey(definition);
       throw new HoldfastError(
         'DUPLICATE_WORKFLOW',
-        `Two different workflows are named "${name}". A stored workflow finds its code by this name: rename one.`,
+        `Two different workflows are named "${name}". A stored workflow finds its code by this name. Rename one.`,
         { details: { name } },
       );
     }
     this.workflows.set(keyText(definition), definition);
   }
 
-  /** Also a class of which there is no instance yet has its name to itself. */
+  /** Reserves the name of a class. A class reserves its name even before it has an instance. */
   addClass(name: string, definition: object): void {
     const existing = this.classes.get(name);
     if (existing !== undefined && existing !== definition) {
       throw new HoldfastError(
         'DUPLICATE_WORKFLOW',
-        `Two different classes are named "${name}". A stored workflow finds its class by this name: give one another, ` +
+        `Two different classes are named "${name}". A stored workflow finds its class by this name. Rename one ` +
           `with @className('...').`,
         { details: { name } },
       );
@@ -63,8 +63,8 @@ export class Registry {
   }
 
   /**
-   * Two defined steps of one name are told apart by nothing on record: after a change of order a replay would hand
-   * one the other's result without noticing.
+   * Refuses two different steps with one name. The history identifies steps only by name, so after a change of their
+   * order a replay would give one step the result of the other, unnoticed.
    */
   checkStep(name: string, definition: object): void {
     const existing = this.steps.get(name);
@@ -72,7 +72,7 @@ export class Registry {
     if (existing) {
       throw new HoldfastError(
         'STEP_NAME_CLASH',
-        `Two different steps are named "${name}". Steps are matched to their record by name: rename one.`,
+        `Two different steps are named "${name}". Steps are matched to their history by name. Rename one.`,
         { details: { name } },
       );
     }
@@ -83,7 +83,7 @@ export class Registry {
     return [...this.workflows.values()];
   }
 
-  /** What is to become of a run of the workflow whose process died. */
+  /** Returns the rules for recovering this workflow after its process died. */
   policyOf({ recovery }: WorkflowDefinition): RecoveryPolicy {
     return policyFor(recovery, this.recovery);
   }

@@ -7,24 +7,24 @@ import { currentScope } from './api/context.js';
 import type { WorkflowDefinition } from './api/definition.js';
 import type { Engine } from './engine.js';
 
-/** Under which an app or a client keeps its engine, also for another copy of the package. */
+/** The property in which an app or a client keeps its engine. Other copies of the package use the same symbol. */
 const engineKey = Symbol.for(`holdfast.engine@${release}`);
 
-/** Makes the object stand for the engine where an option `app` is asked for. */
+/** Attaches the engine to the object, so that callers can pass the object as the option `app`. */
 export function attachEngine(app: object, engine: Engine): void {
   Object.defineProperty(app, engineKey, { value: engine });
   engine.app = app;
 }
 
-/** The engine of what `launch` or `connect` returned. */
+/** Returns the engine of an object that `launch` or `connect` returned. */
 export function engineOf(app: unknown): Engine | undefined {
   if (typeof app !== 'object' || app === null) return undefined;
   return (app as { [engineKey]?: Engine })[engineKey];
 }
 
 /**
- * The running apps of this process, and the workflows that can be called in each. An app is here from its launch on; its
- * workflows follow when it may run them, which is later than when its registry has them.
+ * The running apps of this process, and the workflows that can be called in each. An app is added at its launch. Its
+ * workflows are added when the app may run them, which is later than their registration.
  */
 const running = processWide('runningApps', () => new Map<Engine, Map<string, WorkflowDefinition>>());
 
@@ -40,7 +40,7 @@ export function markClosed(engine: Engine): void {
   running.delete(engine);
 }
 
-/** The running apps in which a workflow of this name can be called, each with what it has registered under the name. */
+/** Returns the running apps in which a workflow of this name can be called, each with its definition of the name. */
 export function appsWith(key: WorkflowKey): { readonly engine: Engine; readonly definition: WorkflowDefinition }[] {
   const text = keyText(key);
   return [...running].flatMap(([engine, callable]) => {
@@ -51,7 +51,7 @@ export function appsWith(key: WorkflowKey): { readonly engine: Engine; readonly 
 
 const launching = processWide('launching', () => ({ count: 0 }));
 
-/** Counts a launch that is under way: whoever calls a workflow meanwhile has most likely forgotten to await it. */
+/** Counts an unfinished launch. A caller who calls a workflow meanwhile most likely forgot to await the launch. */
 export async function whileLaunching<T>(launched: Promise<T>): Promise<T> {
   launching.count++;
   try {
@@ -61,16 +61,16 @@ export async function whileLaunching<T>(launched: Promise<T>): Promise<T> {
   }
 }
 
-/** What to add where no app was found. */
+/** Returns a hint for the error message of a call for which no app was found. */
 export function launchHint(): string {
-  return launching.count > 0 ? ' A launch() is under way in this process: await it before the first call.' : '';
+  return launching.count > 0 ? ' A launch() has not finished in this process. Await it before the first call.' : '';
 }
 
-/** The engine that a call means: of the app that it names, of the workflow it is made in, or of the only app there is. */
+/** Returns the engine for a call: of the app in its options, of the calling workflow, or of the only running app. */
 export function resolveEngine(what: string, app: object | undefined): Engine {
   if (app !== undefined) {
     const engine = engineOf(app);
-    if (!engine) throw invalidOption(what, 'app', app, 'what launch() or connect() returned');
+    if (!engine) throw invalidOption(what, 'app', app, 'the object that launch() or connect() returned');
     return engine;
   }
   const scope = currentScope();
@@ -80,16 +80,16 @@ export function resolveEngine(what: string, app: object | undefined): Engine {
   if (engine) {
     throw new HoldfastError(
       'AMBIGUOUS_APP',
-      `${what}: several apps run in this process. Say which one with { app }: what launch() or connect() returned.`,
+      `${what}: several apps run in this process. Choose one with { app }: what launch() or connect() returned.`,
     );
   }
   throw new HoldfastError(
     'NOT_LAUNCHED',
-    `${what}: no app runs in this process. Call launch() first, or give { app }: what connect() returned.${launchHint()}`,
+    `${what}: no app runs in this process. Call launch() first, or pass a client as { app }.${launchHint()}`,
   );
 }
 
-/** A typed error when the app was shut down. A step that is still running while the app drains may go on. */
+/** Throws a typed error if the app was shut down. A step that still runs while the app drains may continue. */
 export function checkOpenFor(engine: Engine): void {
-  if (!currentScope()) engine.checkOpen();
+  if (!currentScope()) engine.lifecycle.checkOpen();
 }

@@ -1,57 +1,62 @@
 /**
- * Whether this process may begin something that must not be done twice, and take on work at all. Others take an executor for dead when it has been
- * silent for its time to live, and run its work; one that cannot know whether it is heard stops to begin steps before
- * that. Replays, reads and writes go on: a write that comes too late finds another owner.
+ * Decides if this process may start steps and take work. Other executors presume an executor dead after a time to live
+ * without heartbeats, and then run its work. Therefore an executor whose heartbeats are not confirmed stops starting
+ * steps before that time. Replays, reads and writes continue: a write that comes too late finds another owner.
  *
- * Starts and claims wait too. An executor that was silent for long is forgotten by the others; what it took on then, and
- * did not live to say so by a heartbeat, would be nobody's that recovery knows.
+ * Starts and claims wait too. Other executors delete the record of an executor that was silent for long. If such an
+ * executor took work and died before its next heartbeat, recovery would not know the owner of this work.
  *
- * Asked before each attempt of a step and each statement that takes on work, by the clock and not by a flag that a timer sets: after a stop (SIGSTOP, a blocked
- * event loop) answers from the database, and the steps they lead to, come before any timer.
+ * The gate is read before each attempt of a step and each statement that takes work. The gate reads the clock, and not
+ * a flag that a timer sets. After a pause of the process (SIGSTOP, a blocked event loop), answers from the database,
+ * and the steps that follow from them, run before any timer.
  */
 export class StartGate {
   private monotonic: () => number = () => 0;
-  /** Where nobody keeps it up, as in a client, there is nothing to lose. */
+  /** Infinite until `followClock`: a client sends no heartbeats and owns no work that it could lose. */
   private until = Number.POSITIVE_INFINITY;
-  private readonly waiting = new Set<() => void>();
-  private readonly hearing = new Set<() => void>();
-  /** The kinds of outcomes that the database refuses to write. */
+  private readonly openWaiters = new Set<() => void>();
+  private readonly confirmationWaiters = new Set<() => void>();
+  /** The kinds of writes that the database refuses. */
   private readonly refusals = new Set<string>();
   /**
-   * How often this process has parted with what others took. What was started or claimed before the last time, and comes
-   * into memory after it, may be another's by now.
+   * How often this process has dropped workflows that others took over. A workflow that was started or claimed before
+   * the last drop, and comes into memory after it, may have another owner by now.
    */
   lossCount = 0;
-  /** How often the database was found to lack what was committed. What is on record as this process's may be a surprise. */
+  /**
+   * How often the database was found to lack committed rows. After that, its tables may name this process as the owner
+   * of workflows that this process does not run.
+   */
   rollbackCount = 0;
 
-  /** Hears when the first kind is refused, with the reason, and with null when none is refused any more. */
+  /** `onRefused` receives the reason when the first kind of write is refused, and null when all are accepted again. */
   constructor(private readonly onRefused: (error: Error | null) => void = () => {}) {}
 
   get isOpen(): boolean {
     return this.isConfirmed && this.refusals.size === 0;
   }
 
-  /** Whether others know that this process lives. */
+  /** True if other executors know that this process is alive. */
   get isConfirmed(): boolean {
     return this.monotonic() < this.until;
   }
 
-  /** From now on it holds only as far as it is confirmed, on this clock. */
+  /** Closes the gate. From now on it is open only until the instant that `confirmUntil` sets, on this clock. */
   followClock(monotonic: () => number): void {
     this.monotonic = monotonic;
     this.until = Number.NEGATIVE_INFINITY;
   }
 
   confirmUntil(instant: number): void {
-    // The answer to an earlier heartbeat may be the later one.
+    // The answer to an earlier heartbeat may arrive after the answer to a later one.
     this.until = Math.max(this.until, instant);
     this.wake();
   }
 
   /**
-   * The database refuses to write outcomes of this kind, or takes them again (null). An outcome that cannot be recorded stays in
-   * memory. Each step that began meanwhile would add one, and the death of this process would repeat all of them.
+   * Notes that the database refuses writes of this kind, or accepts them again (null). An outcome that cannot be
+   * written stays in memory. Each step that started meanwhile would add another such outcome. All these steps would
+   * run again if this process died.
    */
   setRefused(kind: string, error: Error | null): void {
     const before = this.refusals.size;
@@ -62,20 +67,20 @@ export class StartGate {
     this.wake();
   }
 
-  /** Resolves at the next heartbeat that is answered; undefined: this process is heard now. */
+  /** Resolves at the next heartbeat that is answered; undefined: the heartbeats are confirmed now. */
   untilConfirmed(): Promise<void> | undefined {
-    return this.isConfirmed ? undefined : new Promise((resolve) => this.hearing.add(resolve));
+    return this.isConfirmed ? undefined : new Promise((resolve) => this.confirmationWaiters.add(resolve));
   }
 
   private wake(): void {
-    if (this.isConfirmed) wakeAll(this.hearing);
-    if (this.isOpen) wakeAll(this.waiting);
+    if (this.isConfirmed) wakeAll(this.confirmationWaiters);
+    if (this.isOpen) wakeAll(this.openWaiters);
   }
 
-  /** Calls `wake` at the next confirmation. Returns how to do without. */
+  /** Calls `wake` once, when the gate opens next. Returns a function that removes `wake`. */
   onceOpen(wake: () => void): () => void {
-    this.waiting.add(wake);
-    return () => void this.waiting.delete(wake);
+    this.openWaiters.add(wake);
+    return () => void this.openWaiters.delete(wake);
   }
 }
 

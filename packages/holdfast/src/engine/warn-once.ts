@@ -1,26 +1,26 @@
 import type { Logger } from '../model/logger.js';
 
-/** How many things that were warned of are remembered. */
-const most = 10_000;
+/** Maximum number of warnings that are remembered. */
+const maxKeys = 10_000;
 
-/** What is said once, however often it comes up. */
+/** Logs each warning once, even if its cause occurs often. */
 export class WarnOnce {
-  private readonly said = new Set<string>();
+  private readonly keys = new Set<string>();
 
   constructor(private readonly logger: Logger) {}
 
-  /** `message` is worked out once, too. Undefined: there is nothing to say. */
+  /** Logs a warning under the key `about`. The function `message` is called at most once; undefined: no warning. */
   once(about: string, message: string | (() => string | undefined)): void {
-    if (this.said.has(about)) return;
-    // Names can be made up at run time: better a warning twice than all of them in memory for ever.
-    if (this.said.size >= most) this.said.clear();
-    this.said.add(about);
+    if (this.keys.has(about)) return;
+    // Programs can create names at run time. A repeated warning is better than memory that grows without limit.
+    if (this.keys.size >= maxKeys) this.keys.clear();
+    this.keys.add(about);
     const line = typeof message === 'string' ? message : message();
     if (line !== undefined) this.logger.warn(line);
   }
 }
 
-/** Under which it is said, once, that work of another version waits for a process of that. */
+/** The key of the warning that work of another version waits for a process of that version. */
 export function otherVersion(version: string): string {
   return `work of version ${version}`;
 }

@@ -4,21 +4,22 @@ import { isStreamEnd, nullTopic, type StoredValue } from '../storage/contract/me
 
 /** A message that was sent to a workflow. */
 export interface MessageInfo {
-  /** Undefined: sent without a topic. */
+  /** Undefined if the message was sent without a topic. */
   readonly topic: string | undefined;
   readonly message: unknown;
+  /** Epoch milliseconds. */
   readonly sentAt: number;
-  /** Whether the workflow has received it. */
+  /** True once the workflow has received the message. */
   readonly consumed: boolean;
 }
 
-/** Every event of a workflow with its last value. */
+/** Returns the last value of every event that a workflow has set, by key. */
 export async function eventsOf(engine: Engine, workflowId: string): Promise<Record<string, unknown>> {
   const events = await engine.storage.events.list(workflowId);
   return Object.fromEntries(await Promise.all(events.map(async (each) => [each.key, await decoded(engine, each)])));
 }
 
-/** All that was sent to a workflow, oldest first. */
+/** Returns all messages that were sent to a workflow, oldest first. */
 export async function messagesOf(engine: Engine, workflowId: string): Promise<MessageInfo[]> {
   const messages = await engine.storage.messages.list(workflowId);
   return Promise.all(
@@ -31,7 +32,7 @@ export async function messagesOf(engine: Engine, workflowId: string): Promise<Me
   );
 }
 
-/** What a workflow has written to each of its streams, in order. */
+/** Returns the values that a workflow has written to each of its streams, in order. */
 export async function streamsOf(engine: Engine, workflowId: string): Promise<Record<string, unknown[]>> {
   const streams = new Map<string, unknown[]>();
   for (const entry of await engine.storage.streams.list(workflowId)) {

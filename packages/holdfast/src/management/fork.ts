@@ -5,26 +5,34 @@ import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { rejecting } from '../engine/execution/rejecting.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
-import { fittingQueue, newsOf } from '../engine/start/enqueue.js';
+import { queueTopic, requireMatchingQueue } from '../engine/start/enqueue.js';
 import { recordStart } from '../engine/start/start.js';
 import { parseDuration } from '../model/duration.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName, newWorkflowId } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption, maxInt, misplacedOption } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, maxInt, wrongOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import { describeKey } from '../model/workflow-key.js';
 import type { NewFork } from '../storage/contract/forks.js';
 import type { WorkflowRecord } from '../storage/contract/storage.js';
 
-/** How a workflow is forked. */
+/** Options of `app.workflows.fork`. */
 export interface ForkOptions extends Pick<StartOptions, 'queue' | 'partition' | 'priority' | 'delay' | 'timeout'> {
-  /** The first step that is run anew; what the steps before it left is taken over. Default 0: all of it is run anew. */
+  /**
+   * The first step that runs again. The fork copies the results of the steps before it. Default 0: the whole workflow
+   * runs again.
+   */
   readonly fromStep?: number;
-  /** The fork's ID, and its idempotency key: a second fork of the same workflow under it is the first one. */
+  /**
+   * The ID of the fork, which is also its idempotency key: a second call with the same original and ID returns the
+   * first fork. Default: a generated ID.
+   */
   readonly id?: string;
-  /** Which version of the app is to run it (default: that of the original). */
+  /** The version of the app that runs the fork (default: the version of the original). */
   readonly version?: string;
-  /** Children that steps taken over refer to, by ID, and which workflows they are to refer to instead. */
+  /**
+   * Replaces children in the copied steps. Maps the ID of a child to the ID of the workflow that replaces the child.
+   */
   readonly replaceChildren?: Readonly<Record<string, string>>;
 }
 
@@ -32,19 +40,19 @@ const forkOptionNames = [
   ...['fromStep', 'id', 'version', 'queue', 'partition', 'priority', 'delay', 'timeout', 'replaceChildren'],
 ];
 
-/** Name under which a fork that a workflow makes is recorded, as DBOS does. */
+/** DBOS records a fork that a workflow makes under this name. */
 const forkName = 'DBOS.forkWorkflow';
 const what = 'fork()';
 
 /**
- * Forks a workflow. Inside a workflow it is a step of that, made once: the ID comes from the step's number then. Elsewhere
- * it is repeated under one ID until the database has answered, like a start.
+ * Forks a workflow. Inside a workflow, the call is a step, and the ID of the fork comes from the step number, so the
+ * fork is made once. Elsewhere, the statement is repeated under one ID until the database answers, like a start.
  */
 export function forkWorkflow<T>(engine: Engine, workflowId: string, options: ForkOptions): Promise<WorkflowHandle<T>> {
   return rejecting(what, () => {
     checkName('A workflow ID', workflowId);
     checkForkOptions(options);
-    engine.checkOpen();
+    engine.lifecycle.checkOpen();
     const scope = currentScope();
     if (scope && !scope.step) return forkInside<T>(scope.execution, engine, workflowId, options);
     const made = fork(engine, workflowId, { ...options, id: options.id ?? newId(engine) });
@@ -52,7 +60,7 @@ export function forkWorkflow<T>(engine: Engine, workflowId: string, options: For
   });
 }
 
-/** On record like a child: a replay gets the fork that was made. */
+/** Records the fork like the start of a child: a replay returns the same fork. */
 function forkInside<T>(execution: Execution, engine: Engine, workflowId: string, options: ForkOptions) {
   const stepNumber = execution.takeStepNumber();
   const id = options.id ?? execution.childId(stepNumber);
@@ -75,7 +83,7 @@ function checkForkOptions(options: ForkOptions): void {
   checkQueueing(what, options);
   if (replaceChildren === undefined) return;
   if (typeof replaceChildren !== 'object' || replaceChildren === null || Array.isArray(replaceChildren)) {
-    throw invalidOption(what, 'replaceChildren', replaceChildren, 'an object with workflow IDs for workflow IDs');
+    throw invalidOption(what, 'replaceChildren', replaceChildren, 'an object that maps workflow IDs to workflow IDs');
   }
   for (const child of Object.entries(replaceChildren).flat()) checkName('A workflow ID in "replaceChildren"', child);
 }
@@ -88,7 +96,7 @@ async function fork(engine: Engine, workflowId: string, options: ForkOptions & {
     return answer.is;
   };
   const row = await newFork(engine, workflowId, options);
-  // A repetition of one that was done after all finds its own ID taken, and is told by where that comes from.
+  // If an earlier statement succeeded but its answer was lost, the ID is taken by this very fork of this workflow.
   if (!(await answered(() => engine.storage.forks.create(row)))) {
     const [existing, original] = await answered(async () => {
       const found = await engine.storage.workflows.get([row.workflowId, workflowId]);
@@ -97,7 +105,7 @@ async function fork(engine: Engine, workflowId: string, options: ForkOptions & {
     if (!existing) throw await refusal(engine, row, original);
     if (existing.forkedFrom !== workflowId) throw conflict(row, existing);
   }
-  engine.news.announce(newsOf(row));
+  engine.news.announce(queueTopic(row));
   return row.workflowId;
 }
 
@@ -105,7 +113,7 @@ async function newFork(engine: Engine, forkedFrom: string, options: ForkOptions 
   const { id, fromStep = 0, version = null, queue, partition = null, priority = 0, delay, timeout } = options;
   const queueName = queueNameOf(what, queue);
   const createdAt = engine.clock.now();
-  const found = queueName === internalQueue ? undefined : await fittingQueue(engine, what, queueName, options);
+  const found = queueName === internalQueue ? undefined : await requireMatchingQueue(engine, what, queueName, options);
   return {
     workflowId: id,
     forkedFrom,
@@ -125,22 +133,22 @@ async function newFork(engine: Engine, forkedFrom: string, options: ForkOptions 
   };
 }
 
-/** Why nothing was forked although the ID is free. */
+/** Returns the reason why no fork was made although the ID is free. */
 async function refusal(engine: Engine, row: NewFork, original: WorkflowRecord | undefined): Promise<HoldfastError> {
   if (!original) return notFoundError(row.forkedFrom);
   const count = await engine.storage.forks.stepCount(row.forkedFrom);
-  const recorded = count === 0 ? 'no steps on record' : `the steps 0 to ${count - 1} on record`;
+  const recorded = count === 0 ? 'no recorded steps' : `recorded steps 0 to ${count - 1}`;
   return row.fromStep > count
     ? invalidOption(what, 'fromStep', row.fromStep, `from 0 to ${count}: workflow "${row.forkedFrom}" has ${recorded}`)
-    : misplacedOption(what, 'queue', `names a queue that was deleted meanwhile: "${row.queueName}"`);
+    : wrongOption(what, 'queue', `names queue "${row.queueName}", which was deleted during the call`);
 }
 
 function conflict({ workflowId, forkedFrom }: NewFork, existing: WorkflowRecord): HoldfastError {
-  const origin = existing.forkedFrom === null ? 'no fork' : `a fork of "${existing.forkedFrom}"`;
+  const origin = existing.forkedFrom === null ? 'not a fork' : `a fork of "${existing.forkedFrom}"`;
   return new HoldfastError(
     'WORKFLOW_CONFLICT',
-    `Workflow ID "${workflowId}" belongs to "${describeKey(existing)}", ${origin}, so that a fork of "${forkedFrom}" ` +
-      'cannot use it. Choose another ID.',
+    `Workflow ID "${workflowId}" belongs to "${describeKey(existing)}", which is ${origin}, so a fork of ` +
+      `"${forkedFrom}" cannot use it. Choose another ID.`,
     { details: { workflowId, existing: describeKey(existing), forkedFrom } },
   );
 }

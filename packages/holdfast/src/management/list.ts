@@ -6,30 +6,35 @@ import type { Queue } from '../model/queues.js';
 import { type WorkflowStatus, workflowStatuses } from '../model/status.js';
 import type { WorkflowFilter } from '../storage/contract/storage.js';
 
-/** Which workflows `list` returns: those that match everything given. */
+/** Filters of `app.workflows.list`. A workflow must match all of the given filters. */
 export interface ListOptions {
   readonly ids?: readonly string[];
+  /** One status, or several. */
   readonly status?: WorkflowStatus | readonly WorkflowStatus[];
+  /** The name of the workflow function. */
   readonly name?: string;
+  /** The executor that runs the workflow, or ran it last. */
   readonly executorId?: string;
   readonly version?: string;
   readonly parentWorkflowId?: string;
-  /** The queue that they are, or were, on, by value or name. */
+  /** The queue that the workflow is or was on, by value or name. */
   readonly queue?: Queue | string;
-  /** Name of the schedule that started them. */
+  /** The name of the schedule that started the workflow. */
   readonly schedule?: string;
-  /** ID of the workflow that they are forks of. */
+  /** The ID of the workflow that the workflow is a fork of. */
   readonly forkedFrom?: string;
+  /** `true`: newest first (default: oldest first). */
   readonly newestFirst?: boolean;
-  /** At most this many (default and maximum 1000). */
+  /** The maximum number of workflows to return (default and maximum 1000). */
   readonly limit?: number;
+  /** How many matching workflows to skip (default 0). */
   readonly offset?: number;
 }
 
 const what = 'list()';
 const textFilters = ['name', 'executorId', 'version', 'parentWorkflowId', 'schedule', 'forkedFrom'] as const;
 const optionNames = [...textFilters, 'ids', 'status', 'queue', 'newestFirst', 'limit', 'offset'];
-const longestPage = 1000;
+const maxPage = 1000;
 
 export async function listWorkflows(engine: Engine, options: ListOptions): Promise<WorkflowInfo[]> {
   checkKnownOptions(what, options, optionNames);
@@ -37,30 +42,30 @@ export async function listWorkflows(engine: Engine, options: ListOptions): Promi
   return Promise.all(records.map((record) => toInfo(engine.codecs, record)));
 }
 
-/** What is looked for, checked: on SQLite a filter of the wrong kind would match nothing, without a word. */
+/** Checks the filters. On SQLite, a filter of the wrong type would match nothing, without an error. */
 function filterOf(options: ListOptions): WorkflowFilter {
-  const { ids, status, queue, newestFirst = false, limit = longestPage, offset = 0 } = options;
+  const { ids, status, queue, newestFirst = false, limit = maxPage, offset = 0 } = options;
   if (typeof newestFirst !== 'boolean') throw invalidOption(what, 'newestFirst', newestFirst, 'true or false');
   const texts = textFilters.filter((option) => options[option] !== undefined);
   return {
     ...Object.fromEntries(texts.map((option) => [option, checkText(option, options[option])])),
     ...(ids !== undefined && { ids: checkIds(ids) }),
     ...(status !== undefined && { status: checkStatuses(status) }),
-    // By name also one that is not the user's own: the internal one, or one of DBOS.
+    // A name is not checked as a queue name, so that the internal queue and queues of DBOS can be given.
     ...(queue !== undefined && {
       queue: typeof queue === 'string' ? checkText('queue', queue) : queueNameOf(what, queue),
     }),
     newestFirst,
-    limit: Math.min(longestPage, checkCount(what, 'limit', limit, 1)),
+    limit: Math.min(maxPage, checkCount(what, 'limit', limit, 1)),
     offset: checkCount(what, 'offset', offset),
   };
 }
 
-/** Wider than a name: what DBOS has stored can be looked for too. */
+/** Accepts more than a name of Holdfast, so that values stored by DBOS can be found too. */
 function checkText(option: string, value: unknown): string {
   if (typeof value !== 'string') throw invalidOption(what, option, value, 'a text');
   if (!value.includes('\0') && value.isWellFormed()) return value;
-  throw invalidOption(what, option, value, 'valid Unicode without NUL characters, as all that is stored is');
+  throw invalidOption(what, option, value, 'valid Unicode without NUL characters, like all stored values');
 }
 
 function checkIds(ids: readonly string[]): readonly string[] {

@@ -2,20 +2,20 @@ import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
 import { queueNameOf, type StartOptions } from '../engine/api/start-options.js';
 import type { Engine } from '../engine/engine.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
-import { fittingQueue } from '../engine/start/enqueue.js';
+import { requireMatchingQueue } from '../engine/start/enqueue.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
-import { checkKnownOptions, misplacedOption } from '../model/options.js';
+import { checkKnownOptions, wrongOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 
-/** Where resumed workflows wait for their turn. Default: each on the queue that it was on, else on the internal one. */
+/** The queue on which resumed workflows wait. Default: the queue that each was on, or else the internal queue. */
 export type ResumeOptions = Pick<StartOptions, 'queue' | 'partition'>;
 
 const what = 'resume()';
 
 /**
- * Starts workflows again after their last recorded step. An unknown ID, or a workflow that has failed, is an error before
- * any of them changes. A workflow that runs, waits or has succeeded stays as it is.
+ * Continues workflows after their last recorded step. Throws for an unknown ID or a failed workflow before any
+ * workflow changes. A workflow that runs, waits or has succeeded stays as it is.
  */
 export async function resumeWorkflows<T>(
   engine: Engine,
@@ -31,7 +31,7 @@ export async function resumeWorkflows<T>(
     ...(moveTo && { moveTo }),
     now: engine.clock.now(),
   });
-  // One by one: the count tells how many processes are to look.
+  // One notification per workflow: their number decides how many processes check the queue.
   for (const { queueName } of resumed) engine.news.announce(`queue:${queueName}`);
   return workflowIds.map((id) => createHandle<T>(engine, id));
 }
@@ -45,15 +45,15 @@ async function targetOf(
   if (partition !== undefined) checkName('A partition key', partition);
   if (queue === undefined) {
     if (partition === undefined) return undefined;
-    throw misplacedOption(what, 'partition', 'must be given with a "queue"');
+    throw wrongOption(what, 'partition', 'must be given with a "queue"');
   }
-  const { name } = await fittingQueue(engine, what, queueNameOf(what, queue), options);
+  const { name } = await requireMatchingQueue(engine, what, queueNameOf(what, queue), options);
   return { queueName: name, partition: partition ?? null };
 }
 
 /**
- * One that fails between this look and the statement was running when `resume` was called, and stays as it is: the statement
- * changes no workflow that has failed.
+ * Throws if a workflow does not exist or has failed. A workflow that fails between this check and the statement was
+ * running when `resume` was called, and stays as it is: the statement changes no failed workflow.
  */
 async function checkResumable({ storage }: Engine, workflowIds: readonly string[]): Promise<void> {
   const found = await storage.workflows.endings(workflowIds);
@@ -67,9 +67,10 @@ async function checkResumable({ storage }: Engine, workflowIds: readonly string[
 function failedError(workflowId: string): HoldfastError {
   return new HoldfastError(
     'WORKFLOW_NOT_RESUMABLE',
-    `Workflow "${workflowId}" has failed, and its error is its outcome: resume() does not change that. To let it go on from the ` +
-      'step that failed, call app.workflows.retry(id). To run it again under another ID, call app.workflows.fork(id, { fromStep }); ' +
-      'app.workflows.steps(id) shows the steps. To start it anew under the same ID, delete it first: app.workflows.delete(id).',
+    `Workflow "${workflowId}" has failed, so resume() cannot continue it. To continue from the step that failed, ` +
+      'call app.workflows.retry(id). To run the workflow again under another ID, call ' +
+      'app.workflows.fork(id, { fromStep }); app.workflows.steps(id) shows the steps. To start it again under the ' +
+      'same ID, delete it first: app.workflows.delete(id).',
     { details: { workflowId, status: 'ERROR' } },
   );
 }

@@ -6,45 +6,50 @@ import type { RetentionSettings } from '../model/retention.js';
 import type { ExpiredPage } from '../storage/contract/deletions.js';
 import type { Storage } from '../storage/contract/storage.js';
 
-/** Rows that one statement looks at, and workflows that the first statement deletes, with those below them. */
+/** How many rows one statement reads. */
 const pageSize = 2_000;
-const batchSize = 50;
+/** How many workflows the first statement deletes, each with its descendants. */
+const firstBatchSize = 50;
 
 /**
- * Each statement has a cost of its own, so that larger ones delete several times as many workflows in the same time. On SQLite the
- * process stands still while a statement runs.
+ * The maximum number of workflows that one statement deletes. Each statement has a fixed cost, so large statements
+ * delete several times as many workflows in the same time. On SQLite, the whole process waits while a statement runs.
  */
 const maxOnSqlite = 50;
 const maxElsewhere = 1_000;
 
 /**
- * A statement that took longer than `slowMs` is followed by smaller ones: others wait for its connection, and Postgres gives it up
- * at last. One that was quicker than `quickMs` is followed by larger ones.
+ * After a statement that took longer than `slowMs`, the next ones are smaller: other writes wait for its connection,
+ * and a statement that takes too long times out on Postgres. After a statement quicker than `quickMs`, the next ones
+ * are larger.
  */
 const slowMs = 200;
 const quickMs = 100;
 
-/** Deleting rests for this part of the time that it works, so that others get their turn at the database. */
-const restPart = 0.25;
+/**
+ * Retention pauses for this fraction of the time that its statements took, so that other work can use the database.
+ */
+const pauseFraction = 0.25;
 
 /**
- * What ended later than this long ago stays in any case. Its ID is what tells a late one that it was run: a process that
- * comes to fire the same tick, or one that repeats a start to which it got no answer. Nor does anything go whose start
- * still counts against the rate limit of a queue.
+ * Workflows that ended within this time are always kept, because late calls find them by ID: a process that fires the
+ * same tick late, or a process that repeats a start whose answer was lost. Workflows whose start still counts against
+ * the rate limit of a queue are kept too.
  */
-const youngestMs = 60_000;
+const minAgeMs = 60_000;
 
-/** So many that cannot be deleted are passed over. Where there are more, it is not their size. */
+/** How many workflows that cannot be deleted one run skips. If there are more, their size is not the cause. */
 const maxStuck = 20;
 
 /**
- * Deletes workflows that ended long ago, or of which there are too many. Every process of the app that is told to does it,
- * without a leader: what one has deleted, another does not find. Each begins anywhere in a page, so that several that
- * begin at the same moment delete different workflows, and seldom wait for each other's locks.
+ * Deletes workflows that ended long ago, or that exceed the number of workflows to keep. Every process that is
+ * launched with `retention` does so, without a leader: a workflow that one process has deleted is not found by the
+ * others. Each process begins at a random place of a page. Processes that run at the same moment therefore delete
+ * different workflows, and seldom wait for each other's locks.
  */
 export function retention(engine: Engine, settings: RetentionSettings): Loop {
   const { clock, logger } = engine;
-  // Not all processes at the same moment.
+  // With a random part, so that processes do not run at the same moment.
   const everyMs = (): number => settings.everyMs * (0.9 + Math.random() * 0.2);
   const runOnce = async (): Promise<void> => {
     const before = await cutoff(engine, settings);
@@ -53,24 +58,24 @@ export function retention(engine: Engine, settings: RetentionSettings): Loop {
     if (deleted > 0)
       logger.info(`Retention: ${deleted} workflows that ended before ${new Date(before).toISOString()} were deleted.`);
     if (locked > 0)
-      logger.warn(`Retention: ${locked} workflows are locked by somebody, and are looked at again next time.`);
+      logger.warn(`Retention: ${locked} workflows are locked by other sessions. The next run tries to delete them.`);
     if (stuck.length > 0)
       logger.warn(
-        `Retention: ${stuck.join(', ')} could not be deleted, each with all that it has started, and others were. Of one ` +
-          'that has started too much for one statement, delete the children first, some at a time.',
+        `Retention: ${stuck.join(', ')} could not be deleted with their children. Other workflows were deleted. If ` +
+          'a workflow has too many children for one statement, delete the children first, some at a time.',
       );
   };
   return new Loop({ name: 'Retention', everyMs, clock, logger, runOnce });
 }
 
-/** Up to when a workflow must have ended to be deleted: by its age, or because enough have ended since. */
+/** Returns the instant before which a workflow must have ended to be deleted: by its age, or by the number to keep. */
 async function cutoff({ storage, clock, writer }: Engine, settings: RetentionSettings): Promise<number | undefined> {
   const { afterMs, keep } = settings;
   const byAge = afterMs === null ? undefined : clock.now() - afterMs;
   const byNumber = keep === null ? undefined : await storage.deletions.cutoff({ appName: writer.appName, keep });
   if (byAge === undefined && byNumber === undefined) return undefined;
-  const youngest = Math.max(youngestMs, await longestRatePeriod(storage));
-  return Math.min(clock.now() - youngest, Math.max(byAge ?? byNumber ?? 0, byNumber ?? 0));
+  const minAge = Math.max(minAgeMs, await longestRatePeriod(storage));
+  return Math.min(clock.now() - minAge, Math.max(byAge ?? byNumber ?? 0, byNumber ?? 0));
 }
 
 async function longestRatePeriod(storage: Storage): Promise<number> {
@@ -81,7 +86,7 @@ async function longestRatePeriod(storage: Storage): Promise<number> {
 interface Swept {
   deleted: number;
   locked: number;
-  /** The first of them with what they failed by. */
+  /** The IDs of workflows that could not be deleted, each with the error. */
   stuck: string[];
 }
 
@@ -91,25 +96,26 @@ async function sweep(engine: Engine, before: number): Promise<Swept> {
   const remove = remover(engine, before, total);
   let page: ExpiredPage | undefined;
   do {
-    if (!engine.isOpen) break;
+    if (!engine.lifecycle.isOpen) break;
     const began = performance.now();
     page = await storage.deletions.expired({ appName: writer.appName, before, after: page?.next, limit: pageSize });
     await remove(page.roots);
-    await delay(Math.min(1_000, restPart * (performance.now() - began)), undefined, { ref: false });
+    await delay(Math.min(1_000, pauseFraction * (performance.now() - began)), undefined, { ref: false });
   } while (page.next);
   return total;
 }
 
 /**
- * Deletes so many at a time as take no long time. One that cannot be deleted keeps no others, now or the next time. Where
- * several writers can work at the same time, two do: trees of different roots have no workflow in common.
+ * Returns a function that deletes workflows in batches, whose size follows the duration of each statement. A workflow
+ * that cannot be deleted does not prevent the deletion of others. Several batches run at the same time if the
+ * database has several write lanes: the trees of different roots have no workflow in common.
  */
 function remover(engine: Engine, before: number, total: Swept) {
   const { storage } = engine;
-  const most = storage.writeLanes > 1 ? maxElsewhere : maxOnSqlite;
-  let size = batchSize;
-  const removeSome = async (left: string[]): Promise<void> => {
-    const workflowIds = left.splice(0, size);
+  const maxSize = storage.writeLanes > 1 ? maxElsewhere : maxOnSqlite;
+  let size = firstBatchSize;
+  const removeSome = async (remaining: string[]): Promise<void> => {
+    const workflowIds = remaining.splice(0, size);
     const began = performance.now();
     try {
       total.deleted += await storage.deletions.removeExpired({ workflowIds, before });
@@ -119,28 +125,28 @@ function remover(engine: Engine, before: number, total: Swept) {
       if (failure === 'locked') total.locked += workflowIds.length;
       else if (workflowIds.length === 1) total.stuck.push(`"${workflowIds[0]}" (${describeError(error)})`);
       else {
-        // One by one, because the next that fails is the one.
-        left.unshift(...workflowIds);
+        // One of the batch cannot be deleted. Batches of one workflow find it.
+        remaining.unshift(...workflowIds);
         size = 1;
         return;
       }
     }
     const took = performance.now() - began;
     if (took > slowMs) size = Math.ceil(size / 4);
-    else if (took < quickMs) size = Math.min(most, size * 2);
+    else if (took < quickMs) size = Math.min(maxSize, size * 2);
   };
   return async (roots: readonly string[]): Promise<void> => {
     const start = Math.floor(Math.random() * roots.length);
-    const left = [...roots.slice(start), ...roots.slice(0, start)];
+    const remaining = [...roots.slice(start), ...roots.slice(0, start)];
     const work = async (): Promise<void> => {
       try {
-        while (left.length > 0 && engine.isOpen) await removeSome(left);
+        while (remaining.length > 0 && engine.lifecycle.isOpen) await removeSome(remaining);
       } finally {
-        // After an error, for the other one too.
-        left.length = 0;
+        // After an error in one lane, the other lane stops too.
+        remaining.length = 0;
       }
     };
-    // None is left alone with a statement under way when another one fails.
+    // Waits for all lanes even if one fails, so that no statement is still under way afterwards.
     const done = await Promise.allSettled(Array.from({ length: storage.writeLanes }, work));
     for (const each of done) if (each.status === 'rejected') throw each.reason;
   };

@@ -6,22 +6,22 @@ import { notFoundError } from '../engine/execution/workflow-errors.js';
 import type { ErrorDetails } from '../model/error-details.js';
 import { closedError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption, maxInt, misplacedOption } from '../model/options.js';
+import { checkCount, checkKnownOptions, invalidOption, maxInt, wrongOption } from '../model/options.js';
 import { internalQueue } from '../model/queues.js';
 import { parseRetries, parseUnderWay, type RetryMark } from '../model/retries.js';
 import { isResumable, isTerminal } from '../model/status.js';
 import type { NewRetry } from '../storage/contract/retries.js';
 import type { StepRecord, WorkflowRecord } from '../storage/contract/storage.js';
-import { failedStep, type Past, planRetry, type RetryPlan, receiveName, resultName } from './retry-plan.js';
+import { type FailedHistory, failedStep, planRetry, type RetryPlan, receiveName, resultName } from './retry-plan.js';
 
-/** How a workflow that has failed goes on. */
+/** Options of `app.workflows.retry`. */
 export interface WorkflowRetryOptions {
   /**
-   * The recorded step that is run again (default: the one whose error ended the workflow), or one more than the last: then
-   * nothing is taken off the record, and the function runs on after its last step.
+   * The recorded step that runs again (default: the step whose error ended the workflow). The number after the last
+   * recorded step keeps all records, and the function continues after its last step.
    */
   readonly fromStep?: number;
-  /** Which version of the app is to run it (default: its own). */
+  /** The version of the app that continues the workflow (default: the version of the workflow). */
   readonly version?: string;
 }
 
@@ -30,14 +30,14 @@ const what = 'retry()';
 interface Prepared {
   readonly record: WorkflowRecord;
   readonly plan: RetryPlan;
-  /** Of the workflow that was named with it: its children are retried from where they failed. */
+  /** The step that the caller named. Undefined for children, which are retried from the step where they failed. */
   readonly fromStep: number | undefined;
 }
 
 /**
- * Lets workflows that have failed go on under their IDs. What cannot be retried is an error before any of them changes. Each is
- * retried by one statement, children before their parents: a crash in between leaves a parent as it was, and the next
- * call finds its child running.
+ * Continues failed workflows under their own IDs. Throws before any workflow changes if one of them cannot be retried.
+ * Each workflow is retried by one statement, children before their parents. After a crash between two statements, the
+ * parent is unchanged, and the next call finds its child running.
  */
 export async function retryWorkflows<T>(
   engine: Engine,
@@ -49,10 +49,10 @@ export async function retryWorkflows<T>(
   const { fromStep, version } = options;
   if (fromStep !== undefined) checkCount(what, 'fromStep', fromStep, 0, maxInt);
   if (fromStep !== undefined && workflowIds.length !== 1) {
-    throw misplacedOption(what, 'fromStep', 'is a step of one workflow, so give it one ID');
+    throw wrongOption(what, 'fromStep', 'can be given only with the ID of one workflow');
   }
   if (version !== undefined) checkName('A version', version);
-  engine.checkOpen();
+  engine.lifecycle.checkOpen();
   refuseInWorkflow(what, 'Call it in a step.');
   const prepared = new Map<string, Prepared>();
   for (const id of workflowIds) await prepare(engine, id, fromStep, prepared);
@@ -60,7 +60,7 @@ export async function retryWorkflows<T>(
   return workflowIds.map((id) => createHandle<T>(engine, id));
 }
 
-/** Adds a workflow to what is to be retried, after those of its children whose failure it is to forget. */
+/** Adds a workflow to the workflows to retry, after its failed children whose result the retry drops. */
 async function prepare(
   engine: Engine,
   workflowId: string,
@@ -72,7 +72,7 @@ async function prepare(
   if (!record) throw notFoundError(workflowId);
   if (record.status !== 'ERROR') throw notFailedError(record);
   const steps = await engine.storage.steps.history([workflowId]);
-  const past: Past = { steps, underWay: parseUnderWay(record.underWay) };
+  const past: FailedHistory = { steps, underWay: parseUnderWay(record.underWay) };
   const first = fromStep === undefined ? await chosenStep(engine, record, past) : namedStep(record, steps, fromStep);
   const plan = planRetry(past, first);
   if (fromStep === undefined && first && plan.repeated.length > 0) throw repeatsError(record, first, plan);
@@ -80,7 +80,7 @@ async function prepare(
   for (const { name, error, childWorkflowId } of plan.dropped) {
     if (name !== resultName || error === null || childWorkflowId === null) continue;
     const [child] = await engine.storage.workflows.get([childWorkflowId]);
-    // Its result would be the same failure again.
+    // Without a retry of the child, the parent would receive the same failure again.
     const isOwn = child?.parentWorkflowId === workflowId && child.status === 'ERROR';
     if (isOwn && !isReplaced(workflowId, childWorkflowId, plan))
       await prepare(engine, childWorkflowId, undefined, prepared);
@@ -88,16 +88,19 @@ async function prepare(
   prepared.set(workflowId, { record, plan, fromStep });
 }
 
-/** Its start goes as well, and has another number now: the code starts another child, unless it names this one by its ID. */
+/**
+ * Returns true if the retry also drops the step that started the child. The code then starts another child, because
+ * the step gets another number, unless the code gives the child an ID of its own.
+ */
 function isReplaced(workflowId: string, childId: string, { dropped }: RetryPlan): boolean {
   return dropped.some(({ stepNumber, name, childWorkflowId }) => {
     if (name === resultName || childWorkflowId !== childId) return false;
-    const given = `${workflowId}-${stepNumber}`;
-    return childId.startsWith(given) && /^(-r\d+)?$/.test(childId.slice(given.length));
+    const generated = `${workflowId}-${stepNumber}`;
+    return childId.startsWith(generated) && /^(-r\d+)?$/.test(childId.slice(generated.length));
   });
 }
 
-/** One more than the last on record: none, and nothing is run again but the function. */
+/** Returns the step that the caller named; undefined for the number after the last recorded step. */
 function namedStep(
   { workflowId }: WorkflowRecord,
   steps: readonly StepRecord[],
@@ -106,21 +109,21 @@ function namedStep(
   const count = steps.reduce((highest, { stepNumber }) => Math.max(highest, stepNumber), -1) + 1;
   const step = steps.find(({ stepNumber }) => stepNumber === fromStep);
   if (step || fromStep === count) return step;
-  const advice = 'app.workflows.steps(id) shows those that are';
+  const advice = 'app.workflows.steps(id) shows the recorded steps';
   throw invalidOption(
     what,
     'fromStep',
     fromStep,
-    `a step on record of workflow "${workflowId}", or ${count}: ${advice}`,
+    `a recorded step of workflow "${workflowId}", or ${count} to continue after its last step (${advice})`,
   );
 }
 
 async function chosenStep(
   { codecs }: Engine,
   { error, serialization }: WorkflowRecord,
-  past: Past,
+  past: FailedHistory,
 ): Promise<StepRecord | undefined> {
-  // One that cannot be read is like no other.
+  // An error that cannot be read must not be equal to any other error.
   const readError = async (text: string | null, format: string | null): Promise<unknown> =>
     (await readable(text, (known) => codecs.for(format).decodeError(known))) ?? Symbol('unread');
   const failed = past.steps.filter((step) => step.error !== null);
@@ -133,7 +136,9 @@ async function chosenStep(
   return failedStep(past, failures, await readError(error, serialization));
 }
 
-/** A message that went off the record with its step, and is not unread again, would be lost. */
+/**
+ * Throws if a dropped step received a message that cannot be made unread again. The retry would lose that message.
+ */
 async function checkGivesBack(engine: Engine, { workflowId }: WorkflowRecord, { dropped }: RetryPlan): Promise<void> {
   const received = dropped.filter(({ name, output, error }) => name === receiveName && (output ?? error) !== null);
   if (received.length === 0) return;
@@ -141,8 +146,9 @@ async function checkGivesBack(engine: Engine, { workflowId }: WorkflowRecord, { 
   const lost = received.find(({ stepNumber }) => !receipts.has(stepNumber));
   if (!lost) return;
   throw notRetryable(
-    `Workflow "${workflowId}" received a message in step ${lost.stepNumber} before Holdfast kept which one it was (or by DBOS), so ` +
-      'that it cannot be given back, and the step not be run again. Name a later step: retry(id, { fromStep }).',
+    `Workflow "${workflowId}" received a message in step ${lost.stepNumber}, and the record does not say which ` +
+      'message: DBOS or an older Holdfast wrote it. Running the step again would lose that message. Name a later ' +
+      'step: retry(id, { fromStep }).',
     { workflowId, status: 'ERROR', stepNumber: lost.stepNumber },
   );
 }
@@ -176,7 +182,10 @@ async function retry(engine: Engine, { record, plan, fromStep }: Prepared, versi
   engine.news.announce(`queue:${queueName}`);
 }
 
-/** What changed nothing was done by an earlier sending of the same statement, or another call came first. */
+/**
+ * Called when the statement changed nothing. Either an earlier sending of the same statement succeeded and its answer
+ * was lost, or another call has retried the workflow first.
+ */
 async function doneBefore(engine: Engine, workflowId: string, token: string): Promise<string> {
   const read = () => engine.storage.workflows.get([workflowId]);
   const [record] = (await engine.untilAnswered('Reading a workflow', read, true)) ?? [];
@@ -190,26 +199,36 @@ function notRetryable(message: string, details: ErrorDetails['WORKFLOW_NOT_RETRY
 }
 
 function notFailedError({ workflowId, status, retries }: WorkflowRecord): HoldfastError {
-  const again = status === 'ERROR' && retries !== null ? ', after somebody else has retried it just now' : '';
+  if (status === 'ERROR' && retries !== null) {
+    return notRetryable(
+      `Another call retried workflow "${workflowId}" at the same time, and the workflow has failed again. Look at its ` +
+        'new error with app.workflows.get(id) before you call retry(id) again.',
+      { workflowId, status },
+    );
+  }
   const advice = isResumable(status)
-    ? 'app.workflows.resume(id) starts it again after its last step.'
+    ? 'app.workflows.resume(id) continues it after its last step.'
     : isTerminal(status)
       ? 'app.workflows.fork(id, { fromStep }) runs it again from one of its steps, under another ID.'
-      : 'It goes on by itself: wait for its result.';
+      : 'It is not finished: wait for its result.';
   return notRetryable(
-    `Workflow "${workflowId}" is ${status}${again}: retry() is for workflows that have failed. ${advice}`,
+    `Workflow "${workflowId}" is ${status}, and retry() continues only workflows that have failed. ${advice}`,
     { workflowId, status },
   );
 }
 
-/** What a retry would do again may be a payment, or rest on one that was refunded since: not without being told to. */
+/**
+ * A retry could repeat a payment, or continue after a payment that was refunded since. The caller must therefore name
+ * the step.
+ */
 function repeatsError({ workflowId }: WorkflowRecord, first: StepRecord, { repeated }: RetryPlan): HoldfastError {
   const named = repeated.slice(0, 5).map(({ stepNumber, name }) => `${stepNumber} "${name}"`);
   const steps = `${named.join(', ')}${repeated.length > named.length ? ', ...' : ''}`;
   return notRetryable(
-    `Workflow "${workflowId}" failed by step ${first.stepNumber} "${first.name}", and has done more since, or begun to: ${steps}. A retry from that ` +
-      'step does not undo this, and may do it again. If that is right (nothing of it was a refund, say), call ' +
-      `retry(id, { fromStep: ${first.stepNumber} }), or name another step: app.workflows.steps(id) shows them.`,
+    `Workflow "${workflowId}" failed in step ${first.stepNumber} "${first.name}", and ran or began more steps after ` +
+      `that: ${steps}. A retry from step ${first.stepNumber} does not undo these steps and may repeat them. If that is ` +
+      `correct (for example because none of them is a refund), call retry(id, { fromStep: ${first.stepNumber} }). ` +
+      'Otherwise name another step: app.workflows.steps(id) shows the steps.',
     {
       workflowId,
       status: 'ERROR',

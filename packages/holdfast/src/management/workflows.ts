@@ -3,10 +3,10 @@ import { readable, toInfo, type WorkflowInfo } from '../engine/api/workflow-info
 import type { Engine } from '../engine/engine.js';
 import { sleepName } from '../engine/execution/deliveries.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
-import { priorityMisfit } from '../engine/start/enqueue.js';
+import { priorityError } from '../engine/start/enqueue.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
-import { refuseOptions, refusingOptions } from '../model/options.js';
+import { refuseOptions, rejectExtraOptions } from '../model/options.js';
 import { checkPriority } from '../model/queues.js';
 import type { StepRecord } from '../storage/contract/storage.js';
 import { eventsOf, type MessageInfo, messagesOf, streamsOf } from './communication.js';
@@ -16,58 +16,155 @@ import { type ListOptions, listWorkflows } from './list.js';
 import { type ResumeOptions, resumeWorkflows } from './resume.js';
 import { retryWorkflows, type WorkflowRetryOptions } from './retry.js';
 
-/** A recorded step as `steps` shows it. */
+/** A recorded step of a workflow. Instants are epoch milliseconds. */
 export interface StepInfo {
   readonly stepNumber: number;
   readonly name: string;
   readonly output: unknown;
   readonly error: unknown;
+  /** The workflow that the step started or waited for. */
   readonly childWorkflowId: string | undefined;
   readonly startedAt: number | undefined;
+  /** Undefined while a sleep is under way. */
   readonly completedAt: number | undefined;
 }
 
-/** `app.workflows`: looking at workflows and steering them. */
+/** `app.workflows`: reads workflows, and cancels, continues, repeats or deletes them. */
 export interface WorkflowOperations {
+  /**
+   * Returns a workflow, or undefined if there is no workflow with this ID.
+   *
+   * @example
+   * const order = await app.workflows.get('order-7');
+   * console.log(order?.status, order?.output);
+   */
   get(workflowId: string): Promise<WorkflowInfo | undefined>;
+  /**
+   * Returns the workflows that match all of the given filters, oldest first, up to 1,000 in one call.
+   *
+   * @example
+   * const failed = await app.workflows.list({ status: 'ERROR', name: 'checkout', newestFirst: true });
+   * for (const { workflowId, error } of failed) console.log(workflowId, error);
+   */
   list(options?: ListOptions): Promise<WorkflowInfo[]>;
+  /**
+   * Returns the recorded steps of a workflow, in the order of their numbers.
+   *
+   * @example
+   * for (const { stepNumber, name, error } of await app.workflows.steps('order-7')) {
+   *   console.log(stepNumber, name, error ? 'failed' : 'done');
+   * }
+   */
   steps(workflowId: string): Promise<StepInfo[]>;
-  /** Every event that the workflow has set, by key. */
+  /**
+   * Returns the last value of every event that a workflow has set, by key.
+   *
+   * @example
+   * const { progress } = await app.workflows.events('order-7');
+   */
   events(workflowId: string): Promise<Record<string, unknown>>;
-  /** All messages to the workflow, oldest first, received or not. */
+  /**
+   * Returns all messages that were sent to a workflow, oldest first, including received ones.
+   *
+   * @example
+   * const messages = await app.workflows.messages('order-7');
+   * console.log(messages.filter(({ consumed }) => !consumed).length, 'messages wait');
+   */
   messages(workflowId: string): Promise<MessageInfo[]>;
-  /** What the workflow has written to its streams, by key. */
+  /**
+   * Returns all values that a workflow has written to its streams, by the key of the stream.
+   *
+   * @example
+   * const { log = [] } = await app.workflows.streams('order-7');
+   */
   streams(workflowId: string): Promise<Record<string, unknown[]>>;
+  /**
+   * Returns a handle to a workflow. Sends no query: an unknown ID becomes an error when the handle is used.
+   *
+   * @example
+   * const handle = app.workflows.handle<Receipt>('order-7');
+   * const receipt = await handle.result({ timeout: '30s' });
+   */
   handle<T = unknown>(workflowId: string): WorkflowHandle<T>;
-  /** Cancels workflows and their children. Those that have ended stay as they are. */
+  /**
+   * Cancels workflows and their children. A workflow that has ended, is STALLED or is a dead letter stays as it is.
+   *
+   * @example
+   * await app.workflows.cancel('order-7');
+   * await app.workflows.cancel(['order-8', 'order-9']);
+   */
   cancel(workflowIds: string | readonly string[]): Promise<void>;
   /**
-   * Starts CANCELLED, STALLED and given-up workflows again after their last recorded step. A workflow that has failed is
-   * `WORKFLOW_NOT_RESUMABLE`; one that runs, waits or has succeeded stays as it is.
+   * Continues CANCELLED, STALLED and dead-letter workflows after their last recorded step. Rejects with
+   * `WORKFLOW_NOT_RESUMABLE` if a workflow has failed: use `retry` for that. A workflow that runs, waits or has
+   * succeeded stays as it is. Resolves with a handle.
+   *
+   * @example
+   * const handle = await app.workflows.resume('order-7');
+   * await handle.result();
    */
   resume<T = unknown>(workflowId: string, options?: ResumeOptions): Promise<WorkflowHandle<T>>;
+  /**
+   * Continues several workflows, as `resume` does with one ID. If one of them has failed, none is resumed. Resolves
+   * with a list of handles.
+   *
+   * @example
+   * const cancelled = await app.workflows.list({ status: 'CANCELLED' });
+   * await app.workflows.resume(cancelled.map(({ workflowId }) => workflowId));
+   */
   resume<T = unknown>(workflowIds: readonly string[], options?: ResumeOptions): Promise<WorkflowHandle<T>[]>;
   /**
-   * Lets a workflow that has failed go on under its ID, from the step whose error ended it, or from another: that one is run
-   * again, with new attempts, and what the workflow had done by then is kept. The former error stays in `retries` of `get`.
+   * Continues a failed workflow under its own ID from the step whose error ended it, or from the step `fromStep`.
+   * That step runs again with all its attempts, and the results from before the failure are kept. The former error
+   * stays in the `retries` that `get` returns. Resolves with a handle. Rejects with `WORKFLOW_NOT_RETRYABLE` if the
+   * workflow has not failed, or if the retry could repeat an effect, such as a refund, and no `fromStep` is given.
+   *
+   * @example
+   * const handle = await app.workflows.retry('order-7');
+   * await handle.result();
    */
   retry<T = unknown>(workflowId: string, options?: WorkflowRetryOptions): Promise<WorkflowHandle<T>>;
+  /**
+   * Continues several failed workflows, as `retry` does with one ID. If one of them cannot be retried, none is
+   * changed. Resolves with a list of handles.
+   *
+   * @example
+   * const failed = await app.workflows.list({ status: 'ERROR', name: 'checkout' });
+   * await app.workflows.retry(failed.map(({ workflowId }) => workflowId));
+   */
   retry<T = unknown>(workflowIds: readonly string[], options?: WorkflowRetryOptions): Promise<WorkflowHandle<T>[]>;
   /**
-   * Runs a workflow anew from one of its steps, under another ID: with the same input, and with what the steps before that
-   * one left. The original stays as it is.
+   * Starts a copy of a workflow under another ID. The copy has the same input, keeps the results of the steps before
+   * `fromStep`, and runs the other steps again. The original stays as it is.
+   *
+   * @example
+   * const fork = await app.workflows.fork('order-7', { fromStep: 2, id: 'order-7-again' });
+   * await fork.result();
    */
   fork<T = unknown>(workflowId: string, options?: ForkOptions): Promise<WorkflowHandle<T>>;
   /**
-   * Deletes workflows that have ended, with all that belongs to them, all of them or none: their IDs are free again. Returns
-   * how many there were.
+   * Deletes workflows that have ended, with their steps, messages, events and streams: all of the given workflows, or
+   * none. Their IDs can be used again. Resolves with the number of deleted workflows, children included.
+   *
+   * @example
+   * await app.workflows.delete('order-7');
+   * await app.workflows.delete(['order-8', 'order-9'], { children: true });
    */
   delete(workflowIds: string | readonly string[], options?: DeleteOptions): Promise<number>;
-  /** A DELAYED workflow takes its place in its queue this long from now. False: it is not DELAYED any more. */
+  /**
+   * Changes the delay of a DELAYED workflow: its delay now ends this long after the call. Resolves with false if the
+   * workflow is no longer DELAYED.
+   *
+   * @example
+   * await app.workflows.setDelay('reminder-7', '1h');
+   */
   setDelay(workflowId: string, delay: Duration): Promise<boolean>;
   /**
-   * Where a waiting workflow stands in its queue: lower ones come first. False: it does not wait any more. An error, as for
-   * a start, where the queue is set to `{ priority: false }`.
+   * Changes the priority of a workflow that waits on a queue. Lower numbers run first. Resolves with false if the
+   * workflow no longer waits. Rejects if the queue is set to `{ priority: false }`.
+   *
+   * @example
+   * await app.workflows.setPriority('order-7', 1);
    */
   setPriority(workflowId: string, priority: number): Promise<boolean>;
 }
@@ -107,17 +204,17 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       const delayUntil = now + parseDuration(delay, 'The delay of setDelay()');
       const queueName = await storage.workflows.setDelay({ workflowId, delayUntil, now });
       if (queueName !== undefined) engine.news.announce('delays');
-      return changed(engine, workflowId, queueName);
+      return checkChanged(engine, workflowId, queueName);
     },
     setPriority: async (workflowId, priority) => {
       checkName('A workflow ID', workflowId);
       checkPriority('setPriority()', priority);
       await checkTakesPriority(engine, workflowId);
       const queueName = await storage.workflows.setPriority({ workflowId, priority, now: engine.clock.now() });
-      return changed(engine, workflowId, queueName);
+      return checkChanged(engine, workflowId, queueName);
     },
   };
-  return refusingOptions(operations, {
+  return rejectExtraOptions(operations, {
     get: 1,
     steps: 1,
     events: 1,
@@ -140,18 +237,18 @@ function ofOneOrMany<Options extends object>(
   };
 }
 
-/** Where a start with a priority is refused, one is not given afterwards either. */
+/** Throws if the queue of a waiting workflow does not allow priorities. */
 async function checkTakesPriority(engine: Engine, workflowId: string): Promise<void> {
   const [record] = await engine.storage.workflows.get([workflowId]);
   const waits = record?.status === 'ENQUEUED' || record?.status === 'DELAYED';
   if (!waits || record.queueName === null) return;
   await engine.queueCache.refresh();
   const queue = engine.queueCache.get(record.queueName);
-  const error = queue && priorityMisfit('setPriority()', queue);
+  const error = queue && priorityError('setPriority()', queue);
   if (error) throw error;
 }
 
-async function changed(engine: Engine, workflowId: string, queueName: string | undefined): Promise<boolean> {
+async function checkChanged(engine: Engine, workflowId: string, queueName: string | undefined): Promise<boolean> {
   if (queueName !== undefined) return true;
   if ((await engine.storage.workflows.endings([workflowId])).length === 0) throw notFoundError(workflowId);
   return false;
@@ -166,7 +263,7 @@ async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {
     error: await readable(step.error, (text) => codecs.for(step.serialization).decodeError(text)),
     childWorkflowId: step.childWorkflowId ?? undefined,
     startedAt: step.startedAt ?? undefined,
-    // A sleep under way has its wake time there, for readers of the tables.
+    // The row of a sleep under way contains its wake time, for people who read the tables.
     completedAt: isUnderWay(step) ? undefined : (step.completedAt ?? undefined),
   };
 }

@@ -7,8 +7,10 @@ import { isTerminal, type WorkflowStatus } from '../model/status.js';
 import type { InboxState, NewMessage } from '../storage/contract/messaging.js';
 import type { TransactionStorage } from '../storage/contract/storage.js';
 
-/** Which messages of a topic are refused for what waits at, or became of, their recipient. */
-export interface Rules {
+/**
+ * The rules by which messages of a topic are refused: limits of the inbox, and whether the recipient may have ended.
+ */
+export interface InboxRules {
   readonly what: string;
   readonly limits: InboxLimits;
   readonly toEnded: 'keep' | 'refuse';
@@ -22,7 +24,7 @@ export interface RuleOptions {
 
 const defaultLimits: InboxLimits = { messages: 10_000, bytes: 64 * 1024 * 1024 };
 
-export function rulesOf(what: string, options: RuleOptions): Rules {
+export function inboxRulesOf(what: string, options: RuleOptions): InboxRules {
   const { maxWaiting = defaultLimits.messages, maxWaitingBytes = defaultLimits.bytes, toEnded = 'keep' } = options;
   for (const [option, value] of Object.entries({ maxWaiting, maxWaitingBytes })) {
     const isLimit = value === Number.POSITIVE_INFINITY || (Number.isInteger(value) && value >= 1);
@@ -33,92 +35,104 @@ export function rulesOf(what: string, options: RuleOptions): Rules {
 }
 
 /**
- * The messages, if there is room for all of them, and their recipients may get any. It is told at once as long as a few messages
- * go to each inbox; only then room is taken, which {@link sent} gives back.
+ * Returns the messages if the inboxes have capacity for all of them and the recipients may receive messages.
+ * Otherwise throws. Reserves the capacity; {@link releaseCapacity} releases it. Returns synchronously, without a query, if only
+ * a few messages go to each inbox and no recipient has to be checked.
  */
-export function admitted(engine: Engine, rules: Rules, messages: NewMessage[]): NewMessage[] | Promise<NewMessage[]> {
+export function admit(engine: Engine, rules: InboxRules, messages: NewMessage[]): NewMessage[] | Promise<NewMessage[]> {
   const loads = loadsOf(messages);
-  if (rules.toEnded === 'refuse') return afterLooks(engine, rules, messages, loads);
-  const taken = new Map<string, InboxLoad>();
+  if (rules.toEnded === 'refuse') return admittedByQuery(engine, rules, messages, loads);
+  const reserved = new Map<string, InboxLoad>();
   for (const [key, { load }] of loads) {
-    if (!engine.messageWriter.room.take(key, load, rules.limits)) {
-      giveBack(engine, taken);
-      return afterLooks(engine, rules, messages, loads);
+    if (!engine.messageWriter.capacity.take(key, load, rules.limits)) {
+      release(engine, reserved);
+      return admittedByQuery(engine, rules, messages, loads);
     }
-    taken.set(key, load);
+    reserved.set(key, load);
   }
   return messages;
 }
 
-/** The messages are stored, or will not be. */
-export function sent(engine: Engine, messages: readonly NewMessage[]): void {
-  for (const [key, { load }] of loadsOf(messages)) engine.messageWriter.room.done(key, load);
+/** Releases the reserved capacity: the messages are stored, or will not be stored. */
+export function releaseCapacity(engine: Engine, messages: readonly NewMessage[]): void {
+  for (const [key, { load }] of loadsOf(messages)) engine.messageWriter.capacity.release(key, load);
 }
 
-/** What a transaction sends is seen by nobody else before it commits, so that it has to look for itself. */
-const roomsIn = new WeakMap<object, InboxCapacity>();
+/**
+ * The inbox capacity for each transaction of a caller. Before the commit only the transaction itself sees its
+ * messages, so it runs its own queries.
+ */
+const capacities = new WeakMap<object, InboxCapacity>();
 
-/** Stores a message in a transaction of the caller, if there is room beside what the transaction has sent before. False: no recipient. */
-export async function sendWithin(
-  rules: Rules,
+/**
+ * Stores a message in a transaction of the caller, if the inbox has capacity beside the messages that the transaction
+ * has already sent. Returns false if the recipient does not exist.
+ */
+export async function sendInTransaction(
+  rules: InboxRules,
   tx: object,
-  within: TransactionStorage,
+  storage: TransactionStorage,
   message: NewMessage,
 ): Promise<boolean> {
-  const room = roomsIn.get(tx) ?? new InboxCapacity();
-  roomsIn.set(tx, room);
+  const capacity = capacities.get(tx) ?? new InboxCapacity();
+  capacities.set(tx, capacity);
   const { messageId, destination: workflowId, topic } = message;
   const key = watchKey(workflowId, topic);
   const load = loadOf(message);
-  const full = await room.find(key, load, rules.limits, () => within.messages.inboxState({ workflowId, topic }));
-  // The repetition of a send that has succeeded succeeds.
-  if (full && (await within.messages.stored([messageId])).has(messageId)) return true;
+  const full = await capacity.takeAfterQuery(key, load, rules.limits, () =>
+    storage.messages.inboxState({ workflowId, topic }),
+  );
+  // Repeating a successful send succeeds.
+  if (full && (await storage.messages.stored([messageId])).has(messageId)) return true;
   if (full) throw inboxFull(rules, workflowId, full);
   try {
-    return (await within.messages.send([message])).has(messageId);
+    return (await storage.messages.send([message])).has(messageId);
   } finally {
-    room.done(key, load);
+    capacity.release(key, load);
   }
 }
 
-async function afterLooks(
+async function admittedByQuery(
   engine: Engine,
-  rules: Rules,
+  rules: InboxRules,
   messages: NewMessage[],
   loads: ReadonlyMap<string, LoadedInbox>,
 ): Promise<NewMessage[]> {
   if (rules.toEnded === 'refuse') await refuseEnded(engine, rules, messages);
-  const taken = new Map<string, InboxLoad>();
+  const reserved = new Map<string, InboxLoad>();
   try {
     for (const [key, { load, first }] of loads) {
-      await takeAfterLook(engine, rules, messages, key, { load, first });
-      taken.set(key, load);
+      await reserveByQuery(engine, rules, messages, key, { load, first });
+      reserved.set(key, load);
     }
   } catch (error) {
-    giveBack(engine, taken);
+    release(engine, reserved);
     throw error;
   }
   return messages;
 }
 
-async function takeAfterLook(
+async function reserveByQuery(
   engine: Engine,
-  rules: Rules,
+  rules: InboxRules,
   messages: readonly NewMessage[],
   key: string,
   { load, first: { destination: workflowId, topic } }: LoadedInbox,
 ): Promise<void> {
-  const look = () => engine.storage.messages.inboxState({ workflowId, topic });
-  const full = await engine.messageWriter.room.find(key, load, rules.limits, () =>
-    engine.untilAnswered('Looking into an inbox', look),
+  const query = () => engine.storage.messages.inboxState({ workflowId, topic });
+  const full = await engine.messageWriter.capacity.takeAfterQuery(key, load, rules.limits, () =>
+    engine.untilAnswered('Reading the size of an inbox', query),
   );
   if (!full) return;
   const own = messages.filter(({ destination }) => destination === workflowId);
   if (!(await areStored(engine, own))) throw inboxFull(rules, workflowId, full);
 }
 
-/** A workflow that ends between this look and the insertion has ended after the message was sent, as far as anybody can tell. */
-async function refuseEnded(engine: Engine, rules: Rules, messages: readonly NewMessage[]): Promise<void> {
+/**
+ * A workflow may still end between this query and the insertion. The result is as if it had ended after the
+ * insertion.
+ */
+async function refuseEnded(engine: Engine, rules: InboxRules, messages: readonly NewMessage[]): Promise<void> {
   const ids = [...new Set(messages.map(({ destination }) => destination))];
   const read = () => engine.storage.workflows.endings(ids);
   const endings = (await engine.untilAnswered('Reading whether workflows have ended', read)) ?? [];
@@ -129,7 +143,7 @@ async function refuseEnded(engine: Engine, rules: Rules, messages: readonly NewM
   }
 }
 
-/** The repetition of a send that has succeeded, by its idempotency key, succeeds. */
+/** Returns true if all messages are already stored: repeating a successful send with its idempotency key succeeds. */
 async function areStored(engine: Engine, messages: readonly NewMessage[]): Promise<boolean> {
   const ids = messages.map(({ messageId }) => messageId);
   const stored = await engine.untilAnswered('Reading messages', () => engine.storage.messages.stored(ids));
@@ -156,25 +170,26 @@ function loadOf({ value }: NewMessage): InboxLoad {
   return { messages: 1, bytes: Buffer.byteLength(value) };
 }
 
-function giveBack(engine: Engine, taken: ReadonlyMap<string, InboxLoad>): void {
-  for (const [key, load] of taken) engine.messageWriter.room.done(key, load);
+function release(engine: Engine, reserved: ReadonlyMap<string, InboxLoad>): void {
+  for (const [key, load] of reserved) engine.messageWriter.capacity.release(key, load);
 }
 
-function inboxFull({ what, limits }: Rules, workflowId: string, { waiting, bytes }: InboxState): HoldfastError {
+function inboxFull({ what, limits }: InboxRules, workflowId: string, { waiting, bytes }: InboxState): HoldfastError {
   return new HoldfastError(
     'INBOX_FULL',
-    `${what}: workflow "${workflowId}" has ${waiting} messages of ${bytes} bytes that it has not received, and its inbox takes ` +
-      `${limits.messages} of ${limits.bytes} bytes, so that nothing was sent. Send again when it has received some, check why it ` +
-      'does not, or raise "maxWaiting" or "maxWaitingBytes" of the topic.',
+    `${what}: nothing was sent, because the inbox of workflow "${workflowId}" is full. It has ${waiting} messages ` +
+      `(${bytes} bytes) that the workflow has not received; the limit is ${limits.messages} messages ` +
+      `(${limits.bytes} bytes). Send again later, check why the workflow does not receive them, or raise ` +
+      '"maxWaiting" or "maxWaitingBytes" of the topic.',
     { details: { workflowId, waiting, bytes, maxWaiting: limits.messages, maxWaitingBytes: limits.bytes } },
   );
 }
 
-function workflowEnded({ what }: Rules, workflowId: string, status: WorkflowStatus): HoldfastError {
+function workflowEnded({ what }: InboxRules, workflowId: string, status: WorkflowStatus): HoldfastError {
   return new HoldfastError(
     'WORKFLOW_ENDED',
-    `${what}: workflow "${workflowId}" has ended (${status}) and would never receive the message, so that nothing was sent. ` +
-      'Send to another workflow, or leave out { toEnded: "refuse" } of the topic.',
+    `${what}: nothing was sent, because workflow "${workflowId}" has ended (${status}) and would never receive the ` +
+      'message. Send to another workflow, or remove { toEnded: "refuse" } from the topic.',
     { details: { workflowId, status } },
   );
 }

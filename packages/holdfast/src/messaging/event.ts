@@ -3,45 +3,49 @@ import { currentExecution, currentScope, type StepScope, whileWaiting } from '..
 import type { Engine } from '../engine/engine.js';
 import { sleepName } from '../engine/execution/deliveries.js';
 import type { Execution } from '../engine/execution/execution.js';
-import { once, onceAt, reserve } from '../engine/execution/once.js';
+import { once, onceAt, reserveStepNumber } from '../engine/execution/once.js';
+import { rejecting } from '../engine/execution/rejecting.js';
 import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { endKey, watchKey } from '../engine/wait/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkName, checkOwnName } from '../model/ids.js';
+import { checkName, checkUserName } from '../model/ids.js';
 import { checkKnownOptions, refuseOptions } from '../model/options.js';
 import type { EventState, StoredValue } from '../storage/contract/messaging.js';
-import { doneInCallOrder } from './call-order.js';
+import { runInCallOrder } from './call-order.js';
 import {
-  brokenOff,
   checkSerialization,
   codecFor,
   effectsOutcome,
+  failedWaitOutcome,
   type Serialization,
   valueOutcome,
 } from './message-outcomes.js';
-import { type Accept, type Awaited, foundBefore, foundWithin, waitFor } from './wait-for.js';
+import { type Accept, type Awaited, waitFor, waitOutsideWorkflow, waitUntilDeadline } from './wait-for.js';
 
 export interface EventOptions {
-  /** How values are stored (default `native`, in a portable workflow `portable`). */
+  /** The format of stored values (default `native`; `portable` in a portable workflow). */
   readonly serialization?: Serialization;
-  /** Most bytes of a value as it is stored. Default: that of `launch` or `connect`. */
+  /** The maximum size of a stored value in bytes. Default: the limit of `launch` or `connect`. */
   readonly maxValueBytes?: number;
 }
 
 export interface GetOptions {
-  /** How long to wait for it to be set (default 60 seconds). */
+  /** How long to wait until the event is set (default 60 seconds). */
   readonly timeout?: Duration;
-  /** Which app's database: what `launch` or `connect` returned. */
+  /** The app whose database is used: the result of `launch` or `connect`. */
   readonly app?: object;
 }
 
-/** A value that a workflow shows to the outside, under a key. */
+/** A value that a workflow publishes under a key. */
 export interface Event<T> {
   readonly key: string;
-  /** In a workflow or a step of it: sets the value, or replaces it. */
+  /** In a workflow or in one of its steps: sets or replaces the value. */
   set(value: T): Promise<void>;
-  /** The value that a workflow has set, once it has. `undefined` if it does not in time, or ends without. */
+  /**
+   * Waits until the workflow has set a value, and resolves with the value. Resolves with `undefined` after the
+   * timeout, or if the workflow ends without setting the event.
+   */
   get(workflowId: string, options?: GetOptions): Promise<T | undefined>;
 }
 
@@ -49,19 +53,39 @@ const setName = 'DBOS.setEvent';
 const getName = 'DBOS.getEvent';
 const defaultTimeoutMs = 60_000;
 
-/** Defines an event. */
+/**
+ * Defines an event: a value that a workflow publishes under a key, for readers anywhere.
+ *
+ * @example
+ * ```ts
+ * const progress = event<number>('progress');
+ *
+ * const report = workflow('report', async (pages: number) => {
+ *   for (let page = 1; page <= pages; page++) {
+ *     await render(page);
+ *     await progress.set(page / pages);
+ *   }
+ * });
+ *
+ * await progress.get('report-7'); // the last value, or undefined after 60 seconds without one
+ * ```
+ */
 export function event<T>(key: string, options: EventOptions = {}): Event<T> {
-  const what = `Event "${checkOwnName('The key of an event', key)}"`;
+  const what = `Event "${checkUserName('The key of an event', key)}"`;
   checkKnownOptions(what, options, ['serialization', 'maxValueBytes']);
   checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
   return {
     key,
-    set: (value, ...more: unknown[]) => {
-      refuseOptions(`set() of ${what}`, more);
-      return set({ what, key, options }, value);
+    set: (value, ...more: unknown[]) =>
+      rejecting(`set() of ${what}`, () => {
+        refuseOptions(`set() of ${what}`, more);
+        return set({ what, key, options }, value);
+      }),
+    get: (workflowId, getOptions = {}) => {
+      const parts = { what, key, options };
+      return rejecting(`get() of ${what}`, () => get(parts, workflowId, getOptions) as Promise<T | undefined>);
     },
-    get: (workflowId, rest = {}) => get({ what, key, options }, workflowId, rest) as Promise<T | undefined>,
   };
 }
 
@@ -74,20 +98,20 @@ interface EventParts {
 function set({ what, key, options }: EventParts, value: unknown): Promise<void> {
   const scope = currentScope();
   if (!scope) {
-    throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can be set only by a workflow, or in a step of it.`);
+    throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can only be set in a workflow or in one of its steps.`);
   }
   const { execution, step } = scope;
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `The value of ${what}`, options.maxValueBytes);
-  const inTurn = (stepNumber: number) =>
-    doneInCallOrder(
+  const setInOrder = (stepNumber: number) =>
+    runInCallOrder(
       execution,
       lineOf(key),
       async () => encode(),
       (text) => setNow(execution, { stepNumber, key, value: text, serialization: codec.name }),
     );
   if (step) {
-    const setting = setInStep(what, step, () => inTurn(step.stepNumber));
+    const setting = setInStep(what, step, () => setInOrder(step.stepNumber));
     return execution.calls.follow(setName, step.stepNumber, setting);
   }
   return once(execution, setName, () =>
@@ -102,33 +126,33 @@ function lineOf(key: string): string {
 }
 
 /**
- * What is set in an attempt that succeeds is there before its step is over, also if nobody awaits it: what the workflow
- * sets next comes later.
+ * Sets the event before the step ends, even if the code does not await the call. A value that the workflow sets after
+ * the step therefore comes later.
  */
-async function setInStep(what: string, step: StepScope, inTurn: () => Promise<void>): Promise<void> {
+async function setInStep(what: string, step: StepScope, setInOrder: () => Promise<void>): Promise<void> {
   const { effects } = step;
   if (!effects) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
-      `${what} cannot be set here: the step has ended (await what it does), or it is a transaction, after which the ` +
-        'workflow itself can set it.',
+      `${what} cannot be set here, because the step has ended or is a transaction. Await all work in a step before ` +
+        'the step returns. Set the event in the workflow after a transaction.',
     );
   }
-  const setting = inTurn();
-  const over = setting.then(
+  const setting = setInOrder();
+  const ended = setting.then(
     () => undefined,
     () => undefined,
   );
-  effects.push(over);
+  effects.push(ended);
   try {
     await setting;
   } finally {
-    // A step may run for days and set its progress all the time: only what is under way is kept.
-    if (step.effects) void effects.splice(effects.lastIndexOf(over), 1);
+    // A step may run for days and set its progress very often, so only unfinished calls are kept in memory.
+    if (step.effects) void effects.splice(effects.lastIndexOf(ended), 1);
   }
 }
 
-/** From a step it is set at once, for those who watch its progress, and again with each attempt. */
+/** Sets the event from a step: immediately, so that readers see the progress, and again with each attempt. */
 async function setNow(
   execution: Execution,
   event: { readonly stepNumber: number; readonly key: string; readonly value: string; readonly serialization: string },
@@ -137,11 +161,12 @@ async function setNow(
   const { workflowId, owner } = claim;
   if (!execution.running) return execution.refuse();
   const set = () => engine.storage.events.set({ workflowId, owner, ...event });
-  const landed = await engine.untilAnswered('Setting an event', set);
-  if (!landed) {
-    // Not ours any more. Found out here, perhaps before any other way: the step must not wait for ever.
+  const isSet = await engine.untilAnswered('Setting an event', set);
+  if (!isSet) {
+    // Another execution owns the workflow. This may be the first place to notice it, so the step must not wait
+    // forever.
     const [now] = await engine.storage.workflows.get([workflowId]);
-    engine.superseded(workflowId, owner, { owner: now?.owner ?? null, status: now?.status });
+    engine.executions.supersede(workflowId, owner, { owner: now?.owner ?? null, status: now?.status });
     return execution.refuse();
   }
   engine.news.announce(`event:${watchKey(workflowId, event.key)}`);
@@ -161,8 +186,8 @@ function get(own: EventParts, workflowId: string, options: GetOptions): Promise<
 
 async function getPlain(own: EventParts, workflowId: string, timeoutMs: number, engine: Engine): Promise<unknown> {
   const absence: Absence = {};
-  const sought = seekEvent(engine, workflowId, own.key, absence, true);
-  const stored = await whileWaiting(foundWithin(engine, timeoutMs, sought));
+  const awaited = awaitEvent(engine, workflowId, own.key, absence, true);
+  const stored = await whileWaiting(waitOutsideWorkflow(engine, timeoutMs, awaited));
   if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
   return stored && engine.codecs.for(stored.serialization).decode(stored.value);
 }
@@ -175,37 +200,36 @@ function getRecorded(
   execution: Execution,
 ): Promise<unknown> {
   const stepNumber = execution.takeStepNumber();
-  const timer = reserve(execution, sleepName);
+  const timer = reserveStepNumber(execution, sleepName);
   return onceAt(execution, stepNumber, getName, async () => {
     const startedAt = execution.engine.clock.now();
     const absence: Absence = {};
-    const sought = seekEvent(engine, workflowId, own.key, absence);
+    const awaited = awaitEvent(engine, workflowId, own.key, absence);
     try {
-      const stored = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, sought);
+      const stored = await waitUntilDeadline(execution, { stepNumber: timer, timeoutMs, startedAt }, awaited);
       if (absence.isAbsent) warnOfAbsent(engine, own, workflowId);
       return await valueOutcome(execution, startedAt, stored, engine);
     } catch (error) {
-      return brokenOff(execution, startedAt, engine, error);
+      return failedWaitOutcome(execution, startedAt, engine, error);
     }
   });
 }
 
-/** Whether the workflow did not exist at the last look. */
+/** Set by each query: true if the workflow did not exist. */
 interface Absence {
   isAbsent?: boolean;
 }
 
-/** It may have been about to begin, which is no error; but an ID that is wrong looks the same to the caller. */
+/** A missing workflow is no error, because it may start later. The warning helps if the ID is wrong. */
 function warnOfAbsent(engine: Engine, { what, key }: EventParts, workflowId: string): void {
   engine.warnOnce(
-    `event of nobody ${key}`,
-    `get() of ${what} has waited for a workflow with the ID "${workflowId}", which does not exist, and returned undefined. ` +
-      'Check the ID.',
+    `event of missing workflow ${key}`,
+    `get() of ${what} returned undefined, because workflow "${workflowId}" does not exist. Check the ID.`,
   );
 }
 
-/** Found with no value: the workflow has ended without setting it, for good. */
-function seekEvent(
+/** Waits for the event. `undefined` is found if the workflow has ended without setting the event. */
+function awaitEvent(
   { watches }: Engine,
   workflowId: string,
   key: string,

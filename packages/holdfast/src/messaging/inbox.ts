@@ -3,21 +3,21 @@ import type { Watcher } from '../engine/wait/watch.js';
 import { type InboxQuestion, watchKey } from '../engine/wait/watches.js';
 import { processWide } from '../model/process-wide.js';
 import type { WaitingMessage } from '../storage/contract/messaging.js';
-import { type Awaited, Looks, restBy } from './wait-for.js';
+import { type Awaited, QueryWaiters, suspendedWatch } from './wait-for.js';
 
 /**
- * The messages of one topic for one execution. Whoever receives first gets the first message.
+ * The messages of one topic for one execution. The first receiver gets the first message.
  *
- * **Invariant:** a message is given out once. It counts as taken from then until a look that began after its consumption
- * was committed has been answered: an earlier look may still show it.
+ * **Invariant:** a message is delivered to one receiver only. It counts as taken until a query that began after the
+ * commit of its consumption has returned, because an earlier query may still return the message.
  */
 class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
   private readonly receivers = new Set<Receiver>();
-  /** Messages that were given out, by ID: whether their consumption is committed. */
+  /** The delivered messages by ID. The value is true once the consumption is committed. */
   private readonly taken = new Map<string, boolean>();
-  /** Those of them that the look under way cannot show any more. */
-  private gone: readonly string[] = [];
-  private readonly looks = new Looks();
+  /** The delivered messages that the running query can no longer return. */
+  private consumedBeforeQuery: readonly string[] = [];
+  private readonly queries = new QueryWaiters();
   private watching: { readonly forget: () => void } | undefined;
 
   constructor(
@@ -34,37 +34,38 @@ class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
     const { messages } = this.execution.engine.watches;
     this.receivers.add(receiver);
     this.watching ??= messages.add([watchKey(this.execution.workflowId, this.topic)], this);
-    const lookedNow = (): Promise<boolean> => {
+    const queryNow = (): Promise<boolean> => {
       if (!this.receivers.has(receiver)) return Promise.resolve(true);
-      const looked = this.looks.next(receiver);
-      messages.look(this);
-      return looked;
+      const isFound = this.queries.next(receiver);
+      messages.query(this);
+      return isFound;
     };
     const { workflowId } = this.execution;
-    const rest = restBy(
+    const rest = suspendedWatch(
       messages,
       [watchKey(workflowId, this.topic)],
       { workflowId, topic: this.topic, most: 1 },
       anyMessage,
     );
-    return { found, lookedNow, forget: () => this.leave(receiver), rest };
+    return { found, queryNow, forget: () => this.leave(receiver), rest };
   }
 
-  /** The consumption of a message is committed. */
+  /** Notes that the consumption of a message is committed. */
   consumed(messageId: string): void {
     if (this.taken.has(messageId)) this.taken.set(messageId, true);
   }
 
   question(): InboxQuestion {
-    this.looks.begin();
-    this.gone = [...this.taken].filter(([, committed]) => committed).map(([id]) => id);
-    const most = this.receivers.size + this.taken.size - this.gone.length;
+    this.queries.begin();
+    this.consumedBeforeQuery = [...this.taken].filter(([, committed]) => committed).map(([id]) => id);
+    // The query may also return messages that are taken but not yet consumed.
+    const most = this.receivers.size + this.taken.size - this.consumedBeforeQuery.length;
     return { workflowId: this.execution.workflowId, topic: this.topic, most };
   }
 
   answered(messages: readonly WaitingMessage[]): void {
     const free = messages.filter(({ messageId }) => !this.taken.has(messageId));
-    for (const id of this.gone) this.taken.delete(id);
+    for (const id of this.consumedBeforeQuery) this.taken.delete(id);
     for (const [i, receiver] of [...this.receivers].entries()) {
       const message = free[i];
       if (!message) break;
@@ -72,7 +73,7 @@ class Inbox implements Watcher<InboxQuestion, readonly WaitingMessage[]> {
       this.leave(receiver);
       receiver.resolve(message);
     }
-    this.looks.end((who) => !this.receivers.has(who as Receiver));
+    this.queries.end((receiver) => !this.receivers.has(receiver as Receiver));
   }
 
   failed(error: Error): void {
@@ -99,7 +100,7 @@ interface Receiver {
 
 const inboxes = processWide('inboxes', () => new WeakMap<Execution, Map<string, Inbox>>());
 
-/** The inbox of an execution for a topic: another execution of the same workflow has its own. */
+/** Returns the inbox of an execution for a topic. Another execution of the same workflow has its own inbox. */
 export function inboxOf(execution: Execution, topic: string): Inbox {
   const own = inboxes.get(execution) ?? new Map<string, Inbox>();
   inboxes.set(execution, own);

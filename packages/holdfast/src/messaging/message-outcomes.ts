@@ -15,24 +15,30 @@ export function checkSerialization(what: string, serialization: unknown): void {
   throw invalidOption(what, 'serialization', serialization, '"native" or "portable"');
 }
 
-/** The format of what a workflow says to others: as it was told; else its own, if that is the portable one. */
+/**
+ * Returns the format for a message, event or stream value: the chosen format. Without one, a portable workflow uses
+ * the portable format, and everything else the native format.
+ */
 export function codecFor(engine: Engine, chosen: Serialization | undefined, execution?: Execution): Codec {
   const { portable, native } = engine.codecs;
   if (chosen !== undefined) return chosen === 'portable' ? portable : native;
   return execution?.claim.serialization === portable.name ? portable : native;
 }
 
-/** What an operation without a result of its own comes to: its effects, in its turn, or why there are none. */
+/**
+ * Returns the outcome of an operation that has effects but no result. The effects are made in call order (`line`). If
+ * making them fails, the outcome is that error.
+ */
 export async function effectsOutcome(
   execution: Execution,
   line: string,
-  effects: () => Promise<{ readonly effects: readonly Effect[]; readonly errorIfAbsent?: Encoded }>,
+  makeEffects: () => Promise<{ readonly effects: readonly Effect[]; readonly errorIfAbsent?: Encoded }>,
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   const { name } = execution.engine.codecs.native;
   const common = { output: null, error: null, serialization: name, childWorkflowId: null, startedAt, begun: false };
   try {
-    const made = await inCallOrder(execution, line, effects);
+    const made = await inCallOrder(execution, line, makeEffects);
     const onCommit = (): void => notifyEffects(execution, made.effects);
     return { ...common, ...made, onCommit, result: { ok: true, value: undefined } };
   } catch (error) {
@@ -41,14 +47,14 @@ export async function effectsOutcome(
 }
 
 /**
- * What an operation comes to that found a stored value, of this app or of the one that was asked: with its text on record,
- * or, if that cannot be read, why.
+ * Returns the outcome of an operation that received a stored value. `source` is the app that the value comes from.
+ * The outcome contains the text of the value. If the value cannot be read, the outcome is that error.
  */
 export async function valueOutcome(
   execution: Execution,
   startedAt: number,
   stored: StoredValue | undefined,
-  asked = execution.engine,
+  source = execution.engine,
 ): Promise<Outcome> {
   const { codecs } = execution.engine;
   const common = { error: null, childWorkflowId: null, startedAt, begun: false };
@@ -57,7 +63,7 @@ export async function valueOutcome(
     return { ...common, ...nothing, result: { ok: true, value: undefined } };
   }
   try {
-    const own = asked === execution.engine ? stored : await inOwnFormat(execution, stored, asked);
+    const own = source === execution.engine ? stored : await inOwnFormat(execution, stored, source);
     const { value: output, serialization } = own;
     const value = await codecs.for(serialization).decode(output);
     return { ...common, output, serialization, result: { ok: true, value } };
@@ -66,21 +72,29 @@ export async function valueOutcome(
   }
 }
 
-/** Another app may use a format that this one cannot read, and a replay reads only what this one can. */
+/**
+ * Converts a value of another app to the format of this app, because a replay can only read the formats of this app.
+ */
 async function inOwnFormat(execution: Execution, stored: StoredValue, { codecs }: Engine): Promise<StoredValue> {
   const value = await codecs.for(stored.serialization).decode(stored.value);
   const { native } = execution.engine.codecs;
-  // It is stored already, under the limit of the other app.
+  // No size limit: the value is already stored, under the limit of the other app.
   const text = await native.encode(value, 'A value of another app', Number.POSITIVE_INFINITY);
   return { value: text, serialization: native.name };
 }
 
 /**
- * What a wait comes to that was broken off. That another app, by which it waited, has closed is for the code to see, and
- * goes on record for a replay to see the same; all else is the end of this execution, and no outcome.
+ * Returns the outcome of a wait that failed. If the wait used another app and that app was closed, the error is the
+ * outcome: it is stored, so that a replay gets the same error. Any other error ends this execution without an
+ * outcome.
  */
-export function brokenOff(execution: Execution, startedAt: number, asked: Engine, error: unknown): Promise<Outcome> {
-  const isOthers = asked !== execution.engine && isHoldfastError(error, 'APP_CLOSED');
-  if (!isOthers || !execution.running) throw error;
+export function failedWaitOutcome(
+  execution: Execution,
+  startedAt: number,
+  source: Engine,
+  error: unknown,
+): Promise<Outcome> {
+  const otherAppClosed = source !== execution.engine && isHoldfastError(error, 'APP_CLOSED');
+  if (!otherAppClosed || !execution.running) throw error;
   return failed(execution, startedAt, error);
 }

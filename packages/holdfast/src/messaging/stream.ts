@@ -10,11 +10,12 @@ import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { once } from '../engine/execution/once.js';
 import { failed, type Outcome } from '../engine/execution/outcome.js';
+import { rejecting } from '../engine/execution/rejecting.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
 import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { endKey, watchKey } from '../engine/wait/watches.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkName, checkOwnName } from '../model/ids.js';
+import { checkName, checkUserName } from '../model/ids.js';
 import { checkCount, checkKnownOptions, invalidOption, refuseOptions } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import { isTerminal } from '../model/status.js';
@@ -27,40 +28,42 @@ import {
   streamEnd,
 } from '../storage/contract/messaging.js';
 import {
-  brokenOff,
   checkSerialization,
   codecFor,
   effectsOutcome,
+  failedWaitOutcome,
   type Serialization,
   valueOutcome,
 } from './message-outcomes.js';
-import { type Awaited, foundEventually, waitFor } from './wait-for.js';
+import { type Awaited, waitFor, waitWithoutDeadline } from './wait-for.js';
 
 export interface StreamOptions {
-  /** How values are stored (default `native`, in a portable workflow `portable`). */
+  /** The format of stored values (default `native`; `portable` in a portable workflow). */
   readonly serialization?: Serialization;
-  /** Most bytes of a value as it is stored. Default: that of `launch` or `connect`. */
+  /** The maximum size of a stored value in bytes. Default: the limit of `launch` or `connect`. */
   readonly maxValueBytes?: number;
 }
 
 export interface ReadOptions {
-  /** The place of the first value to read (default 0: from the beginning). */
+  /** The offset of the first value to read (default 0: the beginning). */
   readonly from?: number;
-  /** Which app's database: what `launch` or `connect` returned. */
+  /** The app whose database is used: the result of `launch` or `connect`. */
   readonly app?: object;
 }
 
-/** Values that a workflow writes one after the other, for any number of readers. */
+/** A sequence of values that a workflow writes, for any number of readers. */
 export interface Stream<T> {
   readonly key: string;
   /**
-   * In a workflow: appends a value. In a step: the value is there once the step has succeeded, which it does not if the
-   * stream was closed meanwhile.
+   * In a workflow: appends a value. In a step: readers see the value when the step has succeeded. The step fails if
+   * the stream is closed while the step runs.
    */
   write(value: T): Promise<void>;
-  /** In a workflow: nothing more will be written. */
+  /** In a workflow: ends the stream. Later writes fail. */
   close(): Promise<void>;
-  /** The values of a workflow's stream, as they are written, until it is closed or the workflow has ended. */
+  /**
+   * Reads the stream of a workflow as its values are written, until the stream is closed or the workflow has ended.
+   */
   read(workflowId: string, options?: ReadOptions): AsyncIterableIterator<T>;
 }
 
@@ -68,30 +71,47 @@ const writeName = 'DBOS.writeStream';
 const closeName = 'DBOS.closeStream';
 const readName = 'DBOS.readStream';
 
-/** What the record of a stream's end reads as. */
+/** The value that marks the end of a stream. */
 const endValue: unknown = JSON.parse(streamEnd.value);
 
-/** Places are integers of 32 bits in the database. */
-const lastOffset = 2 ** 31 - 1;
+/** Offsets are 32-bit integers in the database. */
+const maxOffset = 2 ** 31 - 1;
 
-/** Defines a stream. */
+/**
+ * Defines a stream: a sequence of values that a workflow writes, for any number of readers.
+ *
+ * @example
+ * ```ts
+ * const lines = stream<string>('lines');
+ *
+ * const build = workflow('build', async () => {
+ *   await lines.write('compiling');
+ *   await lines.write('done');
+ *   await lines.close();
+ * });
+ *
+ * for await (const line of lines.read('build-7')) console.log(line);
+ * ```
+ */
 export function stream<T>(key: string, options: StreamOptions = {}): Stream<T> {
-  const what = `Stream "${checkOwnName('The key of a stream', key)}"`;
+  const what = `Stream "${checkUserName('The key of a stream', key)}"`;
   checkKnownOptions(what, options, ['serialization', 'maxValueBytes']);
   checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
-  const own: StreamParts = { what, key, options };
+  const parts: StreamParts = { what, key, options };
   return {
     key,
-    write: (value, ...more: unknown[]) => {
-      refuseOptions(`write() of ${what}`, more);
-      return write(own, value);
-    },
-    close: (...more: unknown[]) => {
-      refuseOptions(`close() of ${what}`, more);
-      return close(own);
-    },
-    read: (workflowId, rest = {}) => read(own, workflowId, rest) as AsyncIterableIterator<T>,
+    write: (value, ...more: unknown[]) =>
+      rejecting(`write() of ${what}`, () => {
+        refuseOptions(`write() of ${what}`, more);
+        return write(parts, value);
+      }),
+    close: (...more: unknown[]) =>
+      rejecting(`close() of ${what}`, () => {
+        refuseOptions(`close() of ${what}`, more);
+        return close(parts);
+      }),
+    read: (workflowId, readOptions = {}) => read(parts, workflowId, readOptions) as AsyncIterableIterator<T>,
   };
 }
 
@@ -101,25 +121,29 @@ interface StreamParts {
   readonly options: StreamOptions;
 }
 
-/** A value on its way: to text, to what the step brings about, and why it may not, when the step goes on record. */
-interface Writing {
+/** A write in a step. */
+interface StepWrite {
   encode(): string | Promise<string>;
   toEffect(text: string): Effect;
+  /** Called when the step is about to be stored. A returned error makes the step fail. */
   objection(): HoldfastError | undefined;
 }
 
-/** The streams that each execution has closed: known from its own calls, which a replay repeats. */
+/**
+ * The keys of the streams that each execution has closed. A replay repeats the calls of `close`, and so restores
+ * them.
+ */
 const closed = processWide('closedStreams', () => new WeakMap<Execution, Set<string>>());
 
 function write({ what, key, options }: StreamParts, value: unknown): Promise<void> {
   const scope = currentScope();
   if (!scope) {
-    throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can be written only by a workflow, or in a step of it.`);
+    throw new HoldfastError('NOT_IN_WORKFLOW', `${what} can only be written in a workflow or in one of its steps.`);
   }
   const { execution, step } = scope;
   if (closed.get(execution)?.has(key)) return refused(execution, closedStream(what, execution));
   if (value === endValue) return refused(execution, endAsValue(what));
-  execution.tellAtEnd = (execution.tellAtEnd ?? new Set()).add(streamTopic(execution, key));
+  execution.announceAtEnd = (execution.announceAtEnd ?? new Set()).add(streamTopic(execution, key));
   const codec = codecFor(execution.engine, options.serialization, execution);
   const encode = () => codec.encode(value, `A value of ${what}`, options.maxValueBytes);
   const toEffect = (text: string) => ({ kind: 'stream', key, value: text, serialization: codec.name }) as const;
@@ -134,15 +158,15 @@ function write({ what, key, options }: StreamParts, value: unknown): Promise<voi
 }
 
 /**
- * Takes its place among what the attempt brings about in this turn, also if nobody awaits it. Whoever does learns that a
- * value cannot be stored, and may go on without it.
+ * Adds the value to the effects of the attempt synchronously, so that the order of the calls is kept even if the code
+ * does not await them. Rejects if the value cannot be stored; the step may catch the error and continue.
  */
-async function writeWithStep(what: string, step: StepScope, { encode, toEffect, objection }: Writing): Promise<void> {
+async function writeWithStep(what: string, step: StepScope, { encode, toEffect, objection }: StepWrite): Promise<void> {
   if (!step.effects) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
-      `${what} cannot be written here: the step has ended (await what it does), or it is a transaction, after which the ` +
-        'workflow itself can write.',
+      `${what} cannot be written here, because the step has ended or is a transaction. Await all work in a step ` +
+        'before the step returns. Write to the stream in the workflow after a transaction.',
     );
   }
   const text = encode();
@@ -174,25 +198,25 @@ function streamTopic({ workflowId }: Execution, key: string) {
 function endAsValue(what: string): HoldfastError {
   return new HoldfastError(
     'UNSERIALIZABLE',
-    `${what}: the text ${JSON.stringify(endValue)} marks the end of a stream in the database, so that it cannot be a ` +
-      'value of one. Write another text, or an object around it.',
+    `${what}: the text ${JSON.stringify(endValue)} cannot be written, because it marks the end of a stream in the ` +
+      'database. Write another text, or an object that contains it.',
   );
 }
 
 function closedStream(what: string, { workflowId }: Execution): HoldfastError {
   return new HoldfastError(
     'STREAM_CLOSED',
-    `${what} of workflow "${workflowId}" is closed. Write before you close it, or use another stream.`,
+    `${what} of workflow "${workflowId}" is closed. Write before you close the stream, or use another stream.`,
     { details: { workflowId } },
   );
 }
 
-/** Not a value behind the end, which no reader would come to, and not a value lost without a word. */
+/** A value after the end of the stream would reach no reader, and would be lost without an error. */
 function closedMeanwhile(what: string, { workflowId }: Execution): HoldfastError {
   return new HoldfastError(
     'STREAM_CLOSED',
-    `${what} of workflow "${workflowId}" was closed while a step that writes to it was running, so that its values are ` +
-      'lost and the step has failed. Await the steps that write to a stream before you close it.',
+    `${what} of workflow "${workflowId}" was closed while a step that writes to it was running. The step failed and ` +
+      'its values are lost. Await the steps that write to a stream before you close the stream.',
     { details: { workflowId } },
   );
 }
@@ -202,7 +226,7 @@ function close({ what, key }: StreamParts): Promise<void> {
   const own = closed.get(execution) ?? new Set<string>();
   if (own.has(key)) return Promise.resolve();
   closed.set(execution, own.add(key));
-  execution.tellAtEnd?.delete(streamTopic(execution, key));
+  execution.announceAtEnd?.delete(streamTopic(execution, key));
   return once(execution, closeName, () =>
     effectsOutcome(execution, lineOf(key), async () => ({ effects: [{ kind: 'stream', key, ...streamEnd }] })),
   );
@@ -213,7 +237,7 @@ function read(own: StreamParts, workflowId: string, options: ReadOptions): Async
   checkName('A workflow ID', workflowId);
   checkKnownOptions(what, options, ['from', 'app']);
   const from = checkCount(what, 'from', options.from ?? 0);
-  if (from > lastOffset) throw invalidOption(what, 'from', from, `at most ${lastOffset}`);
+  if (from > maxOffset) throw invalidOption(what, 'from', from, `at most ${maxOffset}`);
   const engine = resolveEngine(what, options.app);
   const execution = currentExecution();
   if (execution) return readRecorded(own, workflowId, from, engine, execution);
@@ -222,14 +246,14 @@ function read(own: StreamParts, workflowId: string, options: ReadOptions): Async
 }
 
 /**
- * Reads outside a workflow. Not an async generator, in which `return()` would wait for the value that a `next()` before
- * it waits for, perhaps for ever: here it ends that wait.
+ * Reads outside a workflow. In an async generator, `return()` would wait until an earlier `next()` gets its value,
+ * perhaps forever. Here `return()` ends that wait.
  */
 class PlainReader implements AsyncIterableIterator<unknown> {
   private readonly found: StreamEntry[] = [];
   private ended = false;
-  /** Calls of `next()` are answered one after the other. */
-  private line: Promise<unknown> = Promise.resolve();
+  /** The last call of `next()`. Each call waits for the previous call. */
+  private lastNext: Promise<unknown> = Promise.resolve();
   private endWait: (() => void) | undefined;
 
   constructor(
@@ -240,8 +264,8 @@ class PlainReader implements AsyncIterableIterator<unknown> {
   ) {}
 
   next(): Promise<IteratorResult<unknown>> {
-    const result = whileWaiting(this.line.then(() => this.take()));
-    this.line = result.catch(() => {
+    const result = whileWaiting(this.lastNext.then(() => this.take()));
+    this.lastNext = result.catch(() => {
       this.ended = true;
     });
     return result;
@@ -271,23 +295,26 @@ class PlainReader implements AsyncIterableIterator<unknown> {
     return { done: true, value: undefined };
   }
 
-  /** Leaves nothing found if there is nothing more to come, or if the reader does not want it any more. */
+  /** Waits for values. `found` stays empty if the stream has ended or `return()` was called. */
   private async wait(): Promise<void> {
-    const sought = seekValues(this.engine, this, this.offset, true);
-    const left = new Promise<'ended'>((resolve) => {
+    const awaited = awaitValues(this.engine, this, this.offset, true);
+    const returned = new Promise<'ended'>((resolve) => {
       this.endWait = () => {
-        sought.forget();
+        awaited.forget();
         resolve('ended');
       };
     });
-    const found = await Promise.race([sought.found, left]).finally(() => this.endWait?.());
+    const found = await Promise.race([awaited.found, returned]).finally(() => this.endWait?.());
     this.endWait = undefined;
     if (found === 'missing') throw notFoundError(this.workflowId);
     if (found !== 'ended') this.found.push(...found);
   }
 }
 
-/** In a workflow each value is a step. Values have consecutive places, so that the place of each is known at the call. */
+/**
+ * In a workflow each value is a step. Offsets are consecutive, so each call of `next()` knows the offset of its
+ * value.
+ */
 function readRecorded(
   own: StreamParts,
   workflowId: string,
@@ -299,8 +326,8 @@ function readRecorded(
   let ended = false;
   const next = async (): Promise<IteratorResult<unknown>> => {
     if (ended) return { done: true, value: undefined };
-    const place = offset++;
-    const value = await once(execution, readName, () => readOne(own, workflowId, place, engine, execution));
+    const valueOffset = offset++;
+    const value = await once(execution, readName, () => readOne(own, workflowId, valueOffset, engine, execution));
     if (value !== endValue) return { done: false, value };
     ended = true;
     return { done: true, value: undefined };
@@ -326,20 +353,22 @@ async function readOne(
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   try {
-    const found = await foundEventually(execution, seekValues(engine, { workflowId, key: own.key }, offset));
+    const found = await waitWithoutDeadline(execution, awaitValues(engine, { workflowId, key: own.key }, offset));
     if (found === 'missing') return await failed(execution, startedAt, notFoundError(workflowId));
     const entry: StoredValue | undefined = found === 'ended' ? streamEnd : found[0];
     if (entry && isStreamEnd(entry)) return await valueOutcome(execution, startedAt, streamEnd);
     return await valueOutcome(execution, startedAt, entry, engine);
   } catch (error) {
-    return brokenOff(execution, startedAt, engine, error);
+    return failedWaitOutcome(execution, startedAt, engine, error);
   }
 }
 
 type Values = readonly StreamEntry[] | 'ended' | 'missing';
 
-/** Values and the workflow's end are seen in one snapshot: what it wrote last is not missed. */
-function seekValues(
+/**
+ * One query reads the values and the status of the workflow, so that the last values before its end are not missed.
+ */
+function awaitValues(
   { watches }: Engine,
   { workflowId, key }: { readonly workflowId: string; readonly key: string },
   from: number,

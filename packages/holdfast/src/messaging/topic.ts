@@ -5,70 +5,74 @@ import { currentScope, requireExecution } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
 import { sleepName } from '../engine/execution/deliveries.js';
 import type { Execution } from '../engine/execution/execution.js';
-import { once, onceAt, reserve } from '../engine/execution/once.js';
+import { once, onceAt, reserveStepNumber } from '../engine/execution/once.js';
+import { rejecting } from '../engine/execution/rejecting.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
 import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
-import { storageIn } from '../engine/start/enqueue-in-transaction.js';
+import { transactionStorage } from '../engine/start/enqueue-in-transaction.js';
 import { schemaError } from '../engine/start/workflow-row.js';
 import { watchKey } from '../engine/wait/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkName, checkOwnName } from '../model/ids.js';
+import { checkName, checkUserName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/contract/messaging.js';
-import { admitted, type Rules, rulesOf, sendWithin, sent } from './admission.js';
-import { inCallOrder, isAnyBefore } from './call-order.js';
+import { admit, type InboxRules, inboxRulesOf, releaseCapacity, sendInTransaction } from './admission.js';
+import { hasEarlierCalls, inCallOrder } from './call-order.js';
 import { inboxOf } from './inbox.js';
 import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './message-outcomes.js';
-import { foundBefore } from './wait-for.js';
+import { waitUntilDeadline } from './wait-for.js';
 
 export interface TopicOptions<Schema extends StandardSchemaV1 = StandardSchemaV1> {
-  /** Any Standard Schema: a message that does not fit it is refused where it is sent. */
+  /** Any Standard Schema. Sending a message that does not match it fails. */
   readonly schema?: Schema;
-  /** How messages are stored (default `native`, in a portable workflow `portable`). */
+  /** The format of stored messages (default `native`; `portable` in a portable workflow). */
   readonly serialization?: Serialization;
-  /** Most bytes of a message as it is stored. Default: that of `launch` or `connect`. */
+  /** The maximum size of a stored message in bytes. Default: the limit of `launch` or `connect`. */
   readonly maxValueBytes?: number;
-  /** Most messages of the topic that wait in the inbox of one workflow (default 10,000): more are refused where they are sent. */
+  /** The maximum number of waiting messages in the inbox of one workflow (default 10,000). Sending more fails. */
   readonly maxWaiting?: number;
-  /** Most bytes of them (default 64 MiB). */
+  /** The maximum total size of these messages in bytes (default 64 MiB). */
   readonly maxWaitingBytes?: number;
-  /** Messages to workflows that have ended: `keep` (default), or `refuse` where they are sent. */
+  /** Messages to an ended workflow: `keep` stores them (default), `refuse` makes sending fail. */
   readonly toEnded?: 'keep' | 'refuse';
 }
 
 export interface SendOptions {
-  /** A second message with it, to the same workflow, is the first one. */
+  /** A second message to the same workflow with the same key is not stored. */
   readonly idempotencyKey?: string;
-  /** Which app's database: what `launch` or `connect` returned. */
+  /** The app whose database is used: the result of `launch` or `connect`. */
   readonly app?: object;
 }
 
-/** One of several messages that are sent together. */
+/** One of several messages that are sent together with `sendAll`. */
 export interface Message<Sent> {
   readonly to: string;
   readonly value: Sent;
   readonly idempotencyKey?: string;
 }
 
-/** Messages of one kind to workflows. Each workflow has an inbox per topic; what is sent first arrives first. */
+/**
+ * Messages of one kind to workflows. Each workflow has an inbox per topic. Messages arrive in the order of sending.
+ */
 export interface Topic<Sent, Received = Sent> {
   readonly topicName: string | undefined;
   /**
-   * Sends a message to a workflow, which need not be waiting for it yet. Resolves once it is durable. In a workflow it is
-   * sent exactly once; in a step at once, and again with each attempt, unless it has an `idempotencyKey`.
+   * Sends a message to a workflow, even if the workflow does not wait for it yet. Resolves when the message is
+   * durable. A workflow sends a message exactly once. A step sends it immediately and again with each attempt, unless
+   * the message has an `idempotencyKey`.
    */
   send(workflowId: string, value: Sent, options?: SendOptions): Promise<void>;
   /**
-   * Sends a message inside a transaction of the caller's own, of the app's database: it is there when, and only if, that
-   * commits. `tx` is what the library gives, as for `client.startIn`.
+   * Sends a message inside the caller's own transaction in the database of the app. The message arrives only if the
+   * transaction commits. `tx` is the transaction object of the database library, as for `client.startIn`.
    */
   sendIn(tx: unknown, workflowId: string, value: Sent, options?: SendOptions): Promise<void>;
-  /** Sends several, all or none. */
-  sendAll(letters: readonly Message<Sent>[], options?: Pick<SendOptions, 'app'>): Promise<void>;
+  /** Sends several messages: all of them or none. */
+  sendAll(messages: readonly Message<Sent>[], options?: Pick<SendOptions, 'app'>): Promise<void>;
   /**
-   * In a workflow: the oldest message to it that it has not received yet, or the next to come. `undefined` if none comes
-   * in time (default 60 seconds).
+   * In a workflow: resolves with the oldest message that the workflow has not received, or waits for the next
+   * message. Resolves with `undefined` if no message arrives before the timeout (default 60 seconds).
    */
   receive(options?: { readonly timeout?: Duration }): Promise<Received | undefined>;
 }
@@ -77,14 +81,29 @@ const receiveName = 'DBOS.recv';
 const sendName = 'DBOS.send';
 const defaultTimeoutMs = 60_000;
 
-/** Defines a topic. Without a name it is the one of messages that have none. */
+/**
+ * Defines a topic: messages of one kind to workflows. A topic without a name has the messages that were sent without
+ * a topic name.
+ *
+ * @example
+ * ```ts
+ * const payments = topic<{ amount: number }>('payments');
+ *
+ * const checkout = workflow('checkout', async () => {
+ *   const payment = await payments.receive({ timeout: '1h' });
+ *   return payment === undefined ? 'expired' : 'paid';
+ * });
+ *
+ * await payments.send('order-7', { amount: 40 }); // to the workflow with the ID "order-7"
+ * ```
+ */
 export function topic<Schema extends StandardSchemaV1>(
   name: string | undefined,
   options: TopicOptions<Schema> & { readonly schema: Schema },
 ): Topic<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>>;
 export function topic<T>(name?: string, options?: TopicOptions): Topic<T>;
 export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
-  const what = name === undefined ? 'The topic without a name' : `Topic "${checkOwnName('A topic name', name)}"`;
+  const what = name === undefined ? 'The topic without a name' : `Topic "${checkUserName('A topic name', name)}"`;
   checkKnownOptions(what, options, [
     ...['schema', 'serialization', 'maxValueBytes'],
     ...['maxWaiting', 'maxWaitingBytes', 'toEnded'],
@@ -92,30 +111,36 @@ export function topic<T>(name?: string, options: TopicOptions = {}): Topic<T> {
   checkMaxValueBytes(what, options.maxValueBytes);
   checkSerialization(what, options.serialization);
   if (name === nullTopic) {
-    throw new HoldfastError('INVALID_NAME', `"${nullTopic}" stands for no name. For that topic, leave the name out.`);
+    throw new HoldfastError(
+      'INVALID_NAME',
+      `"${nullTopic}" is the internal name of the topic without a name. Call topic() without a name to get that topic.`,
+    );
   }
   const { schema } = options;
   if (schema !== undefined && (Object(schema) !== schema || !('~standard' in schema))) {
     throw invalidOption(what, 'schema', schema, 'a Standard Schema');
   }
-  const parts: TopicParts = { what, topic: name ?? nullTopic, options, rules: rulesOf(what, options) };
+  const parts: TopicParts = { what, topic: name ?? nullTopic, options, rules: inboxRulesOf(what, options) };
   return {
     topicName: name,
-    send: (workflowId, value, rest = {}) => {
-      checkKnownOptions(`send() of ${what}`, rest, ['idempotencyKey', 'app']);
-      const { app, ...own } = rest;
-      return send(parts, [{ to: workflowId, value, ...own }], app);
+    send: (workflowId, value, sendOptions = {}) =>
+      rejecting(`send() of ${what}`, () => {
+        checkKnownOptions(`send() of ${what}`, sendOptions, ['idempotencyKey', 'app']);
+        const { app, ...ofMessage } = sendOptions;
+        return send(parts, [{ to: workflowId, value, ...ofMessage }], app);
+      }),
+    sendIn: async (tx, workflowId, value, sendOptions = {}) => {
+      checkKnownOptions(`sendIn() of ${what}`, sendOptions, ['idempotencyKey', 'app']);
+      const { app, ...ofMessage } = sendOptions;
+      await sendIn(parts, tx, { to: workflowId, value, ...ofMessage }, app);
     },
-    sendIn: async (tx, workflowId, value, rest = {}) => {
-      checkKnownOptions(`sendIn() of ${what}`, rest, ['idempotencyKey', 'app']);
-      const { app, ...own } = rest;
-      await sendIn(parts, tx, { to: workflowId, value, ...own }, app);
-    },
-    sendAll: (letters, rest = {}) => {
-      checkKnownOptions(`sendAll() of ${what}`, rest, ['app']);
-      return send(parts, checkLetters(what, letters), rest.app);
-    },
-    receive: (rest = {}) => receive(parts, rest) as Promise<T | undefined>,
+    sendAll: (messages, sendOptions = {}) =>
+      rejecting(`sendAll() of ${what}`, () => {
+        checkKnownOptions(`sendAll() of ${what}`, sendOptions, ['app']);
+        return send(parts, checkMessages(what, messages), sendOptions.app);
+      }),
+    receive: (receiveOptions = {}) =>
+      rejecting(`receive() of ${what}`, () => receive(parts, receiveOptions) as Promise<T | undefined>),
   };
 }
 
@@ -123,17 +148,17 @@ interface TopicParts {
   readonly what: string;
   readonly topic: string;
   readonly options: TopicOptions;
-  readonly rules: Rules;
+  readonly rules: InboxRules;
 }
 
-function checkLetters(what: string, letters: unknown): readonly Message<unknown>[] {
-  if (!Array.isArray(letters)) throw invalidOption(what, 'letters', letters, 'a list of { to, value }');
-  for (const letter of letters) checkKnownOptions(`A letter of ${what}`, letter, ['to', 'value', 'idempotencyKey']);
-  return letters;
+function checkMessages(what: string, messages: unknown): readonly Message<unknown>[] {
+  if (!Array.isArray(messages)) throw invalidOption(what, 'messages', messages, 'a list of { to, value }');
+  for (const each of messages) checkKnownOptions(`A message of ${what}`, each, ['to', 'value', 'idempotencyKey']);
+  return messages;
 }
 
-function send(own: TopicParts, letters: readonly Message<unknown>[], app: object | undefined): Promise<void> {
-  for (const { to, idempotencyKey } of letters) {
+function send(own: TopicParts, messages: readonly Message<unknown>[], app: object | undefined): Promise<void> {
+  for (const { to, idempotencyKey } of messages) {
     checkName('A workflow ID', to);
     if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
   }
@@ -141,45 +166,45 @@ function send(own: TopicParts, letters: readonly Message<unknown>[], app: object
   const scope = currentScope();
   if (scope?.step) {
     checkOpenFor(engine);
-    return scope.execution.calls.follow(sendName, scope.step.stepNumber, sendNow(own, letters, engine));
+    return scope.execution.calls.follow(sendName, scope.step.stepNumber, sendNow(own, messages, engine));
   }
-  // To another database it cannot go together with this workflow's record.
-  if (scope && scope.execution.engine === engine) return sendRecorded(own, letters, scope.execution);
+  // A message to another database cannot be committed together with the checkpoint of this workflow.
+  if (scope && scope.execution.engine === engine) return sendRecorded(own, messages, scope.execution);
   if (scope) throw otherDatabase(own);
   checkOpenFor(engine);
-  return sendNow(own, letters, engine);
+  return sendNow(own, messages, engine);
 }
 
-async function sendIn(own: TopicParts, tx: unknown, letter: Message<unknown>, app: object | undefined): Promise<void> {
-  const { to, idempotencyKey } = letter;
+async function sendIn(own: TopicParts, tx: unknown, message: Message<unknown>, app: object | undefined): Promise<void> {
+  const { to, idempotencyKey } = message;
   checkName('A workflow ID', to);
   if (idempotencyKey !== undefined) checkName('An idempotency key', idempotencyKey);
   const what = `sendIn() of ${own.what}`;
   const engine = resolveEngine(what, app);
   checkOpenFor(engine);
-  const messages = await ready(own, [letter], engine);
-  sent(engine, messages);
-  const within = await storageIn(engine, what, tx, 'send a message');
-  for (const message of messages) {
-    if (!(await sendWithin(own.rules, tx as object, within, message))) throw notFoundError(to);
+  const newMessages = await prepare(own, [message], engine);
+  releaseCapacity(engine, newMessages);
+  const storage = await transactionStorage(engine, what, tx, 'send a message');
+  for (const each of newMessages) {
+    if (!(await sendInTransaction(own.rules, tx as object, storage, each))) throw notFoundError(to);
   }
 }
 
 function otherDatabase({ what }: TopicParts): HoldfastError {
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    `${what}: a workflow can send exactly once only through its own app. To send through another one, do so in a step.`,
+    `${what}: a workflow can send a message exactly once only through its own app. Send through another app in a step.`,
   );
 }
 
-function sendRecorded(own: TopicParts, letters: readonly Message<unknown>[], execution: Execution): Promise<void> {
+function sendRecorded(own: TopicParts, messages: readonly Message<unknown>[], execution: Execution): Promise<void> {
   return once(execution, sendName, () =>
     effectsOutcome(execution, lineOf(own), async () => {
-      const messages = await ready(own, letters, execution.engine, execution);
-      // Not counted as under way: nobody would learn that a message is lost together with its execution.
-      sent(execution.engine, messages);
-      const absent = await execution.engine.codecs.native.encodeError(absentError(letters));
-      return { effects: messages.map((message) => ({ kind: 'message', ...message })), errorIfAbsent: absent };
+      const newMessages = await prepare(own, messages, execution.engine, execution);
+      // The reserved inbox capacity is released before the commit: if the execution ends, no code would release it.
+      releaseCapacity(execution.engine, newMessages);
+      const absent = await execution.engine.codecs.native.encodeError(absentError(messages));
+      return { effects: newMessages.map((message) => ({ kind: 'message', ...message })), errorIfAbsent: absent };
     }),
   );
 }
@@ -188,54 +213,54 @@ function lineOf({ topic }: TopicParts): string {
   return `message:${topic}`;
 }
 
-/** Goes out in the order of the calls: at once, unless it, or one before it, is still being made ready. */
-async function sendNow(own: TopicParts, letters: readonly Message<unknown>[], engine: Engine): Promise<void> {
-  const made = ready(own, letters, engine);
-  const isFirst = Array.isArray(made) && !isAnyBefore(engine, lineOf(own));
-  const messages = isFirst ? made : await inCallOrder(engine, lineOf(own), async () => made);
+/** Sends in call order. Sends synchronously unless this call or an earlier call is still being prepared. */
+async function sendNow(own: TopicParts, messages: readonly Message<unknown>[], engine: Engine): Promise<void> {
+  const prepared = prepare(own, messages, engine);
+  const isFirst = Array.isArray(prepared) && !hasEarlierCalls(engine, lineOf(own));
+  const newMessages = isFirst ? prepared : await inCallOrder(engine, lineOf(own), async () => prepared);
   try {
-    if (messages.length > 0 && !(await engine.messageWriter.send(messages))) throw absentError(letters);
+    if (newMessages.length > 0 && !(await engine.messageWriter.send(newMessages))) throw absentError(messages);
   } finally {
-    sent(engine, messages);
+    releaseCapacity(engine, newMessages);
   }
-  for (const { destination } of messages) engine.news.announce(`message:${watchKey(destination, own.topic)}`);
+  for (const { destination } of newMessages) engine.news.announce(`message:${watchKey(destination, own.topic)}`);
 }
 
-function absentError(letters: readonly Message<unknown>[]): HoldfastError {
-  const [first, second] = letters;
+function absentError(messages: readonly Message<unknown>[]): HoldfastError {
+  const [first, second] = messages;
   if (first && !second) return notFoundError(first.to);
   return new HoldfastError(
     'WORKFLOW_NOT_FOUND',
-    `One of the ${letters.length} recipients does not exist, so that nothing was sent. Check their IDs.`,
-    { details: { workflowIds: letters.slice(0, 100).map(({ to }) => to) } },
+    `Nothing was sent, because at least one of the ${messages.length} recipients does not exist. Check their IDs.`,
+    { details: { workflowIds: messages.slice(0, 100).map(({ to }) => to) } },
   );
 }
 
-/** The messages, encoded and admitted: at once, where nothing has to be waited for. */
-function ready(
+/** Returns the messages, encoded and admitted: synchronously if nothing has to be awaited. */
+function prepare(
   own: TopicParts,
-  letters: readonly Message<unknown>[],
+  messages: readonly Message<unknown>[],
   engine: Engine,
   execution?: Execution,
 ): NewMessage[] | Promise<NewMessage[]> {
-  const made = toMessages(own, letters, engine, execution);
-  if (Array.isArray(made)) return admitted(engine, own.rules, made);
-  return made.then((messages) => admitted(engine, own.rules, messages));
+  const encoded = toNewMessages(own, messages, engine, execution);
+  if (Array.isArray(encoded)) return admit(engine, own.rules, encoded);
+  return encoded.then((newMessages) => admit(engine, own.rules, newMessages));
 }
 
 /**
- * Encoded before anything is awaited, unless there is a schema: the caller may change the values afterwards. Answers at
- * once where schema and serializer do not have to be waited for.
+ * Without a schema, encodes the values before anything is awaited, because the caller may change them later. Returns
+ * synchronously if neither the schema nor the serializer is async.
  */
-function toMessages(
+function toNewMessages(
   own: TopicParts,
-  letters: readonly Message<unknown>[],
+  messages: readonly Message<unknown>[],
   engine: Engine,
   execution?: Execution,
 ): NewMessage[] | Promise<NewMessage[]> {
   const codec = codecFor(engine, own.options.serialization, execution);
   const sentAt = engine.clock.now();
-  const toMessage = ({ to, idempotencyKey }: Message<unknown>, value: string): NewMessage => ({
+  const toNewMessage = ({ to, idempotencyKey }: Message<unknown>, value: string): NewMessage => ({
     messageId: idempotencyKey === undefined ? randomUUID() : keyedId(idempotencyKey, to),
     destination: to,
     topic: own.topic,
@@ -243,19 +268,19 @@ function toMessages(
     serialization: codec.name,
     sentAt,
   });
-  const made = letters.map((letter) => {
-    const text = toText(own, letter.value, codec);
-    return typeof text === 'string' ? toMessage(letter, text) : text.then((later) => toMessage(letter, later));
+  const encoded = messages.map((message) => {
+    const text = toText(own, message.value, codec);
+    return typeof text === 'string' ? toNewMessage(message, text) : text.then((later) => toNewMessage(message, later));
   });
-  // Not told by its class: programs that replace the global Promise have promises of two.
-  return made.some((each) => 'then' in each) ? Promise.all(made) : (made as NewMessage[]);
+  // Libraries such as zone.js replace the global Promise, so `instanceof Promise` is unreliable here.
+  return encoded.some((each) => 'then' in each) ? Promise.all(encoded) : (encoded as NewMessage[]);
 }
 
-/** Never throws: what another letter is still waiting for must not be left behind. */
+/** Rejects instead of throwing: a synchronous throw would leave the promises of the other messages unhandled. */
 function toText(own: TopicParts, value: unknown, codec: Codec): string | Promise<string> {
   const { schema } = own.options;
-  const encode = (fit: unknown) => codec.encode(fit, `A message of ${own.what}`, own.options.maxValueBytes);
-  if (schema) return checked(own, schema, value).then(encode);
+  const encode = (checked: unknown) => codec.encode(checked, `A message of ${own.what}`, own.options.maxValueBytes);
+  if (schema) return validate(own, schema, value).then(encode);
   try {
     return encode(value);
   } catch (error) {
@@ -263,21 +288,23 @@ function toText(own: TopicParts, value: unknown, codec: Codec): string | Promise
   }
 }
 
-/** As DBOS forms it; a key that would leave open where it ends and the recipient begins goes by its hash. */
+/**
+ * Returns the message ID in the form of DBOS. A key with "::" or a final ":" would be ambiguous, so its hash is used.
+ */
 function keyedId(idempotencyKey: string, to: string): string {
   const isPlain = !/::|:$/.test(idempotencyKey);
   return `${isPlain ? idempotencyKey : createHash('sha256').update(idempotencyKey).digest('hex')}::${to}`;
 }
 
-async function checked(own: TopicParts, schema: StandardSchemaV1, value: unknown): Promise<unknown> {
+async function validate(own: TopicParts, schema: StandardSchemaV1, value: unknown): Promise<unknown> {
   const result = await schema['~standard'].validate(value);
   if (result.issues) throw schemaError('INVALID_INPUT', `A message of ${own.what}`, result.issues);
   return result.value;
 }
 
 /**
- * Takes two numbers, as DBOS does: one for what is received, one for the end of the wait. The message is consumed in the
- * statement that records it; if this execution has lost the workflow by then, neither happens.
+ * Takes two step numbers, as DBOS does: one for the message, one for the deadline of the wait. One statement stores
+ * the step and consumes the message. If this execution no longer owns the workflow, the statement does neither.
  */
 function receive(own: TopicParts, options: { readonly timeout?: Duration }): Promise<unknown> {
   const execution = requireExecution(`receive() of ${own.what}`);
@@ -285,11 +312,11 @@ function receive(own: TopicParts, options: { readonly timeout?: Duration }): Pro
   const { timeout = defaultTimeoutMs } = options;
   const timeoutMs = parseDuration(timeout, `The timeout of receive() of ${own.what}`);
   const stepNumber = execution.takeStepNumber();
-  const timer = reserve(execution, sleepName);
+  const timer = reserveStepNumber(execution, sleepName);
   return onceAt(execution, stepNumber, receiveName, async () => {
     const startedAt = execution.engine.clock.now();
     const inbox = inboxOf(execution, own.topic);
-    const message = await foundBefore(execution, { stepNumber: timer, timeoutMs, startedAt }, inbox.receive());
+    const message = await waitUntilDeadline(execution, { stepNumber: timer, timeoutMs, startedAt }, inbox.receive());
     const outcome = await valueOutcome(execution, startedAt, message);
     if (!message) return outcome;
     const { messageId } = message;

@@ -4,22 +4,26 @@ import type { Execution, Wait } from '../engine/execution/execution.js';
 import type { Watch, Watcher } from '../engine/wait/watch.js';
 import type { Timer } from '../model/clock.js';
 
-/** Something that is waited for. */
+/** A value that is waited for. */
 export interface Awaited<Value> {
-  /** Rejects when the app closes, and with `failsFast` if the role may not look. */
+  /** Rejects when the app closes. With `failsFast` it also rejects if the database role may not run the query. */
   readonly found: Promise<Value>;
-  /** Resolves when a look that began after this call has been answered. Whether it was found then. */
-  lookedNow(): Promise<boolean>;
-  /** Lets go of the wait. */
+  /** Resolves when a query that began after this call has returned: true if the value was found. */
+  queryNow(): Promise<boolean>;
+  /** Ends the wait. */
   forget(): void;
-  /** Goes on watching for a workflow that is let go of (`Wait.rest`). */
+  /**
+   * Continues to watch for a suspended workflow (`Wait.watchWhileSuspended`). Returns a function that ends the watch.
+   */
   rest(wake: () => void): () => void;
 }
 
-/** What an answer of a watch means to one who waits: found, or (undefined) not yet. */
+/**
+ * Checks the answer of a watch: returns the value if the answer ends the wait, and undefined if the wait continues.
+ */
 export type Accept<Answer, Value> = (answer: Answer) => { readonly value: Value } | undefined;
 
-/** Waits for one thing under some keys of a watch. */
+/** Waits for one value under some keys of a watch. */
 export function waitFor<Question, Answer, Value>(
   watch: Watch<Question, Answer>,
   keys: readonly string[],
@@ -32,10 +36,10 @@ export function waitFor<Question, Answer, Value>(
     settle = { resolve, reject };
   });
   found.catch(() => {});
-  const looks = new Looks();
+  const queries = new QueryWaiters();
   const watcher: Watcher<Question, Answer> = {
     question: () => {
-      looks.begin();
+      queries.begin();
       return question;
     },
     answered: (answer) => {
@@ -44,78 +48,82 @@ export function waitFor<Question, Answer, Value>(
         forget();
         settle.resolve(accepted.value);
       }
-      looks.end(() => accepted !== undefined);
+      queries.end(() => accepted !== undefined);
     },
     failed: (error) => settle.reject(error),
     failsFast,
   };
   const { forget } = watch.add(keys, watcher);
-  const lookedNow = (): Promise<boolean> => {
-    const looked = looks.next();
-    watch.look(watcher);
-    return looked;
+  const queryNow = (): Promise<boolean> => {
+    const isFound = queries.next();
+    watch.query(watcher);
+    return isFound;
   };
-  return { found, lookedNow, forget, rest: restBy(watch, keys, question, accept) };
+  return { found, queryNow, forget, rest: suspendedWatch(watch, keys, question, accept) };
 }
 
-/** Watches for the same, and knows nobody but the one to wake. In a function of its own: a closure holds all of its scope. */
-export function restBy<Question, Answer>(
+/**
+ * Returns the watch function for a suspended workflow. The watch refers only to `wake`. It has a function of its own,
+ * because a closure keeps its whole scope in memory, and a suspended execution must be freed.
+ */
+export function suspendedWatch<Question, Answer>(
   watch: Watch<Question, Answer>,
   keys: readonly string[],
   question: Question,
   accept: Accept<Answer, unknown>,
 ): (wake: () => void) => () => void {
-  return (wake) => watch.add(keys, new RestingWatcher(question, accept, wake)).forget;
+  return (wake) => watch.add(keys, new SuspendedWatcher(question, accept, wake)).forget;
 }
 
-class RestingWatcher<Question, Answer> implements Watcher<Question, Answer> {
+class SuspendedWatcher<Question, Answer> implements Watcher<Question, Answer> {
   constructor(
-    private readonly asked: Question,
+    private readonly fixedQuestion: Question,
     private readonly accept: Accept<Answer, unknown>,
     private readonly wake: () => void,
   ) {}
 
   question(): Question {
-    return this.asked;
+    return this.fixedQuestion;
   }
 
   answered(answer: Answer): void {
     if (this.accept(answer)) this.wake();
   }
 
-  /** The app has closed: if it is another one than that which rests, its code is to see that. */
+  /** The watched app has closed. If the workflow belongs to another app, its code must see the error. */
   failed(): void {
     this.wake();
   }
 }
 
-/** Tells those who want to know of a look that begins from now on when it has been answered. */
-export class Looks {
-  private waiting: { readonly resolve: (found: boolean) => void; began: boolean; readonly who: unknown }[] = [];
+/** Announces the end of a query to callers that asked before the query began. */
+export class QueryWaiters {
+  private waiting: { readonly resolve: (found: boolean) => void; began: boolean; readonly caller: unknown }[] = [];
 
-  next(who?: unknown): Promise<boolean> {
-    return new Promise((resolve) => this.waiting.push({ resolve, began: false, who }));
+  /** Resolves at the end of the next query to begin. */
+  next(caller?: unknown): Promise<boolean> {
+    return new Promise((resolve) => this.waiting.push({ resolve, began: false, caller }));
   }
 
   begin(): void {
     for (const each of this.waiting) each.began = true;
   }
 
-  end(found: (who: unknown) => boolean): void {
+  end(isFound: (caller: unknown) => boolean): void {
     const ended = this.waiting.filter((each) => each.began);
     this.waiting = this.waiting.filter((each) => !each.began);
-    for (const { resolve, who } of ended) resolve(found(who));
+    for (const { resolve, caller } of ended) resolve(isFound(caller));
   }
 }
 
 /**
- * Waits in a workflow, until a deadline that no restart moves: it is recorded, once it is known that there is something
- * to wait for. At the deadline the database is asked once more, so that what was there in time is not missed.
+ * Waits in a workflow until a deadline that no restart moves. The deadline is stored after a first query has found
+ * nothing. At the deadline the database is queried once more, so that a value that arrived in time is not missed.
  */
-export function foundBefore<Value>(
+export function waitUntilDeadline<Value>(
   execution: Execution,
   timer: { readonly stepNumber: number; readonly timeoutMs: number; readonly startedAt: number },
-  sought: Awaited<Value>,
+  awaited: Awaited<Value>,
 ): Promise<Value | undefined> {
   const { clock } = execution.engine;
   return new Promise((resolve, reject) => {
@@ -125,31 +133,31 @@ export function foundBefore<Value>(
       ended = true;
       alarm?.cancel();
       stop();
-      sought.forget();
+      awaited.forget();
       settle();
     };
     const wait: Wait = {
       until: timer.startedAt + timer.timeoutMs,
       cancelled: (error) => end(() => reject(error)),
-      dropped: () => end(() => {}),
+      abandoned: () => end(() => {}),
     };
     const stop = execution.onCancel(wait);
     const giveUp = async (): Promise<void> => {
       wait.watchWhileSuspended = undefined;
-      if (!(await sought.lookedNow())) end(() => resolve(undefined));
+      if (!(await awaited.queryNow())) end(() => resolve(undefined));
     };
     const begin = async (): Promise<void> => {
-      if (await sought.lookedNow()) return;
+      if (await awaited.queryNow()) return;
       if (timer.timeoutMs === 0) return end(() => resolve(undefined));
       const until = await deadlineOf(execution, timer);
-      // It may have been found while the deadline was being written: nobody would cancel an alarm set now.
+      // The value may have been found while the deadline was written. An alarm set now would never be canceled.
       if (ended || !execution.running) return;
       alarm = clock.at(until, () => void giveUp());
-      // On record, perhaps by an earlier execution: then it is sooner than it looked.
+      // The stored deadline is earlier than assumed if an earlier execution has stored it.
       wait.until = until;
-      wait.watchWhileSuspended = sought.rest;
+      wait.watchWhileSuspended = awaited.rest;
     };
-    sought.found.then(
+    awaited.found.then(
       (value) => end(() => resolve(value)),
       (error) => end(() => reject(error)),
     );
@@ -157,40 +165,40 @@ export function foundBefore<Value>(
   });
 }
 
-/** Waits in a workflow, as long as it takes. */
-export function foundEventually<Value>(execution: Execution, sought: Awaited<Value>): Promise<Value> {
+/** Waits in a workflow without a deadline. */
+export function waitWithoutDeadline<Value>(execution: Execution, awaited: Awaited<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const end = (settle: () => void): void => {
       stop();
-      sought.forget();
+      awaited.forget();
       settle();
     };
-    const stop = execution.onCancel({ cancelled: (error) => end(() => reject(error)), dropped: () => end(() => {}) });
-    sought.found.then(
+    const stop = execution.onCancel({ cancelled: (error) => end(() => reject(error)), abandoned: () => end(() => {}) });
+    awaited.found.then(
       (value) => end(() => resolve(value)),
       (error) => end(() => reject(error)),
     );
   });
 }
 
-/** Waits outside a workflow, for at most this long. */
-export async function foundWithin<Value>(
+/** Waits outside a workflow for at most `timeoutMs`. */
+export async function waitOutsideWorkflow<Value>(
   engine: Engine,
   timeoutMs: number,
-  sought: Awaited<Value>,
+  awaited: Awaited<Value>,
 ): Promise<Value | undefined> {
   const { clock } = engine;
   let alarm: Timer | undefined;
   const tooLate = new Promise<undefined>((resolve) => {
     const giveUp = async (): Promise<void> => {
-      if (!(await sought.lookedNow())) resolve(undefined);
+      if (!(await awaited.queryNow())) resolve(undefined);
     };
     alarm = clock.at(clock.now() + timeoutMs, () => void giveUp());
   });
   try {
-    return await Promise.race([sought.found, tooLate]);
+    return await Promise.race([awaited.found, tooLate]);
   } finally {
     alarm?.cancel();
-    sought.forget();
+    awaited.forget();
   }
 }

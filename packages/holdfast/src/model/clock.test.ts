@@ -7,7 +7,7 @@ describe('the clock that follows the database', () => {
 
   const hour = 3_600_000;
 
-  it('wakes neither early nor late, also after more than 2^31 milliseconds', () => {
+  it('wakes neither early nor late, even after more than 2^31 milliseconds', () => {
     const clock = new DatabaseClock();
     let woken = false;
     clock.at(clock.now() + 1000 * hour, () => {
@@ -19,7 +19,7 @@ describe('the clock that follows the database', () => {
     expect(woken).toBe(true);
   });
 
-  it('wakes soon when the server says that the instant has passed while this host was suspended', () => {
+  it('wakes soon if the server reports that the instant passed while this host was suspended', () => {
     const clock = new DatabaseClock();
     let woken = false;
     clock.at(clock.now() + 8 * hour, () => {
@@ -31,7 +31,7 @@ describe('the clock that follows the database', () => {
     expect(woken).toBe(true);
   });
 
-  it('calls nobody whose timer was cancelled', () => {
+  it('does not call the callback of a cancelled timer', () => {
     const clock = new DatabaseClock();
     let woken = false;
     const timer = clock.at(clock.now() + hour, () => {

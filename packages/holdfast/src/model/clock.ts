@@ -1,17 +1,17 @@
 /**
- * Time, as the engine sees it. Everything that waits or reads the time goes through a Clock, so that a test can put
- * a virtual one in its place and a 30-day sleep takes no time.
+ * The clock of the engine. Everything that waits or reads the time uses a Clock. A test can replace the clock by a
+ * virtual clock, so that a 30-day sleep takes no time.
  *
- * `now()` is the *database's* time: deadlines and sleeps are instants that every process of a fleet must agree on
- * (P6), whatever its own clock says.
+ * `now()` is the time of the *database*. Deadlines and sleeps are instants on which every process of a fleet must
+ * agree (P6), even if the clocks of the processes differ.
  */
 export interface Clock {
   /** Epoch milliseconds on the database's clock. */
   now(): number;
   /**
-   * Calls `fire` once `now()` has reached `at`. For a virtual clock, which goes from one such instant to the next:
-   * `background` marks the pace of a service that nobody's progress depends on, so that it need not stop at each beat;
-   * `tick` marks what comes round for ever, so that it need not be waited for.
+   * Calls `fire` once `now()` has reached `at`. The kinds are hints for a virtual clock, which jumps from one such
+   * instant to the next. `background`: the next run of a service on which no workflow depends, so the clock need not
+   * stop there. `tick`: an instant that recurs forever, such as the next tick of a schedule.
    */
   at(at: number, fire: () => void, kind?: 'background' | 'tick'): Timer;
 }
@@ -21,14 +21,15 @@ export interface Timer {
 }
 
 /**
- * A long wait goes in stretches of this length: setTimeout counts in 31 bits, and stands still while the host is
- * suspended; the clock, corrected against the server since, is looked at anew after each.
+ * A long wait is split into timeouts of this length. setTimeout takes at most 2^31 ms, and does not advance while the
+ * host is suspended. After each timeout the wait reads the clock again, which may have been corrected against the
+ * server.
  */
 const longestTimeoutMs = 60_000;
 
 /**
- * The database's clock, kept by the monotonic clock of this process plus an offset measured against the server.
- * A jump of this host's wall clock therefore moves nothing.
+ * The clock of the database: the monotonic clock of this process plus an offset that is measured against the server.
+ * A jump of the host's wall clock therefore has no effect.
  */
 export class DatabaseClock implements Clock {
   private offset = Date.now() - performance.now();
@@ -37,18 +38,18 @@ export class DatabaseClock implements Clock {
     return Math.round(performance.now() + this.offset);
   }
 
-  /** Takes a reading of the server's clock that was requested and answered at these monotonic instants. */
+  /** Adjusts the offset to a reading of the server's clock, requested and answered at these monotonic instants. */
   sync(serverNow: number, requestedAt: number, answeredAt: number): void {
     const measured = serverNow - (requestedAt + answeredAt) / 2;
     const uncertainty = (answeredAt - requestedAt) / 2 + 1;
-    // Within its uncertainty a reading says nothing new; taking it would only make the clock tremble.
+    // A difference within the uncertainty of the reading may be noise. Applying it would make the clock jitter.
     if (Math.abs(measured - this.offset) > uncertainty) this.offset = measured;
   }
 
   at(at: number, fire: () => void): Timer {
     let handle: NodeJS.Timeout;
     const arm = (): void => {
-      // Re-reading the clock each time chunks long waits and follows a corrected offset.
+      // The clock is read again after each timeout, so the wait follows a corrected offset.
       const remaining = at - this.now();
       if (remaining <= 0) fire();
       else handle = setTimeout(arm, Math.min(remaining, longestTimeoutMs));
@@ -58,7 +59,7 @@ export class DatabaseClock implements Clock {
   }
 }
 
-/** Resolves after `ms` on this clock, or at once when the signal aborts. Never rejects. */
+/** Resolves after `ms` on this clock, or immediately when the signal aborts. Never rejects. */
 export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {

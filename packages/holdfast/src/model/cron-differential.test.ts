@@ -1,6 +1,6 @@
 /**
- * Ten years of ticks against a second cron library, and random crons against a wall clock that is read minute by minute.
- * Nothing here is computed by Croner or by the functions of cron.ts that are under test.
+ * Compares ten years of ticks with a second cron library, and random crons with a wall clock that is read minute by
+ * minute. The expected ticks are not computed by Croner or by functions of cron.ts.
  */
 import { CronExpressionParser } from 'cron-parser';
 import fc from 'fast-check';
@@ -17,7 +17,7 @@ const until = Date.UTC(2036, 0, 1);
 const ours = (expression: string, timezone: string, after = from, end = until) =>
   parseCron(expression, timezone).between(after, end, Number.POSITIVE_INFINITY);
 
-/** cron-parser's ticks in (after, end]. */
+/** The ticks of cron-parser in (after, end]. */
 function theirs(expression: string, timezone: string, after = from, end = until): number[] {
   const iterator = CronExpressionParser.parse(expression, { tz: timezone, currentDate: new Date(after) });
   const ticks: number[] = [];
@@ -25,13 +25,16 @@ function theirs(expression: string, timezone: string, after = from, end = until)
   return ticks;
 }
 
-/** The ticks of the other library, with those of the days (in UTC) on which its policy is another one taken from a table. */
+/**
+ * The ticks of the other library. On the days (in UTC) of the table, where its policy differs, the tick is from the
+ * table.
+ */
 function corrected(ticks: readonly number[], table: ReadonlyMap<string, string>): number[] {
   const kept = ticks.filter((tick) => !table.has(new Date(tick).toISOString().slice(0, 10)));
   return [...kept, ...[...table.values()].map(Date.parse)].sort((a, b) => a - b);
 }
 
-describe('ten years of ticks are those of cron-parser', () => {
+describe('ten years of ticks equal those of cron-parser', () => {
   it.each([
     ['0 0 29 2 *', 'UTC', 2],
     ['0 0 29 2 *', 'America/New_York', 2],
@@ -49,8 +52,8 @@ describe('ten years of ticks are those of cron-parser', () => {
     expect(ticks).toHaveLength(count);
   });
 
-  it('30 2 * * * in America/New_York, but for the gap, where ours runs at the shift and theirs an hour later', () => {
-    // The second Sunday of March, 02:00 EST: 07:00 in UTC.
+  it('30 2 * * * in America/New_York, except in the gap: ours runs at the shift, theirs an hour later', () => {
+    // The shift is at 02:00 EST (07:00 UTC) on the second Sunday of March.
     const shifts =
       '2026-03-08 2027-03-14 2028-03-12 2029-03-11 2030-03-10 2031-03-09 2032-03-14 2033-03-13 2034-03-12 2035-03-11';
     const table = new Map(shifts.split(' ').map((day) => [day, `${day}T07:00:00Z`]));
@@ -61,7 +64,7 @@ describe('ten years of ticks are those of cron-parser', () => {
 
   it.each([
     ['30 2 * * *', 'at the end of the gap'],
-    ['45 1 * * *', 'in the half hour that is repeated'],
+    ['45 1 * * *', 'in the repeated half hour'],
   ])('%s in Australia/Lord_Howe, which is %s', (expression) => {
     const ticks = ours(expression, 'Australia/Lord_Howe');
     expect(ticks).toEqual(theirs(expression, 'Australia/Lord_Howe'));
@@ -70,10 +73,10 @@ describe('ten years of ticks are those of cron-parser', () => {
 });
 
 /**
- * Ten years of `*\/7 * * * * *` are 47 million ticks. New York is whole hours from UTC, so that they are the seconds 0,
- * 7 ... 56 of every minute of UTC. Against this closed form go: next() at the border of every hour of the ten years, and
- * every tick of the days with a shift and of days at random. Against cron-parser go all ticks within 30 minutes of each
- * shift and of both ends.
+ * Ten years of `*\/7 * * * * *` are 47 million ticks. The offset of New York is a whole number of hours, so the ticks
+ * are the seconds 0, 7 ... 56 of every UTC minute. The tests compare with this closed form: next() at the start of
+ * every hour of the ten years, and every tick on days with a shift and on random days. The tests compare with
+ * cron-parser: all ticks within 30 minutes of each shift, and of the start and the end of the ten years.
  */
 describe('*/7 * * * * * in America/New_York', () => {
   const expression = '*/7 * * * * *';
@@ -101,15 +104,15 @@ describe('*/7 * * * * * in America/New_York', () => {
     }
   });
 
-  it('has the ticks of the closed form on days with a shift and on days at random', () => {
-    const atRandom = fc.sample(fc.integer({ min: 0, max: 3651 }), 10).map((days) => from + days * dayMs);
-    for (const day of [...shifts.map((shift) => shift - (shift % dayMs)), ...atRandom]) {
+  it('has the ticks of the closed form on days with a shift and on random days', () => {
+    const randomDays = fc.sample(fc.integer({ min: 0, max: 3651 }), 10).map((days) => from + days * dayMs);
+    for (const day of [...shifts.map((shift) => shift - (shift % dayMs)), ...randomDays]) {
       const same = sameNumbers(ours(expression, timezone, day, day + dayMs), closedForm(day, day + dayMs));
       expect(same, new Date(day).toISOString()).toBe(true);
     }
   });
 
-  it('has the ticks of cron-parser around every shift and at both ends', () => {
+  it('has the ticks of cron-parser around every shift, and at the start and the end', () => {
     for (const middle of [from, ...shifts, until]) {
       const [after, end] = [middle - hourMs / 2, middle + hourMs / 2];
       const same = sameNumbers(ours(expression, timezone, after, end), theirs(expression, timezone, after, end));
@@ -122,7 +125,7 @@ function sameNumbers(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((value, i) => value === b[i]);
 }
 
-/** The wall clock of a zone by its date and time, which Swedes write as ISO does, as if it were UTC. */
+/** Returns the wall clock of a zone, as if it were UTC. The Swedish locale formats dates and times as ISO does. */
 function wallClock(timezone: string): (at: number) => number {
   const format = new Intl.DateTimeFormat('sv-SE', {
     ...{ timeZone: timezone, hourCycle: 'h23', year: 'numeric', month: '2-digit', day: '2-digit' },
@@ -131,7 +134,7 @@ function wallClock(timezone: string): (at: number) => number {
   return (at) => Date.parse(`${format.format(at).replace(' ', 'T')}Z`);
 }
 
-/** The instants of ten years, to the quarter of an hour, at which a zone changes its offset. */
+/** Returns the instants within ten years at which a zone changes its offset, to the quarter of an hour. */
 function shiftsOf(timezone: string): number[] {
   const wall = wallClock(timezone);
   const shifts: number[] = [];
@@ -149,10 +152,10 @@ interface Field {
   readonly matches: (wall: Date) => boolean;
 }
 
-/** A field of a cron with its meaning, put together without parsing. */
-function field(least: number, most: number, read: (wall: Date) => number): fc.Arbitrary<Field> {
-  const value = fc.integer({ min: least, max: most });
-  const step = fc.integer({ min: 1, max: most - least });
+/** A random field of a cron expression, together with a function that checks it without parsing. */
+function field(min: number, max: number, read: (wall: Date) => number): fc.Arbitrary<Field> {
+  const value = fc.integer({ min, max });
+  const step = fc.integer({ min: 1, max: max - min });
   const numbers = (text: string, has: (value: number) => boolean): Field => ({
     text,
     matches: (wall) => has(read(wall)),
@@ -165,7 +168,7 @@ function field(least: number, most: number, read: (wall: Date) => number): fc.Ar
   });
   return fc.oneof(
     { weight: 3, arbitrary: fc.constant(numbers('*', () => true)) },
-    { weight: 2, arbitrary: step.map((by) => numbers(`*/${by}`, (given) => (given - least) % by === 0)) },
+    { weight: 2, arbitrary: step.map((by) => numbers(`*/${by}`, (given) => (given - min) % by === 0)) },
     { weight: 3, arbitrary: value.map((only) => numbers(String(only), (given) => given === only)) },
     { weight: 2, arbitrary: range },
     {
@@ -180,7 +183,7 @@ function field(least: number, most: number, read: (wall: Date) => number): fc.Ar
 
 const lastDay = (wall: Date) => new Date(Date.UTC(wall.getUTCFullYear(), wall.getUTCMonth() + 1, 0)).getUTCDate();
 
-/** The working day of the month of `wall` that is nearest to a date, by trying the dates around it. */
+/** Returns the working day nearest to a date, within the month of `wall`. Tries the dates around it. */
 function nearestWorkingDay(wall: Date, day: number): number | undefined {
   if (day > lastDay(wall)) return undefined;
   return [day, day - 1, day + 1, day - 2, day + 2].find((near) => {
@@ -249,7 +252,7 @@ function cronOf([[minute, hour], [dayOfMonth, month, dayOfWeek]]: [[Field, Field
 }
 
 const dated = fc.tuple(anyTime, anyDate).map(cronOf);
-/** Half of them daily, or the hours around a shift would rarely have a tick. */
+/** Half of these run daily. Otherwise the hours around a shift would rarely have a tick. */
 const nightly = fc.tuple(anyTime, fc.oneof(anyDay, anyDate)).map(cronOf);
 
 const zones = (
@@ -258,7 +261,7 @@ const zones = (
 ).split(' ');
 const shiftsByZone = new Map(zones.map((timezone) => [timezone, shiftsOf(timezone)]));
 
-/** A zone and up to a day of it, mostly around a shift, and sometimes beginning in the hour that is repeated. */
+/** A zone and a range of up to a day, usually around a shift. Some ranges start in the repeated hour. */
 const nights = fc.constantFrom(...zones).chain((timezone) => {
   const anywhere = fc.integer({ min: 0, max: 3650 }).map((days) => from + days * dayMs);
   const shifts = shiftsByZone.get(timezone) ?? [];
@@ -271,8 +274,9 @@ const nights = fc.constantFrom(...zones).chain((timezone) => {
 });
 
 /**
- * The ticks in (after, end] by reading the clock at every minute. Paced: the minutes that match. Fixed: the minutes at
- * which the clock passes, for the first time, a wall time that matches.
+ * Returns the ticks in (after, end] by reading the clock at every minute. The ticks of a paced cron are the minutes
+ * that match. The ticks of a fixed time are the minutes at which the clock passes a matching wall time for the first
+ * time.
  */
 function readClock({ paced, matches }: RandomCron, timezone: string, after: number, end: number): number[] {
   const clock = wallClock(timezone);
@@ -289,10 +293,10 @@ function readClock({ paced, matches }: RandomCron, timezone: string, after: numb
 }
 
 describe('a random cron in a random zone', () => {
-  // As long as it takes until every date has been on every weekday.
+  // Within 28 years every date falls on every weekday.
   const dates = Array.from({ length: 28 * 366 }, (_, days) => new Date(from + days * dayMs));
 
-  /** Nothing if the cron is refused, which only one without a date may be. */
+  /** Returns undefined if the expression is refused. Only an expression without a matching date may be refused. */
   const parse = (given: RandomCron, timezone: string) => {
     try {
       return parseCron(given.expression, timezone);
@@ -302,7 +306,7 @@ describe('a random cron in a random zone', () => {
     }
   };
 
-  it('ticks when the clock on the wall says so, around shifts too', () => {
+  it('ticks when the wall clock shows a matching time, even around shifts', () => {
     let compared = 0;
     const property = fc.property(nightly, nights, (given, { timezone, after, end }) => {
       const ticks = parse(given, timezone)?.between(after, end, Number.POSITIVE_INFINITY);
@@ -313,7 +317,7 @@ describe('a random cron in a random zone', () => {
     expect(compared).toBeGreaterThan(1000);
   });
 
-  it('ticks on all dates of two years that match, and on no other', () => {
+  it('ticks on all matching dates of two years, and on no other date', () => {
     const property = fc.property(dated, fc.integer({ min: 0, max: 36_500 }), (given, start) => {
       const after = from + start * dayMs;
       const days = Array.from({ length: 800 }, (_, i) => after + (i + 1) * dayMs);
@@ -324,7 +328,7 @@ describe('a random cron in a random zone', () => {
     fc.assert(property, { numRuns: 100 });
   });
 
-  it('has ticks that increase, match its fields unless they are a shift, and are the same from all three methods', () => {
+  it('has increasing ticks that match its fields, except at shifts, and are equal from all three methods', () => {
     const property = fc.property(
       nightly,
       nights,

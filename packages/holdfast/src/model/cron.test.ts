@@ -34,12 +34,12 @@ describe('a cron expression', () => {
     expect(ticks('15 30 2 * * *', 'UTC', '2027-01-01T00:00Z', 1)).toEqual(['2027-01-01T02:30:15.000Z']);
   });
 
-  it('keeps expression and time zone as they were given, the zone being UTC by default', () => {
+  it('keeps the given expression and time zone, with UTC as the default zone', () => {
     expect(parseCron(' 0 0 1 Jan  MON ')).toMatchObject({ expression: ' 0 0 1 Jan  MON ', timezone: 'UTC' });
     expect(parseCron('@daily', 'Asia/Kolkata')).toMatchObject({ expression: '@daily', timezone: 'Asia/Kolkata' });
   });
 
-  it('takes lists, ranges, steps and names in any case', () => {
+  it('accepts lists, ranges, steps and names in any case', () => {
     expect(ticks('0,5-7,20-40/10 * * * *', 'UTC', '2027-01-01T00:00Z', 7).map((tick) => tick.slice(14, 16))).toEqual([
       '05',
       '06',
@@ -73,12 +73,12 @@ describe('a cron expression', () => {
     ['@daily', '0 0 * * *'],
     ['@midnight', '0 0 * * *'],
     [' @Hourly ', '0 * * * *'],
-  ])('can be the nickname %s, which stands for %s', (nickname, meaning) => {
+  ])('can be the nickname %s, which means %s', (nickname, meaning) => {
     const after = '2027-01-01T00:00Z';
     expect(ticks(nickname, 'Europe/Berlin', after, 20)).toEqual(ticks(meaning, 'Europe/Berlin', after, 20));
   });
 
-  it('knows the last day, the last working day and the working day nearest to a date', () => {
+  it('supports the last day, the last working day and the working day nearest to a date', () => {
     expect(dates('0 0 L * *', 3)).toEqual(['2027-01-31', '2027-02-28', '2027-03-31']);
     expect(dates('0 0 15,L * *', 3)).toEqual(['2027-01-15', '2027-01-31', '2027-02-15']);
     expect(dates('0 0 LW * *', 3)).toEqual(['2027-01-29', '2027-02-26', '2027-03-31']);
@@ -86,14 +86,14 @@ describe('a cron expression', () => {
     expect(dates('0 0 31W * *', 3)).toEqual(['2027-01-29', '2027-03-31', '2027-05-31']);
   });
 
-  it('knows the second and the last of a weekday', () => {
+  it('supports the n-th and the last occurrence of a weekday in a month', () => {
     expect(dates('0 0 * * FRI#2', 2)).toEqual(['2027-01-08', '2027-02-12']);
     expect(dates('0 0 * * 1#5', 2)).toEqual(['2027-03-29', '2027-05-31']);
     expect(dates('0 0 * * 5L', 2)).toEqual(['2027-01-29', '2027-02-26']);
     expect(dates('0 0 * * friL,7#1', 4)).toEqual(['2027-01-03', '2027-01-29', '2027-02-07', '2027-02-26']);
   });
 
-  it('does not lose the first of March to days that February does not have', () => {
+  it('does not skip the first days of March because of days that February does not have', () => {
     expect(dates('0 0 1,31 * *', 2, '2027-02-02T00:00Z')).toEqual(['2027-03-01', '2027-03-31']);
     expect(dates('0 0 2,31 * *', 2, '2027-02-03T00:00Z')).toEqual(['2027-03-02', '2027-03-31']);
     expect(dates('0 0 */10 * *', 3, '2028-02-12T00:00Z')).toEqual(['2028-02-21', '2028-03-01', '2028-03-11']);
@@ -114,12 +114,12 @@ describe('a cron expression', () => {
 });
 
 describe('day and weekday', () => {
-  it('take a date that matches either of them if both are restricted', () => {
+  it('match a date that matches either of them if both are restricted', () => {
     expect(dates('0 0 13 * 5', 5)).toEqual(['2027-01-01', '2027-01-08', '2027-01-13', '2027-01-15', '2027-01-22']);
     expect(dates('0 0 L * 1#1', 3)).toEqual(['2027-01-04', '2027-01-31', '2027-02-01']);
   });
 
-  it('take what the other one says if one of them is a wildcard', () => {
+  it('match the dates of the other field if one of them is a wildcard', () => {
     expect(dates('0 0 * * 5', 2)).toEqual(['2027-01-01', '2027-01-08']);
     expect(dates('0 0 13 * *', 2)).toEqual(['2027-01-13', '2027-02-13']);
     expect(dates('0 0 ? * 5', 2)).toEqual(dates('0 0 * * 5', 2));
@@ -148,7 +148,7 @@ describe('a fixed time in the gap of spring', () => {
     expect(ticks(expression, timezone, new Date(at(before) - 1).toISOString(), 3)).toEqual([before, shift, after]);
   });
 
-  it('runs once, however many of its ticks the gap swallows', () => {
+  it('runs once, even if the gap skips several of its ticks', () => {
     expect(ticks('*/10 2 * * *', 'America/New_York', '2027-03-13T07:40Z', 3)).toEqual([
       '2027-03-13T07:50Z',
       '2027-03-14T07:00Z',
@@ -169,7 +169,7 @@ describe('a fixed time in the gap of spring', () => {
     ]);
   });
 
-  it('runs at the shift also if the date that it names was skipped altogether', () => {
+  it('runs at the shift even if its whole date is skipped', () => {
     expect(ticks('0 18 30 12 *', 'Pacific/Apia', '2011-12-01T00:00Z', 2)).toEqual([
       '2011-12-30T10:00Z',
       '2012-12-30T04:00Z',
@@ -188,7 +188,7 @@ describe('a fixed time in the repeated hour of autumn', () => {
     expect(ticks(expression, timezone, new Date(at(before) - 1).toISOString(), 3)).toEqual([before, shiftDay, after]);
   });
 
-  it('does not run in the second pass, whenever it is asked', () => {
+  it('does not run in the second pass, from whichever instant next() starts', () => {
     const cron = parseCron('*/20 1 * * *', 'America/New_York');
     const following = at('2026-11-02T06:00Z');
     expect(ticks('*/20 1 * * *', 'America/New_York', '2026-11-01T04:59Z', 4)).toEqual([
@@ -216,7 +216,7 @@ describe('a cron whose hour is a wildcard or a step over the whole day', () => {
     expect(night('@hourly')).toEqual(night('0 * * * *'));
   });
 
-  it('keeps its pace through the gap, with no tick invented for the hour that is missing', () => {
+  it('keeps its pace through the gap, without a tick for the missing hour', () => {
     const night = (expression: string) =>
       ticksUntil(expression, 'America/New_York', '2027-03-14T05:30Z', '2027-03-14T08:00Z').map((tick) =>
         tick.slice(11, 16),
@@ -227,7 +227,7 @@ describe('a cron whose hour is a wildcard or a step over the whole day', () => {
     expect(night('0 */2 * * *')).toEqual(['08:00']);
   });
 
-  it('keeps its pace by the second', () => {
+  it('keeps its pace to the second', () => {
     for (const shift of ['2026-11-01T06:00Z', '2027-03-14T07:00Z']) {
       const around = parseCron('*/7 * * * * *', 'America/New_York').between(at(shift) - 60_000, at(shift) + 60_000, 99);
       const paces = around.slice(1).map((tick, i) => (tick - (around[i] ?? 0)) / 1000);
@@ -263,7 +263,7 @@ describe('ticks', () => {
   const cron = parseCron('*/10 * * * * *', 'Europe/Berlin');
   const noon = at('2027-01-01T12:00Z');
 
-  it('come strictly after the instant, whatever its milliseconds', () => {
+  it('are strictly after the given instant, whatever its milliseconds', () => {
     expect(cron.next(noon - 1)).toBe(noon);
     expect(cron.next(noon - 0.5)).toBe(noon);
     expect(cron.next(noon)).toBe(noon + 10_000);
@@ -272,7 +272,7 @@ describe('ticks', () => {
     expect(parseCron('0 13 * * *', 'Europe/Berlin').next(noon)).toBe(noon + 86_400_000);
   });
 
-  it('of a range leave out its beginning, keep its end, and stop at the limit', () => {
+  it('of a range exclude its start, include its end, and stop at the limit', () => {
     const ms = (...seconds: number[]) => seconds.map((second) => noon + second * 1000);
     expect(cron.between(noon, noon + 30_000, 10)).toEqual(ms(10, 20, 30));
     expect(cron.between(noon, noon + 30_000, 2)).toEqual(ms(10, 20));
@@ -286,7 +286,7 @@ describe('ticks', () => {
     }
   });
 
-  it('that are the last of a long range are found without walking through it', () => {
+  it('at the end of a long range are found without stepping through the range', () => {
     const from = at('2026-01-01T00:00Z');
     const until = at('2036-01-01T00:00Z');
     const began = performance.now();
@@ -302,25 +302,25 @@ describe('ticks', () => {
   });
 });
 
-describe('what is not a cron expression', () => {
+describe('an invalid cron expression', () => {
   it.each([
     ['', 'it has no fields'],
     ['* * * *', 'it has 4 fields'],
     ['* * * * * * *', 'it has 7 fields'],
-    ['@reboot', 'there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; what is to run when'],
-    ['@every 5m', '@hourly; a pace is a step, such as "*/5 * * * *" for every five minutes. Give five fields'],
-    ['@dayly', 'of such names there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly. Give'],
+    ['@reboot', 'nicknames are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; to run something'],
+    ['@every 5m', '@hourly; for an interval use a step: "*/5 * * * *" is every five minutes. Give five fields'],
+    ['@dayly', 'the known nicknames are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly. Give'],
     ['constructor', 'it has one field'],
     ['2027-01-01T00:00:00', 'it has one field'],
-    ['60 * * * *', 'the minute is "60", and goes from 0 to 59'],
-    ['61 * * * * *', 'the second is "61", and goes from 0 to 59'],
-    ['0 24 * * *', 'the hour is "24", and goes from 0 to 23'],
-    ['0 0 0 * *', 'the day is "0", and goes from 1 to 31'],
-    ['0 0 32W * *', 'the day is "32w", and goes from 1 to 31'],
-    ['0 0 * 1,13 *', 'the month is "1,13", and goes from 1 to 12'],
-    ['0 0 * * 8#1', 'the weekday is "8#1", and goes from 0 to 7'],
-    ['0 22-2 * * *', 'the hour is "22-2", and a range goes upwards'],
-    ['*/0 * * * *', 'the minute is "*/0", and a step is at least 1'],
+    ['60 * * * *', 'the minute is "60", but must be from 0 to 59'],
+    ['61 * * * * *', 'the second is "61", but must be from 0 to 59'],
+    ['0 24 * * *', 'the hour is "24", but must be from 0 to 23'],
+    ['0 0 0 * *', 'the day is "0", but must be from 1 to 31'],
+    ['0 0 32W * *', 'the day is "32w", but must be from 1 to 31'],
+    ['0 0 * 1,13 *', 'the month is "1,13", but must be from 1 to 12'],
+    ['0 0 * * 8#1', 'the weekday is "8#1", but must be from 0 to 7'],
+    ['0 22-2 * * *', 'the hour is "22-2", but a range must go upwards'],
+    ['*/0 * * * *', 'the minute is "*/0", but a step must be at least 1'],
     ['*/90 * * * *', 'steps cannot be greater'],
     ['0 0 LW,15 * *', 'nearestWeekdays is not a number'],
   ])('is refused with the reason: %j', (expression, problem) => {
@@ -334,7 +334,7 @@ describe('what is not a cron expression', () => {
     ...['? * * * *', '* * * * mon\0', '*\n* * * *', 'a * * * *', '0 0 15L * *', '0 0 L-3 * *', '0 0 W * *'],
     ...['0 0 1-5W * *', '0 0 1 janfeb *', '0 0 1 January *', '0 0 1 mon *', '0 0 1 * jan', '0 0 1 * +MON', '0 0 * * L'],
     ...['0 0 * * 5#L', '0 0 * * 5#6', '0 0 * * 1-5L', '0 0 * * 5#1#2', '0 0 1 1 * 2027', '* * * * ٣'],
-  ])('is refused although Croner or another system may take it: %j', (expression) => {
+  ])('is refused even if Croner or another system may accept it: %j', (expression) => {
     expect(errorOf(() => parseCron(expression))).toMatchObject({ code: 'INVALID_CRON' });
   });
 
@@ -349,16 +349,16 @@ describe('what is not a cron expression', () => {
     expect(errorOf(() => parseCron(expression as string))).toMatchObject({ code: 'INVALID_CRON' });
   });
 
-  it('is answered with what was given, what the fields are, and an example', () => {
+  it('is refused with a message that shows the expression, the fields and an example', () => {
     expect(errorOf(() => parseCron('0 24 * * *')).message).toBe(
-      'The cron expression "0 24 * * *" cannot be used: the hour is "24", and goes from 0 to 23. Give five fields ' +
+      'The cron expression "0 24 * * *" cannot be used: the hour is "24", but must be from 0 to 23. Give five fields ' +
         '(minute hour day month weekday) or six (second first), such as "30 2 * * MON-FRI" for 02:30 on working days.',
     );
   });
 });
 
 describe('a time zone', () => {
-  it('is any IANA name, also one that has been replaced', () => {
+  it('is any IANA name, even one that has been replaced', () => {
     for (const timezone of [
       ...Intl.supportedValuesOf('timeZone'),
       'UTC',
@@ -378,7 +378,7 @@ describe('a time zone', () => {
     ['Tokyo', ' Did you mean "Asia/Tokyo"?'],
     ['UTCC', ' Did you mean "UTC"?'],
     ...['+02:00', '-0500', 'UTC+2', 'PST', 'BST', 'Z', '', 'Mars/Olympus_Mons'].map((bad) => [bad, '']),
-  ])('is refused if IANA does not have it, naming the one that was meant: %s', (timezone, hint) => {
+  ])('is refused if IANA does not have it, with the name that was probably meant: %s', (timezone, hint) => {
     const error = errorOf(() => parseCron('0 0 * * *', timezone));
     expect(error).toMatchObject({ code: 'INVALID_TIMEZONE', details: { timezone } });
     expect(error.message).toContain(`${JSON.stringify(timezone)} is not a time zone.${hint} Give an IANA name`);

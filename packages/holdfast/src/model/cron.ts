@@ -1,16 +1,15 @@
 /**
- * When a schedule ticks: which cron expressions are taken, and what becomes of a tick on the day that clocks are changed.
+ * The ticks of schedules: the accepted cron expressions, and the instants of their ticks, also around shifts (clock
+ * changes). Croner finds the wall times that match an expression. It gets no time zone, because with one it leaves out
+ * the repeated hour of autumn and can go back in time at a gap. `Zone` maps wall times to instants, by two rules:
  *
- * Croner finds the wall times that an expression names. It is shown no time zone: it leaves out the repeated hour, and
- * can go back in time at a gap. `Zone` maps wall times to instants, by one of two rules:
+ * 1. **Fixed times** (`30 2 * * *`). A tick is the first instant at which the zone's clock has reached the wall time.
+ *    In the gap of spring the tick is the shift itself, once, even if the gap skips several wall times. In the hour
+ *    that is repeated in autumn, the tick is the first of the two instants.
+ * 2. **Paced** crons, whose hour is a wildcard or a step over the whole day (`0 * * * *`, `0 *\/2 * * *`). A tick is
+ *    every instant at which the zone's clock shows the wall time: twice in the repeated hour, never in the gap.
  *
- * 1. **Fixed times** (`30 2 * * *`). A tick is the first instant at which the zone's clock has reached the wall time. In
- *    the gap of spring that is the shift itself, once, however many wall times the gap swallows. In the repeated hour of
- *    autumn it is the first of the two.
- * 2. **Paced** crons, whose hour is a wildcard or a step over the whole day (`0 * * * *`, `0 *\/2 * * *`). A tick is every
- *    instant at which the zone's clock shows the wall time: both times in the repeated hour, never in the gap.
- *
- * A wall time is written as the epoch milliseconds that it would be in UTC.
+ * The code represents a wall time by the epoch milliseconds of the same date and time in UTC.
  */
 import { Cron as Croner } from 'croner';
 import { describeError, type ErrorOptions, HoldfastError } from './errors.js';
@@ -19,25 +18,26 @@ import { didYouMean } from './suggest.js';
 
 export interface Cron {
   readonly expression: string;
-  /** An IANA name, as it was given. */
+  /** The IANA name that was given. */
   readonly timezone: string;
-  /** The first tick strictly after this instant, or undefined if there is none before the year 3000. */
+  /** Returns the first tick strictly after this instant, or undefined if there is none before the year 3000. */
   next(after: number): number | undefined;
-  /** Ticks in (after, until], oldest first: the first `limit` of them. */
+  /** Returns the first `limit` ticks in (after, until], oldest first. */
   between(after: number, until: number, limit: number): number[];
-  /** Ticks in (after, until], oldest first: the last `limit` of them. The time it takes does not grow with the range. */
+  /** Returns the last `limit` ticks in (after, until], oldest first. The time needed does not grow with the range. */
   latest(after: number, until: number, limit: number): number[];
 }
 
 /**
- * Five fields (minute hour day month weekday) or six (second first), each `*`, a number, a range `1-5`, a step `*\/15` or
- * `10-40/5`, or a list of these. Months and weekdays have English names of three letters; Sunday is 0 and 7. Beyond that
- * the day may be `L` (the last), `15W` (the working day nearest to the 15th, in the same month) or `LW`, and a weekday
- * `5#2` (the second Friday) or `5L` (the last one); a day or weekday `?` means `*`. `@yearly`, `@annually`, `@monthly`,
- * `@weekly`, `@daily`, `@midnight` and `@hourly` stand for what they do elsewhere.
+ * Parses a cron expression of five fields (minute hour day month weekday) or six fields (second first). Each field is
+ * `*`, a number, a range `1-5`, a step `*\/15` or `10-40/5`, or a list of these. Months and weekdays have English
+ * names of three letters; Sunday is 0 and 7. The day may also be `L` (the last day), `15W` (the working day nearest to
+ * the 15th, in the same month) or `LW`. The weekday may also be `5#2` (the second Friday) or `5L` (the last Friday).
+ * `?` as day or weekday means `*`. `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`, `@midnight` and `@hourly`
+ * have their usual meaning.
  *
- * If both day and weekday are restricted, a date that matches either of them is taken. As in Vixie cron, a field that
- * begins with `*` does not restrict: in `0 0 *\/2 * MON` both must match, which leaves the Mondays with an odd date.
+ * If both day and weekday are restricted, a date that matches one of them is enough. As in Vixie cron, a field that
+ * starts with `*` does not restrict. In `0 0 *\/2 * MON` both fields must match, which selects Mondays on odd dates.
  */
 export function parseCron(expression: string, timezone = 'UTC'): Cron {
   const fields = parseFields(expression);
@@ -87,7 +87,7 @@ class ZonedCron implements Cron {
     return ticks.reverse();
   }
 
-  /** The last tick in (after, until], looked for in the last `reachMs` first, and then ever further back. */
+  /** Returns the last tick in (after, until]. Searches the last `reachMs` first, and then longer and longer ranges. */
   private last(after: number, until: number, reachMs: number): number | undefined {
     for (let backMs = reachMs; ; backMs *= 4) {
       const start = Math.max(after, until - backMs);
@@ -97,10 +97,10 @@ class ZonedCron implements Cron {
     }
   }
 
-  /** The last tick up to `until`, given one: each round takes one step and halves what is left to search. */
+  /** Returns the last tick up to `until`, given an earlier tick. Each round steps once and halves the search range. */
   private lastFrom(first: number, until: number): number {
     let tick = first;
-    let end = until; // none in (end, until]
+    let end = until; // no tick in (end, until]
     for (;;) {
       const following = this.nextUpTo(tick, end);
       if (following === undefined) return tick;
@@ -118,7 +118,7 @@ class ZonedCron implements Cron {
   }
 
   private nextFixed(after: number): number | undefined {
-    const wall = this.wallTimes.from(this.zone.furthestWall(after) + 1);
+    const wall = this.wallTimes.from(this.zone.latestWall(after) + 1);
     return wall === undefined ? undefined : this.zone.firstReached(wall);
   }
 
@@ -138,10 +138,10 @@ class ZonedCron implements Cron {
 
 const dayMs = 86_400_000;
 
-/** The wall times that an expression names. */
+/** The wall times that match an expression. */
 class WallTimes {
   private readonly croner: Croner;
-  /** The first time of day. */
+  /** The earliest matching time of day, in milliseconds. */
   private readonly earliestMs: number;
 
   constructor(expression: string, fields: Fields) {
@@ -149,8 +149,8 @@ class WallTimes {
     const pattern = fields.join(' ');
     let first: Date | null;
     try {
-      // These years have every date on every weekday. Without them Croner would look for a 30 February until the year
-      // 3000, and run out of stack on the way.
+      // Within these years every date falls on every weekday. Without this limit Croner would search for 30 February
+      // up to the year 3000, and overflow the stack.
       first = new Croner(`${pattern} 2000-2027`, { ...options }).nextRun(new Date(Date.UTC(1999, 11, 31)));
     } catch (cause) {
       throw invalidCron(expression, describeError(cause), { cause });
@@ -160,14 +160,14 @@ class WallTimes {
     this.croner = new Croner(pattern, options);
   }
 
-  /** The first one that is not before `wall`. */
+  /** Returns the first matching wall time that is not before `wall`. */
   from(wall: number): number | undefined {
     const found = this.croner.nextRun(new Date(Math.floor(wall) - 1))?.getTime();
-    return found === undefined ? undefined : (this.missedInMarch(wall, found) ?? found);
+    return found === undefined ? undefined : (this.skippedInMarch(wall, found) ?? found);
   }
 
-  /** Croner takes 31 February for 3 March, and goes on from there: `0 0 1,31 * *` would lose 1 March. */
-  private missedInMarch(from: number, until: number): number | undefined {
+  /** Croner reads 31 February as 3 March and continues from there, so `0 0 1,31 * *` would lose 1 March. */
+  private skippedInMarch(from: number, until: number): number | undefined {
     for (let year = new Date(from).getUTCFullYear(); Date.UTC(year, 2, 1) < until; year++) {
       for (const day of [1, 2]) {
         const wall = Date.UTC(year, 2, day) + this.earliestMs;
@@ -178,17 +178,17 @@ class WallTimes {
   }
 }
 
-/** No two shifts of a zone share a span: the closest two since 1970 are a week apart (Recife, October 2000). */
+/** A span has at most one shift: since 1970 two shifts of a zone are at least a week apart (Recife, October 2000). */
 const spanMs = 4 * dayMs;
 
-/** Four days of a zone: its offset from UTC until `shiftAt`, and from then on. Infinity if it stays the same. */
+/** Four days of a zone: its UTC offset before `shiftAt` and from then on. Infinity means that there is no shift. */
 interface Span {
   readonly offsetMs: number;
   readonly shiftAt: number;
   readonly shiftedMs: number;
 }
 
-/** The clock of a time zone. Spans are kept: to ask Intl each time would double the time that a tick takes. */
+/** The clock of a time zone. Spans are cached, because asking Intl each time would double the time for a tick. */
 class Zone {
   private readonly format: Intl.DateTimeFormat;
   private readonly spans = new Map<number, Span>();
@@ -197,13 +197,13 @@ class Zone {
     this.format = new Intl.DateTimeFormat('en-US', { timeZone: timezone, timeZoneName: 'longOffset' });
   }
 
-  /** What the zone's clock is ahead of UTC at this instant. */
+  /** Returns the milliseconds by which the zone's clock is ahead of UTC at this instant. */
   offsetAt(at: number): number {
     const span = this.span(Math.floor(at / spanMs));
     return at < span.shiftAt ? span.offsetMs : span.shiftedMs;
   }
 
-  /** The first instant in (after, until] at which the offset changes. */
+  /** Returns the first instant in (after, until] at which the offset changes. */
   shiftIn(after: number, until: number): number | undefined {
     for (let index = Math.floor(after / spanMs); index * spanMs <= until; index++) {
       const { shiftAt } = this.span(index);
@@ -212,16 +212,16 @@ class Zone {
     return undefined;
   }
 
-  /** The latest wall time shown up to this instant: in a repeated hour that is its end, not what the clock shows. */
-  furthestWall(at: number): number {
+  /** Returns the latest wall time shown up to this instant. While an hour is repeated, it is the end of that hour. */
+  latestWall(at: number): number {
     const wall = at + this.offsetAt(at);
     const shiftAt = this.shiftIn(at - dayMs, at);
     return shiftAt === undefined ? wall : Math.max(wall, shiftAt - 1 + this.offsetAt(shiftAt - 1));
   }
 
-  /** The first instant at which the clock shows this wall time or, if it leaves it out, a later one. */
+  /** Returns the first instant at which the clock shows this wall time or, if it skips this time, a later one. */
   firstReached(wall: number): number {
-    let from = wall - dayMs; // no zone is a day ahead, so it is not reached yet
+    let from = wall - dayMs; // no zone is a day ahead of UTC, so the clock has not reached the wall time yet
     for (;;) {
       const at = wall - this.offsetAt(from);
       const shiftAt = this.shiftIn(from, at);
@@ -233,8 +233,8 @@ class Zone {
   private span(index: number): Span {
     const known = this.spans.get(index);
     if (known) return known;
-    const offsetMs = this.askOffset(index * spanMs);
-    const shiftedMs = this.askOffset((index + 1) * spanMs);
+    const offsetMs = this.readOffset(index * spanMs);
+    const shiftedMs = this.readOffset((index + 1) * spanMs);
     const shiftAt = offsetMs === shiftedMs ? Number.POSITIVE_INFINITY : this.findShift(index * spanMs, offsetMs);
     const span = { offsetMs, shiftAt, shiftedMs };
     this.spans.set(index, span);
@@ -246,14 +246,14 @@ class Zone {
     let shifted = start + spanMs;
     while (shifted - before > 1000) {
       const middle = before + Math.floor((shifted - before) / 2000) * 1000;
-      if (this.askOffset(middle) === offsetMs) before = middle;
+      if (this.readOffset(middle) === offsetMs) before = middle;
       else shifted = middle;
     }
     return shifted;
   }
 
-  private askOffset(at: number): number {
-    // "1/31/2027, GMT-05:00"; some versions of ICU write zero as "GMT".
+  private readOffset(at: number): number {
+    // The format is "1/31/2027, GMT-05:00". Some versions of ICU write a zero offset as "GMT".
     const match = /([+-])(\d\d):(\d\d)(?::(\d\d))?$/.exec(this.format.format(at));
     if (!match) return 0;
     const [, sign, hours, minutes, seconds = 0] = match;
@@ -277,10 +277,10 @@ function zoneNamed(timezone: unknown): Zone {
   }
 }
 
-/** ICU knows more abbreviations than IANA has, and means by them what nobody expects: its BST is in Bangladesh. */
+/** The abbreviations of IANA. ICU knows more, with unexpected meanings: for ICU, BST is Bangladesh time. */
 const abbreviations = ['UTC', 'GMT', 'UCT', 'EST', 'MST', 'HST', 'CET', 'MET', 'EET', 'WET', 'PRC', 'ROC', 'ROK'];
 
-/** What Intl need not be asked about, and would take: an offset such as "+02:00" in newer versions of Node. */
+/** Returns false for texts that only Intl accepts, such as the offset "+02:00" in newer versions of Node. */
 function looksLikeTimezone(timezone: unknown): timezone is string {
   if (typeof timezone !== 'string' || !/^[a-z]/i.test(timezone)) return false;
   return timezone.length !== 3 || abbreviations.includes(timezone.toUpperCase());
@@ -290,12 +290,12 @@ function invalidTimezone(timezone: unknown, options: ErrorOptions = {}): Holdfas
   return new HoldfastError(
     'INVALID_TIMEZONE',
     `${show(timezone)} is not a time zone.${suggestTimezone(timezone)} Give an IANA name such as "Europe/Berlin" or ` +
-      '"UTC". An offset or an abbreviation does not say when clocks are changed.',
+      '"UTC". An offset or an abbreviation does not say when the clocks change.',
     { ...options, details: { timezone } },
   );
 }
 
-/** Nothing for an offset, to which the nearest name is "UTC". */
+/** Suggests a time zone. For an offset it suggests nothing, because the nearest name would be "UTC". */
 function suggestTimezone(timezone: unknown): string {
   if (typeof timezone !== 'string' || timezone.length > 64 || /[+-]\d/.test(timezone)) return '';
   const known = ['UTC', ...Intl.supportedValuesOf('timeZone')];
@@ -303,27 +303,27 @@ function suggestTimezone(timezone: unknown): string {
   return didYouMean(known.find((name) => name.toLowerCase().endsWith(city)) ?? timezone, known);
 }
 
-/** second minute hour day month weekday, with names as numbers. */
+/** Second, minute, hour, day, month and weekday. Names are replaced by numbers. */
 type Fields = readonly [string, string, string, string, string, string];
 
 interface FieldRule {
   readonly name: string;
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
   readonly names?: readonly string[];
   readonly special?: RegExp;
 }
 
 const fieldRules: readonly FieldRule[] = [
-  { name: 'second', least: 0, most: 59 },
-  { name: 'minute', least: 0, most: 59 },
-  { name: 'hour', least: 0, most: 23 },
-  { name: 'day', least: 1, most: 31, special: /^(?:LW?|(\d{1,2})W)$/i },
-  { name: 'month', least: 1, most: 12, names: 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ') },
+  { name: 'second', min: 0, max: 59 },
+  { name: 'minute', min: 0, max: 59 },
+  { name: 'hour', min: 0, max: 23 },
+  { name: 'day', min: 1, max: 31, special: /^(?:LW?|(\d{1,2})W)$/i },
+  { name: 'month', min: 1, max: 12, names: 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ') },
   {
     name: 'weekday',
-    least: 0,
-    most: 7,
+    min: 0,
+    max: 7,
     names: 'sun mon tue wed thu fri sat'.split(' '),
     special: /^(\d)(?:L|#[1-5])$/i,
   },
@@ -355,38 +355,38 @@ function parseFields(expression: unknown): Fields {
     const numeric = field === '?' && rule.special ? '*' : namesToNumbers(field, rule);
     for (const item of numeric.split(',')) {
       const problem = itemProblem(item, rule);
-      if (problem) throw invalidCron(expression, `the ${rule.name} is "${field}", and ${problem}`);
+      if (problem) throw invalidCron(expression, `the ${rule.name} is "${field}", but ${problem}`);
     }
     return numeric;
   });
   return fields as unknown as Fields;
 }
 
-/** Says what to write in the place of what other systems have. */
+/** Explains what to write instead of nicknames that other systems have. */
 function nicknameProblem(given: string): string {
-  const known = `of such names there are ${[...nicknames.keys()].join(', ')}`;
-  if (given.startsWith('@every')) return `${known}; a pace is a step, such as "*/5 * * * *" for every five minutes`;
-  return given === '@reboot' ? `${known}; what is to run when a process starts is a call after launch()` : known;
+  const known = `the known nicknames are ${[...nicknames.keys()].join(', ')}`;
+  if (given.startsWith('@every')) return `${known}; for an interval use a step: "*/5 * * * *" is every five minutes`;
+  return given === '@reboot' ? `${known}; to run something when a process starts, call it after launch()` : known;
 }
 
-/** `sat-sun` becomes `6-7`: there Sunday is the end of the week. */
-function namesToNumbers(field: string, { names = [], least }: FieldRule): string {
+/** Replaces names by numbers. `sat-sun` becomes `6-7`: at the end of a range, Sunday is 7. */
+function namesToNumbers(field: string, { names = [], min }: FieldRule): string {
   return field.replace(/(-?)\b([a-z]{3})(?=l?\b)/g, (all, dash: string, name: string) => {
     const at = names.indexOf(name);
-    return at < 0 ? all : `${dash}${dash && name === 'sun' ? 7 : at + least}`;
+    return at < 0 ? all : `${dash}${dash && name === 'sun' ? 7 : at + min}`;
   });
 }
 
-/** Croner is laxer: it reads `1*5` as 1, `janfeb` as December and `15L` as the 15th and the last. */
-function itemProblem(item: string, { least, most, special }: FieldRule): string | undefined {
+/** Describes what is wrong with an item. Croner is less strict: it reads `1*5` as 1, and `janfeb` as December. */
+function itemProblem(item: string, { min, max, special }: FieldRule): string | undefined {
   const match = special?.exec(item) ?? plainItem.exec(item);
   if (!match)
-    return `takes "*", a number, a range "${least}-${most}", a step "*/2" or "${least}-${most}/2", or a list of these`;
+    return `must be "*", a number, a range "${min}-${max}", a step "*/2" or "${min}-${max}/2", or a list of these`;
   const [, single, first, last, step] = match;
-  const outside = [single, first, last].some((value) => value && (Number(value) < least || Number(value) > most));
-  if (outside) return `goes from ${least} to ${most}`;
-  if (Number(first) > Number(last)) return 'a range goes upwards';
-  if (Number(step) === 0) return 'a step is at least 1';
+  const outside = [single, first, last].some((value) => value && (Number(value) < min || Number(value) > max));
+  if (outside) return `must be from ${min} to ${max}`;
+  if (Number(first) > Number(last)) return 'a range must go upwards';
+  if (Number(step) === 0) return 'a step must be at least 1';
   return undefined;
 }
 

@@ -1,4 +1,7 @@
-/** A Pool of `pg`, from any copy of that package. Its settings are used; its connections are not, and it is never closed. */
+/**
+ * A Pool of `pg`, from any copy of that package. Holdfast uses the settings of the pool, not its connections, and
+ * never closes it.
+ */
 interface PostgresPool {
   readonly options: object;
   readonly totalCount: number;
@@ -6,12 +9,12 @@ interface PostgresPool {
   query(...args: never[]): unknown;
 }
 
-/** What `new Pool()` of `pg` takes, as far as it says where the server is and how to get in. */
+/** The options of `new Pool()` of `pg` that locate the server and authenticate. */
 interface PostgresConfig {
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   readonly user?: string | undefined;
-  /** A function is asked for each connection: for tokens that change. */
+  /** A function is called for each new connection, for passwords that change, such as tokens. */
   readonly password?: string | (() => string | Promise<string>) | undefined;
   readonly database?: string | undefined;
   readonly connectionString?: string | undefined;
@@ -21,19 +24,19 @@ interface PostgresConfig {
   readonly application_name?: string | undefined;
   readonly keepAliveInitialDelayMillis?: number | undefined;
   readonly maxLifetimeSeconds?: number | undefined;
-  /** As `poolSize`. */
+  /** The same as `poolSize`. */
   readonly max?: number | undefined;
 }
 
 interface Listening {
   /**
-   * A URL that leads to the same database without a pooler in between: the one connection that listens goes there, where
-   * those that work go through a pooler in transaction mode.
+   * A URL that leads to the same database without a pooler. Give it if the other URL leads through a pooler in
+   * transaction mode: the one connection that listens for notifications then uses this URL.
    */
   readonly listen?: string | undefined;
 }
 
-/** Where the database is: a URL, a Pool of `pg`, or what such a pool is made of. */
+/** The database: a URL, a Pool of `pg`, or the options of such a pool. */
 export type DatabaseOption =
   | string
   | PostgresPool

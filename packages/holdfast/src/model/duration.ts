@@ -1,7 +1,7 @@
 import { HoldfastError } from './errors.js';
-import { show, withoutUrl } from './options.js';
+import { hideUrl, show } from './options.js';
 
-/** A length of time at the public border: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
+/** A length of time in the public API: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
 export type Duration = number | string;
 
 type OneUnit =
@@ -22,12 +22,12 @@ type OneUnit =
 type Unit = OneUnit | `${OneUnit | 'millisecond'}s` | 'millisecond';
 type OnePart = `${number}${Unit}` | `${number} ${Unit}`;
 
-/** A text that begins like a length of time. What comes after its first unit is checked at run time. */
+/** A text that starts like a length of time. The rest after the first unit is checked at run time. */
 type WrittenDuration = OnePart | `${OnePart}${' ' | ''}${number}${string}`;
 
 /**
- * `Given`, unless it is a text that is written out in the code and is none: `'tomorrow'`, `'10 parsecs'`. A `string` whose text is
- * known at run time only is checked there; so is what options hold, because `const options = { timeout: '1h' }` is such a
+ * `Given`, unless it is a literal text that is not a duration: `'tomorrow'`, `'10 parsecs'`. A value of the type
+ * `string` is checked at run time. This includes the options of `const options = { timeout: '1h' }`, whose type is
  * `string`.
  */
 export type CheckedDuration<Given extends Duration> = Given extends number
@@ -56,10 +56,12 @@ const unitMs: Readonly<Record<string, number>> = {
   week: 604_800_000,
 };
 
-/** About 10,000 years: anything longer overflows the instants that it is added to. */
+/** About 10,000 years. A longer duration would overflow the instant to which it is added. */
 const longestMs = 315_576_000_000_000;
 
-/** Milliseconds of a duration, or a typed error that names `what` it was given for. */
+/**
+ * Returns the milliseconds of a duration. Throws a typed error that starts with `what` if the value is not a duration.
+ */
 export function parseDuration(value: Duration, what: string): number {
   const ms = typeof value === 'number' ? value : typeof value === 'string' ? parseText(value) : Number.NaN;
   if (ms >= 0 && ms <= longestMs) return Math.ceil(ms);
@@ -67,22 +69,22 @@ export function parseDuration(value: Duration, what: string): number {
     'INVALID_DURATION',
     `${what} must be a length of time, but it is ${show(value)}. ` +
       'Give milliseconds from 0 up, or a text such as "500ms", "30s", "5m", "1h 30m", "3 days".',
-    { details: { value: withoutUrl(value) } },
+    { details: { value: hideUrl(value) } },
   );
 }
 
 function parseText(text: string): number {
   let total = 0;
-  let rest = text.trim().toLowerCase();
-  if (rest === '') return Number.NaN;
-  while (rest !== '') {
-    const match = /^(\d+(?:\.\d+)?)\s*([a-z]+)\s*/.exec(rest);
+  let remaining = text.trim().toLowerCase();
+  if (remaining === '') return Number.NaN;
+  while (remaining !== '') {
+    const match = /^(\d+(?:\.\d+)?)\s*([a-z]+)\s*/.exec(remaining);
     if (!match) return Number.NaN;
     const unit = match[2] ?? '';
     const ms = unitMs[unit] ?? (unit.endsWith('s') ? unitMs[unit.slice(0, -1)] : undefined);
     if (ms === undefined) return Number.NaN;
     total += Number(match[1]) * ms;
-    rest = rest.slice(match[0].length);
+    remaining = remaining.slice(match[0].length);
   }
   return total;
 }

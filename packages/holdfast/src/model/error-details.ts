@@ -1,11 +1,12 @@
 import type { WorkflowStatus } from './status.js';
 
 /**
- * The `details` of an error, by its code: `isHoldfastError(error, code)` narrows them to these. A field with a `?` is there
- * only for some of the errors of its code. Released fields keep their names and meaning; an error that an older release has
- * stored lacks the newer ones.
+ * The `details` of an error, by its code. `isHoldfastError(error, code)` narrows the details to these types. Only some
+ * errors of a code have the fields with a `?`. Released fields keep their names and meaning. An error that an older
+ * release stored lacks the newer fields.
  *
- * The members are type literals, not interfaces: only literals can be assigned to the `details` of any HoldfastError.
+ * The members are type literals and not interfaces, because only literals can be assigned to the `details` of
+ * HoldfastError.
  */
 export interface ErrorDetails {
   APP_CLOSED: NoDetails;
@@ -17,18 +18,18 @@ export interface ErrorDetails {
     readonly attempt: number;
     readonly patienceMs: number;
   };
-  /** `recorded` is null where nobody has chosen a layout yet. */
+  /** `recorded` is null if no layout has been chosen for the database yet. */
   COMPAT_CONFLICT: { readonly asked: string; readonly recorded: string | null };
   DATABASE_FAILED: { readonly statement: string; readonly applied: 'no' | 'unknown' };
   DATABASE_MISSING: { readonly database: string };
-  /** The URL, without its password, of a server; the path of a file. */
+  /** `url` is the URL of a Postgres server without its password; `path` is the path of a SQLite file. */
   DATABASE_UNREACHABLE: { readonly url?: string; readonly path?: string };
   DATABASE_URL_INVALID: { readonly scheme?: string | null };
   DRIVER_MISSING: NoDetails;
-  /** A workflow's name, or the two of an instance. */
+  /** `name` is the name of a workflow. `className` and `configName` are the two names of an instance. */
   DUPLICATE_WORKFLOW: { readonly name?: string; readonly className?: string; readonly configName?: string };
   ERROR_WITHHELD: NoDetails;
-  /** What your step gave. */
+  /** The details that your step passed to FatalError. */
   FATAL: Readonly<Record<string, unknown>>;
   INBOX_FULL: {
     readonly workflowId: string;
@@ -64,7 +65,7 @@ export interface ErrorDetails {
     readonly contradiction?: string;
     readonly schema?: string;
   };
-  /** `recorded` is on record under the number, `requested` is what the code asks for there. */
+  /** `recorded` is the step in the history under this number; `requested` is the step that the code called. */
   NON_DETERMINISM: {
     readonly workflowId: string;
     readonly name: string;
@@ -83,7 +84,7 @@ export interface ErrorDetails {
   NOT_IN_WORKFLOW: NoDetails;
   NOT_LAUNCHED: { readonly name?: string };
   QUEUE_CONFLICT: { readonly name: string; readonly owner: string | null };
-  /** `workflowId` and `name` are those of the workflow that is there already. */
+  /** `workflowId` and `name` belong to the workflow that is on the queue already. */
   QUEUE_DUPLICATE: {
     readonly queueName: string;
     readonly dedupId: string;
@@ -92,7 +93,7 @@ export interface ErrorDetails {
   };
   QUEUE_NOT_EMPTY: { readonly name: string; readonly count: number };
   RESULT_TIMEOUT: { readonly workflowId: string; readonly timeoutMs: number };
-  /** `missing` and `grants` are there at launch: each right that is lacking, and the statements that give all of them. */
+  /** At launch, `missing` lists each missing right, and `grants` lists the statements that grant all of them. */
   RIGHTS_MISSING: {
     readonly statement?: string;
     readonly schema?: string;
@@ -103,7 +104,7 @@ export interface ErrorDetails {
   SCHEDULE_CONFLICT: { readonly name: string; readonly owner: string | null };
   SCHEDULE_EXISTS: { readonly name: string };
   SCHEDULE_NOT_FOUND: { readonly name: string; readonly known: readonly string[] };
-  /** `problems` are there at launch, one for each table or column. */
+  /** At launch, `problems` has one entry for each wrong table or column. */
   SCHEMA_MISMATCH: { readonly statement?: string; readonly problems?: readonly string[] };
   SCHEMA_TOO_NEW: { readonly found: number; readonly known: number; readonly oldestCode: number | null };
   SQLITE_COPIES: { readonly path: string };
@@ -125,7 +126,7 @@ export interface ErrorDetails {
   UNKNOWN_SERIALIZER: { readonly serialization: string; readonly known: readonly string[] };
   UNKNOWN_QUEUE: { readonly name: string; readonly known: readonly string[] };
   UNREADABLE_VALUE: { readonly format: string; readonly text: string };
-  /** `path` leads to the part of the value that cannot be stored. */
+  /** `path` is the path to the part of the value that cannot be stored. */
   UNSERIALIZABLE: {
     readonly what?: string;
     readonly path?: string;
@@ -136,7 +137,10 @@ export interface ErrorDetails {
   UNSUPPORTED_CALL: { readonly name?: string; readonly releases?: readonly string[] };
   VALUE_TOO_LARGE: { readonly what: string; readonly bytes: number; readonly maxBytes: number };
   WORKFLOW_CANCELLED: { readonly workflowId: string; readonly reason: string | null };
-  /** The names of the workflow that has the ID, and of the one that was to get it; of a fork, what it was to be made from. */
+  /**
+   * `existing` is the name of the workflow that has the ID; `requested` is the name of the workflow to be started. For
+   * a fork, `forkedFrom` is the original.
+   */
   WORKFLOW_CONFLICT: {
     readonly workflowId: string;
     readonly existing: string;
@@ -151,11 +155,11 @@ export interface ErrorDetails {
     readonly parentWorkflowId?: string;
     readonly by?: string;
   };
-  /** `workflowIds`: one of these recipients of messages, at most 100 of them. */
+  /** For messages, at least one of the recipients `workflowIds` does not exist. Lists at most 100 IDs. */
   WORKFLOW_NOT_FOUND: { readonly workflowId?: string; readonly workflowIds?: readonly string[] };
   WORKFLOW_NOT_REGISTERED: { readonly name: string };
   WORKFLOW_NOT_RESUMABLE: { readonly workflowId: string; readonly status: WorkflowStatus };
-  /** `repeated`: the steps since the failed one, which a retry might do again. */
+  /** `repeated` lists the steps after the failed step, which a retry might run again. */
   WORKFLOW_NOT_RETRYABLE: {
     readonly workflowId: string;
     readonly status: WorkflowStatus;

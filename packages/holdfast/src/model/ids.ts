@@ -2,15 +2,15 @@ import { createHash, randomBytes, randomFillSync } from 'node:crypto';
 import { HoldfastError } from './errors.js';
 import { show } from './options.js';
 
-/** Longer ones would not fit an index entry of either database together with a step's name. */
+/** The maximum number of characters. Longer names would not fit an index entry together with the name of a step. */
 const longestName = 512;
 
-/** An index entry of Postgres has 2704 bytes, and there is one that holds two names and that of a queue. */
+/** An index entry of Postgres has at most 2704 bytes, and one index contains two names and the name of a queue. */
 const maxBytes = 900;
 
 /**
- * A UUIDv7: milliseconds first, so that new rows go to the end of the primary key instead of all over it.
- * At a million rows that is a third more throughput than random ids.
+ * Returns a UUIDv7. It starts with the time in milliseconds, so new rows go to the end of the primary key. At a
+ * million rows, the throughput is a third higher than with random IDs.
  */
 export function newWorkflowId(nowMs: number): string {
   const bytes = nextRandom16();
@@ -23,12 +23,12 @@ export function newWorkflowId(nowMs: number): string {
 }
 
 /**
- * Owner tokens: what one claim of a workflow writes into `owner_xid`. Whoever holds another one owns nothing.
- * All tokens of one engine begin alike, so that it can tell its own live work from what an earlier process with the
- * same executor ID left behind.
+ * Creates owner tokens. Each claim of a workflow writes a new token into `owner_xid`; only the holder of the current
+ * token owns the workflow. All tokens of one engine have the same prefix. By this prefix the engine distinguishes its
+ * own work from the work that an earlier process with the same executor ID left behind.
  */
 export class OwnerTokens {
-  /** What they begin with: this launch, and no other. */
+  /** The prefix of all tokens. It is unique to this launch. */
   readonly incarnation = randomBytes(8).toString('hex');
   private count = 0;
 
@@ -36,7 +36,7 @@ export class OwnerTokens {
     return `${this.incarnation}.${(this.count++).toString(36)}`;
   }
 
-  /** Whether this engine has issued the token. */
+  /** Returns true if this engine issued the token. */
   issued(token: string | null): token is string {
     return token?.startsWith(`${this.incarnation}.`) === true;
   }
@@ -47,7 +47,7 @@ export class OwnerTokens {
   }
 }
 
-// One request for entropy serves many ids: a call to the system for each would cost more than the id itself.
+// One system call for entropy serves many IDs. A system call per ID would cost more than the rest of the work.
 const pool = new Uint8Array(4096);
 let poolUsed = pool.length;
 
@@ -74,8 +74,8 @@ function formatUuid(bytes: Uint8Array, version: 4 | 7): string {
 }
 
 /**
- * Chance that a replay repeats: numbers and UUIDs from a generator seeded by the workflow's ID (xoshiro128**).
- * Anyone who knows the ID can compute them, so they are unfit for secrets.
+ * Random numbers and UUIDs that a replay repeats. The generator (xoshiro128**) is seeded with the workflow's ID.
+ * Anyone who knows the ID can compute the numbers, so they must not be used for secrets.
  */
 export class SeededRandom {
   private readonly state: Uint32Array;
@@ -85,7 +85,7 @@ export class SeededRandom {
     this.state = Uint32Array.from([0, 4, 8, 12], (at) => digest.readUInt32LE(at));
   }
 
-  /** A number from 0 up to, but not including, 1, with 53 random bits. */
+  /** Returns a number from 0 (included) to 1 (not included), with 53 random bits. */
   number(): number {
     return (this.next() * 2 ** 21 + (this.next() >>> 11)) / 2 ** 53;
   }
@@ -115,11 +115,11 @@ function rotateLeft(value: number, by: number): number {
   return (value << by) | (value >>> (32 - by));
 }
 
-/** A name or ID that both databases can store and index, or a typed error. */
+/** Returns the name or ID if both databases can store and index it. Throws a typed error otherwise. */
 export function checkName(what: string, name: unknown): string {
   const problem = nameProblem(name);
   if (problem === undefined) return name as string;
-  const advice = isHandle(name) ? 'Of a handle, give the "id".' : 'Choose another one.';
+  const advice = isHandle(name) ? 'Pass the "id" of the handle.' : 'Choose another one.';
   throw new HoldfastError('INVALID_NAME', `${what} ${problem}. ${advice}`, { details: { name } });
 }
 
@@ -127,25 +127,25 @@ function isHandle(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'id' in value;
 }
 
-/** How many characters the columns for the names of classes and instances have, in the tables that we share with DBOS. */
+/** The maximum number of characters in a class or instance name, in the tables that are shared with DBOS. */
 const longestClassName = 255;
 
-/** {@link checkName} for classes and their instances. */
+/** Like {@link checkName}, for the names of classes and instances. */
 export function checkClassName(what: string, name: unknown): string {
   const checked = checkName(what, name);
   if (checked.length <= longestClassName) return checked;
   throw new HoldfastError(
     'INVALID_NAME',
-    `${what} is ${checked.length} characters long, and ${longestClassName} are allowed. Choose another one.`,
+    `${what} is ${checked.length} characters long, but at most ${longestClassName} are allowed. Choose another one.`,
     { details: { name } },
   );
 }
 
-/** Names of our own operations start like this, in the tables that we share with DBOS. */
+/** The names of built-in operations start with this prefix, in the tables that are shared with DBOS. */
 const reservedPrefix = 'DBOS.';
 
-/** {@link checkName} for what is recorded beside our own operations. */
-export function checkOwnName(what: string, name: unknown): string {
+/** Like {@link checkName}, for user-defined names that are recorded beside the names of built-in operations. */
+export function checkUserName(what: string, name: unknown): string {
   const checked = checkName(what, name);
   if (!checked.startsWith(reservedPrefix)) return checked;
   throw new HoldfastError(
@@ -158,9 +158,9 @@ export function checkOwnName(what: string, name: unknown): string {
 function nameProblem(name: unknown): string | undefined {
   if (typeof name !== 'string') return `must be a text, but it is ${show(name)}`;
   if (name.trim() === '') return 'must not be empty';
-  if (name.length > longestName) return `is ${name.length} characters long, and ${longestName} are allowed`;
+  if (name.length > longestName) return `is ${name.length} characters long, but at most ${longestName} are allowed`;
   const bytes = Buffer.byteLength(name);
-  if (bytes > maxBytes) return `is ${bytes} bytes long in UTF-8, and ${maxBytes} are allowed`;
+  if (bytes > maxBytes) return `is ${bytes} bytes long in UTF-8, but at most ${maxBytes} are allowed`;
   if (name.includes('\0')) return 'contains a NUL character, which Postgres cannot store';
   if (!name.isWellFormed()) return 'contains half a surrogate pair, which is not valid Unicode';
   return undefined;

@@ -1,6 +1,6 @@
 import { invalidOption } from './options.js';
 
-/** Any logger with these four methods: console, pino, winston, or your own. */
+/** A logger with these four methods: console, pino, winston, or your own. */
 export interface Logger {
   debug(message: string, details?: object): void;
   info(message: string, details?: object): void;
@@ -8,7 +8,7 @@ export interface Logger {
   error(message: string, details?: object): void;
 }
 
-/** What `launch` uses when it is given no logger: warnings and errors, on standard error. */
+/** The logger that `launch` uses by default. It writes warnings and errors to standard error. */
 export const defaultLogger: Logger = {
   debug: () => {},
   info: () => {},
@@ -16,14 +16,17 @@ export const defaultLogger: Logger = {
   error: (message) => console.error(`holdfast: ${message}`),
 };
 
-/** The logger to use for the one that was given, if any: a step must not fail, nor go without a record, because its log line did. */
+/**
+ * Checks the given logger and returns a logger that never throws. A step must not fail, or stay unrecorded, because a
+ * log method throws.
+ */
 export function checkLogger(what: string, logger: Logger = defaultLogger): Logger {
   for (const method of ['debug', 'info', 'warn', 'error'] as const) {
     if (typeof logger?.[method] === 'function') continue;
     throw invalidOption(what, 'logger', logger, `an object with ${method}()`);
   }
-  // A line that it throws at goes where lines go without a logger.
-  const tell =
+  // If the given logger throws, the default logger writes the line.
+  const guarded =
     (method: keyof Logger) =>
     (...line: [message: string, details?: object]): void => {
       try {
@@ -32,5 +35,5 @@ export function checkLogger(what: string, logger: Logger = defaultLogger): Logge
         defaultLogger[method](...line);
       }
     };
-  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
+  return { debug: guarded('debug'), info: guarded('info'), warn: guarded('warn'), error: guarded('error') };
 }

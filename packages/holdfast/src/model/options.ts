@@ -1,19 +1,19 @@
 import { HoldfastError } from './errors.js';
 import { didYouMean } from './suggest.js';
 
-/** Refuses options that do not exist, naming the one that was probably meant. */
+/** Throws for an option that does not exist. The message suggests the option that was probably meant. */
 export function checkKnownOptions(what: string, options: object, known: readonly string[]): void {
-  const odd = oddity(options);
-  if (odd !== undefined) {
+  const wrongType = describeWrongType(options);
+  if (wrongType !== undefined) {
     throw new HoldfastError(
       'INVALID_OPTION',
-      `${what} takes its options as an object with: ${known.join(', ')}; it was given ${odd}.`,
+      `${what} takes its options as an object with: ${known.join(', ')}; it was given ${wrongType}.`,
       { details: { known } },
     );
   }
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue;
-    const option = String(withoutUrl(key));
+    const option = String(hideUrl(key));
     throw new HoldfastError(
       'INVALID_OPTION',
       `${what} has no option "${option}".${didYouMean(option, known)} It takes: ${known.join(', ')}.`,
@@ -23,18 +23,19 @@ export function checkKnownOptions(what: string, options: object, known: readonly
 }
 
 /**
- * Refuses options where an operation has none: `cancel(id, { children: false })` must not pass for a cancel that spares the
- * children. `taken` is the number of arguments that each operation takes. Numbers and lists behind them are let pass, because
- * `ids.map(app.workflows.get)` hands over an index and the list.
+ * Returns operations that reject if they get options although they have none. For example, `cancel(id, { children:
+ * false })` must not look like a cancel that spares the children. `argumentCounts` is the number of arguments that
+ * each operation takes. Extra numbers and lists are allowed, because `ids.map(app.workflows.get)` passes an index and
+ * the list.
  */
-export function refusingOptions<Operations extends object>(
+export function rejectExtraOptions<Operations extends object>(
   operations: Operations,
-  taken: { readonly [Name in keyof Operations]?: number },
+  argumentCounts: { readonly [Name in keyof Operations]?: number },
 ): Operations {
   const checked = { ...operations };
-  for (const [name, count] of Object.entries(taken) as [keyof Operations & string, number][]) {
+  for (const [name, count] of Object.entries(argumentCounts) as [keyof Operations & string, number][]) {
     const operation = operations[name] as (...args: unknown[]) => unknown;
-    // The operation's own promise is handed on: those of calls in workflows are known by their identity.
+    // Returns the operation's own promise, because the promises of calls in workflows are recognized by identity.
     const call = (...args: unknown[]) => {
       try {
         refuseOptions(`${name}()`, args.slice(count));
@@ -48,17 +49,22 @@ export function refusingOptions<Operations extends object>(
   return checked;
 }
 
-/** The same for one call of a function that takes no options: `more` is what follows its arguments. */
-export function refuseOptions(operation: string, more: readonly unknown[]): void {
-  const options = more.find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
+/**
+ * Throws if one call of a function without options got options. `extraArguments` follow the function's own arguments.
+ */
+export function refuseOptions(operation: string, extraArguments: readonly unknown[]): void {
+  const options = extraArguments.find((each) => typeof each === 'object' && !Array.isArray(each) && each !== null);
   if (options === undefined) return;
   throw new HoldfastError('INVALID_OPTION', `${operation} has no options, but it was given ${show(options)}.`, {
     details: { operation },
   });
 }
 
-/** What was given instead of options. A promise, a Map or a Set has no keys: it would pass for no options at all. */
-function oddity(options: object): string | undefined {
+/**
+ * Describes a value that was given instead of an options object, or returns undefined. A promise, a Map or a Set has
+ * no keys and would otherwise look like empty options.
+ */
+function describeWrongType(options: object): string | undefined {
   if (options === null) return 'null';
   if (typeof options !== 'object') return typeof options;
   if (Array.isArray(options)) return 'a list';
@@ -69,34 +75,36 @@ function oddity(options: object): string | undefined {
 
 export function invalidOption(what: string, option: string, value: unknown, expected: string): HoldfastError {
   return new HoldfastError('INVALID_OPTION', `${what}: "${option}" must be ${expected}, but it is ${show(value)}.`, {
-    details: { option, value: withoutUrl(value) },
+    details: { option, value: hideUrl(value) },
   });
 }
 
-/** The URL of a database has a password in it, and may be given in another place by mistake. */
-export function withoutUrl(value: unknown): unknown {
+/** Hides a URL. The URL of a database contains a password, and may be passed to another option by mistake. */
+export function hideUrl(value: unknown): unknown {
   return typeof value === 'string' && value.includes('://') ? '(a URL)' : value;
 }
 
-/** The option is wrong here, whatever its value. `problem` goes on after its name: `is missing: ...`. */
-export function misplacedOption(what: string, option: string, problem: string): HoldfastError {
+/**
+ * An error for an option that is wrong here whatever its value. `problem` continues the sentence: `is missing: ...`.
+ */
+export function wrongOption(what: string, option: string, problem: string): HoldfastError {
   return new HoldfastError('INVALID_OPTION', `${what}: "${option}" ${problem}.`, { details: { option } });
 }
 
-/** A whole number of at least `least`, or the typed error that says so. */
-export function checkCount(what: string, option: string, value: unknown, least = 0, most?: number): number {
-  const isCount = typeof value === 'number' && Number.isInteger(value) && value >= least;
-  if (isCount && value <= (most ?? value)) return value;
-  const range = most === undefined ? `of at least ${least}` : `from ${least} to ${most}`;
+/** Returns the value if it is a whole number from `min` to `max`. Throws a typed error otherwise. */
+export function checkCount(what: string, option: string, value: unknown, min = 0, max?: number): number {
+  const isCount = typeof value === 'number' && Number.isInteger(value) && value >= min;
+  if (isCount && value <= (max ?? value)) return value;
+  const range = max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
   throw invalidOption(what, option, value, `a whole number ${range}`);
 }
 
-/** The largest `int` of Postgres. */
+/** The largest `int` in Postgres. */
 export const maxInt = 2 ** 31 - 1;
 
-/** A value as messages show it. */
+/** Returns a value as messages show it. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(withoutUrl(value));
+  if (typeof value === 'string') return JSON.stringify(hideUrl(value));
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : value.toISOString();
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function "${value.name}"`;

@@ -1,13 +1,13 @@
 import { release } from './release.js';
 
 /**
- * State that all copies of the package in one process share. Bundlers make copies (Next.js: one for the instrumentation
- * and one for each route), and so do a hot reload and a program that both requires and imports the package. Two copies
- * meet in one execution, and each must know what the other has done for it.
+ * State that all copies of the package in one process share. Bundlers make copies (Next.js makes one for the
+ * instrumentation and one for each route), and so do a hot reload and a program that both requires and imports the
+ * package. One execution may call two copies, and each copy must know what the other has done.
  *
- * Copies of one release share everything; copies of two releases share nothing, because the objects of one may have
- * another shape than the code of the other expects. The list of releases, and `scope` in each of them, is what releases
- * know of each other. **Invariant:** these two never change.
+ * Copies of one release share everything. Copies of different releases share nothing, because the objects of one
+ * release may have another shape than the code of the other expects. The only exceptions are the list of releases and
+ * the value `scope` of each release, by which releases detect each other. **Invariant:** these two never change.
  */
 type State = Map<string, unknown>;
 
@@ -24,13 +24,15 @@ function stateOf(name: string): State {
 
 const own = stateOf(release);
 
-/** The one value of this name in the process, made by whichever copy of this release asks first. */
+/**
+ * Returns the value of this name, shared by the whole process. The first copy of this release that asks creates it.
+ */
 export function processWide<T>(name: string, make: () => T): T {
   if (!own.has(name)) own.set(name, make());
   return own.get(name) as T;
 }
 
-/** The values that the copies of other releases in this process have under the name. Usually there are none. */
+/** Returns the values that copies of other releases in this process have under the name. Usually there are none. */
 export function ofOtherReleases(name: string): { readonly release: string; readonly value: unknown }[] {
   if (releases.size === 1) return [];
   const others = [...releases].filter(([each]) => each !== release);
@@ -38,8 +40,8 @@ export function ofOtherReleases(name: string): { readonly release: string; reado
 }
 
 /**
- * The release whose mark of this name is on the object, if that is not ours. Copies of a release mark what they make under
- * `Symbol.for('holdfast.<name>@<release>')`.
+ * Returns the release that marked the object with this name, if it is not this release. Copies of a release mark the
+ * objects that they create with `Symbol.for('holdfast.<name>@<release>')`.
  */
 export function otherReleaseOf(value: unknown, name: string): string | undefined {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return undefined;

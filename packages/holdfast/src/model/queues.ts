@@ -3,49 +3,54 @@ import { HoldfastError } from './errors.js';
 import { checkName } from './ids.js';
 import { checkKnownOptions, invalidOption } from './options.js';
 
-/** Work that belongs to no queue of the user's waits here: resumed and handed-over workflows. DBOS's name for it. */
+/**
+ * The queue for work that is on no queue of the user: resumed workflows, and workflows handed over at shutdown. DBOS
+ * uses the same name.
+ */
 export const internalQueue = '_dbos_internal_queue';
 
-/** Where workflows go that were on a queue when it got partitions. */
+/** The partition key of workflows that were already on a queue when the queue got partitions. */
 export const noPartition = '(none)';
 
-/** At most `max` starts in any stretch of `per`. */
+/** At most `max` starts within any period of length `per`. */
 export interface RateLimit {
   readonly max: number;
   readonly per: Duration;
 }
 
-/** Limits that hold for a whole queue, or for each of its partitions. */
+/** Limits for a whole queue, or for each of its partitions. */
 export interface QueueLimits {
-  /** How many of its workflows run at once in the whole fleet. */
+  /** The maximum number of workflows that run at the same time, in all processes together. */
   readonly concurrency?: number;
-  /** How many of its workflows run at once in one process. */
+  /** The maximum number of workflows that run at the same time in one process. */
   readonly workerConcurrency?: number;
-  /** How many of its workflows start per stretch of time, in the whole fleet. */
+  /** The maximum number of workflows that start per period, in all processes together. */
   readonly rateLimit?: RateLimit;
 }
 
 export interface QueueOptions extends QueueLimits {
   /**
-   * Divides the queue by a key that each workflow is enqueued with (a tenant, say): partitions take turns, and these
-   * limits hold for each of them, beside those of the whole queue. `{}` if all you want is the turns.
+   * Divides the queue by a key that each workflow is enqueued with, such as a tenant. The partitions take turns. These
+   * limits apply to each partition, in addition to the limits of the whole queue. With `{}` the partitions only take
+   * turns.
    */
   readonly partition?: QueueLimits;
-  /** `false`: strictly first come, first served; enqueueing with a priority is then an error (default true). */
+  /** `false`: strictly first come, first served. Enqueueing with a priority is then an error (default true). */
   readonly priority?: boolean;
   /**
-   * What becomes of the slot of a workflow that only waits and was let go of (`suspendAfter` of `launch`). `hold` (the
-   * default): it keeps it. `release`: others run meanwhile, and it waits for its turn on the queue before it goes on.
+   * What happens to the slot of a suspended workflow (see `suspendAfter` of `launch`). `hold` (the default): the
+   * workflow keeps its slot. `release`: other workflows may use the slot, and the workflow waits on the queue before
+   * it continues.
    */
   readonly whileWaiting?: WhileWaiting;
-  /** What to do when the queue is stored already, with other settings (default `update-if-latest-version`). */
+  /** What to do if the queue is already stored with other settings (default `update-if-latest-version`). */
   readonly onConflict?: ConflictPolicy;
 }
 
 /**
- * - `update-if-latest-version`: these settings count if this process runs the app's latest version, so that an old
- *   process that restarts during a deploy does not bring the old settings back.
- * - `always`: these settings count. `never`: the stored ones do.
+ * - `update-if-latest-version`: these settings are stored if this process runs the latest version of the app. An old
+ *   process that restarts during a deploy therefore does not restore the old settings.
+ * - `always`: these settings are stored. `never`: the stored settings stay.
  */
 export type ConflictPolicy = (typeof conflictPolicies)[number];
 
@@ -55,14 +60,14 @@ const waitingPolicies = ['hold', 'release'] as const;
 
 const conflictPolicies = ['update-if-latest-version', 'always', 'never'] as const;
 
-/** A queue, defined: nothing is stored until it is given to `launch` or `app.queues.register`. */
+/** The definition of a queue. It is stored when it is given to `launch` or `app.queues.register`. */
 export interface Queue {
   readonly name: string;
   readonly settings: QueueSettings;
   readonly onConflict: ConflictPolicy;
 }
 
-/** What a queue is set to, checked, with every limit that is not there as null. */
+/** The checked settings of a queue. A limit that is not set is null. */
 export interface QueueSettings {
   readonly limits: LimitSettings;
   readonly partition: LimitSettings | null;
@@ -80,7 +85,7 @@ const limitNames = ['concurrency', 'workerConcurrency', 'rateLimit'];
 const optionNames = [...limitNames, 'partition', 'priority', 'whileWaiting', 'onConflict'];
 const largestInt = 2 ** 31 - 1;
 
-/** Defines a queue: workflows that are started on it wait there until its limits let them run, on any process. */
+/** Defines a queue. Workflows that are started on a queue wait there until its limits let them run, in any process. */
 export function queue(name: string, options: QueueOptions = {}): Queue {
   checkQueueName(name);
   const what = `Queue "${name}"`;
@@ -92,12 +97,12 @@ export function queue(name: string, options: QueueOptions = {}): Queue {
   return Object.freeze({ name, settings: checkSettings(what, options), onConflict });
 }
 
-/** Whether a value is what `queue()` returns, of this copy of the package or another. */
+/** Returns true if the value was returned by `queue()`, of this copy of the package or of another copy. */
 export function isQueue(value: unknown): value is Queue {
   return typeof value === 'object' && value !== null && 'settings' in value && 'onConflict' in value && 'name' in value;
 }
 
-/** Settings from options; what the options leave out is taken from `base`, if there is one. */
+/** Returns checked settings. A setting that `options` leaves out is taken from `base`, if given. */
 export function checkSettings(what: string, options: QueueOptions, base?: QueueSettings): QueueSettings {
   const { partition, priority = base?.priority ?? true, whileWaiting = base?.whileWaiting ?? 'hold' } = options;
   if (typeof priority !== 'boolean') {
@@ -120,7 +125,10 @@ export function checkSettings(what: string, options: QueueOptions, base?: QueueS
   };
 }
 
-/** Whether a workflow of the queue gives its slot back when it is let go of. Without slots there is nothing to give. */
+/**
+ * Returns true if a workflow of the queue releases its slot when it is suspended. Only queues with concurrency limits
+ * do.
+ */
 export function releasesSlots({ limits, partition, whileWaiting }: QueueSettings): boolean {
   const hasSlots = (each: LimitSettings | null): boolean =>
     each !== null && (each.concurrency !== null || each.workerConcurrency !== null);
@@ -138,7 +146,7 @@ function checkLimits(what: string, limits: Nullable<QueueLimits>, base?: LimitSe
 
 type Nullable<T> = { readonly [K in keyof T]: T[K] | null };
 
-/** A count from 1 up; `null` takes the limit away, and leaving it out keeps what is there. */
+/** Returns a checked limit: a count from 1 up. `null` removes the limit; `undefined` keeps the limit of `base`. */
 function limit(what: string, option: string, value: number | null | undefined, base?: number | null): number | null {
   if (value === undefined) return base ?? null;
   if (value === null) return null;
@@ -154,19 +162,22 @@ function checkRateLimit(what: string, rateLimit: RateLimit | null): LimitSetting
     throw invalidOption(what, 'rateLimit.max', max, 'a whole number from 1 up');
   }
   const perMs = parseDuration(per, `${what}: "rateLimit.per"`);
-  if (perMs === 0) throw invalidOption(what, 'rateLimit.per', per, 'longer than nothing');
+  if (perMs === 0) throw invalidOption(what, 'rateLimit.per', per, 'longer than 0');
   return { max, perMs };
 }
 
 const longestQueueName = 255;
 
-/** Stricter than other names: it ends up in logs, dashboards and the payloads of signals, beside other names. */
+/**
+ * The rules are stricter than for other names, because queue names appear in logs, dashboards and notification
+ * payloads.
+ */
 export function checkQueueName(name: unknown, what = 'A queue name'): string {
   const checked = checkName(what, name);
   const problem =
     checked.length > longestQueueName
-      ? `is ${checked.length} characters long, and ${longestQueueName} are allowed`
-      : // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+      ? `is ${checked.length} characters long, but at most ${longestQueueName} are allowed`
+      : // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused here.
         /["'`\x00-\x1f\x7f]/.test(checked)
         ? 'contains a quote or a control character'
         : checked === internalQueue
@@ -176,7 +187,7 @@ export function checkQueueName(name: unknown, what = 'A queue name'): string {
   throw new HoldfastError('INVALID_NAME', `${what} ${problem}. Choose another one.`, { details: { name } });
 }
 
-/** Lowest first: 0, the default, before everything else. */
+/** Returns a checked priority. The lowest number runs first; 0, the default, runs before all others. */
 export function checkPriority(what: string, priority: unknown): number {
   if (typeof priority === 'number' && Number.isInteger(priority) && priority >= 0 && priority <= largestInt) {
     return priority;

@@ -1,30 +1,32 @@
 import { type Duration, parseDuration } from './duration.js';
-import { checkCount, checkKnownOptions, invalidOption, misplacedOption } from './options.js';
+import { checkCount, checkKnownOptions, invalidOption, wrongOption } from './options.js';
 
-/** What is to become of a workflow whose process died. */
+/** Settings that decide what happens to a workflow whose process died. */
 
-/** Settings that a workflow can have of its own, as `workflow(name, fn, { recovery })`. */
+/** The recovery settings of one workflow, as `workflow(name, fn, { recovery })`. */
 export interface WorkflowRecoveryOptions {
-  /** `false`: work of a dead process is not resumed automatically (default true). `onNotResumed` says what happens to it. */
+  /** `false`: work of a dead process is not resumed automatically (default true). See also `onNotResumed`. */
   readonly autoResume?: boolean;
   /**
-   * With `autoResume: false`: the workflow is listed by `app.recovery.incomplete()` and waits for an operator (`wait`, the
-   * default), or it is cancelled with a reason (`cancel`).
+   * With `autoResume: false`: `wait` (the default) lists the workflow in `app.recovery.incomplete()`, where it waits
+   * for an operator. `cancel` cancels the workflow with a reason.
    */
   readonly onNotResumed?: OnNotResumed;
-  /** A run that started longer ago is cancelled instead of resumed. 0, the default: no run is too old. */
+  /** A run that started longer ago than this is cancelled instead of resumed. 0, the default, means no limit. */
   readonly maxResumeAge?: Duration;
-  /** How often a workflow may be tried again after its first start (default 100). */
+  /** How often a workflow may be recovered after its first start (default 100). */
   readonly maxAttempts?: number;
-  /** What becomes of it then: MAX_RECOVERY_ATTEMPTS_EXCEEDED (`dead-letter`, the default), or CANCELLED. */
+  /** The status after that: MAX_RECOVERY_ATTEMPTS_EXCEEDED (`dead-letter`, the default), or CANCELLED (`cancel`). */
   readonly onExceeded?: OnExceeded;
 }
 
-/** Settings of a process, as `launch({ recovery })`. */
+/** The recovery settings of a process, as `launch({ recovery })`. */
 export interface RecoveryOptions extends WorkflowRecoveryOptions {
-  /** `false`: this process takes over nothing by itself (default true). Others still take over its work. */
+  /**
+   * `false`: this process takes over no work (default true). Other processes still take over the work of this process.
+   */
   readonly enabled?: boolean;
-  /** How long this process may be silent until others take it for dead: at least 3 s, default 30 s. */
+  /** Other processes take this process for dead if it sends no heartbeat for this long: at least 3 s, default 30 s. */
   readonly staleTimeout?: Duration;
 }
 
@@ -34,19 +36,19 @@ export type OnExceeded = (typeof onExceededValues)[number];
 const onNotResumedValues = ['wait', 'cancel'] as const;
 export type OnNotResumed = (typeof onNotResumedValues)[number];
 
-/** The settings that one workflow has of its own; what it leaves open is for the app to say. */
+/** The checked settings of one workflow. For an undefined setting, the setting of the app counts. */
 export interface WorkflowRecovery {
-  /** `false`: interrupted runs are set aside as STALLED. Only a workflow itself can say so. */
+  /** `false`: interrupted runs become STALLED. Only a workflow has this setting, not an app. */
   readonly resumable: boolean;
   readonly autoResume: boolean | undefined;
   readonly onNotResumed: OnNotResumed | undefined;
-  /** Null: no run of this workflow is too old, whatever the limit of the app. */
+  /** Null: this workflow has no age limit, even if the app has one. */
   readonly maxResumeAgeMs: number | null | undefined;
   readonly maxAttempts: number | undefined;
   readonly onExceeded: OnExceeded | undefined;
 }
 
-/** What holds for one workflow in one app. */
+/** The settings that apply to one workflow in one app. */
 export interface RecoveryPolicy {
   readonly resumable: boolean;
   readonly autoResume: boolean;
@@ -75,16 +77,16 @@ export const defaultRecovery: RecoverySettings = {
   onExceeded: 'dead-letter',
 };
 
-/** Refuses settings of `recovery` that were given beside it, among options that have these names. */
+/** Throws if a setting of `recovery` was given outside of `recovery`, among options with the names `known`. */
 export function checkNotBeside(what: string, options: object, known: readonly string[]): void {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue;
     const meant = optionNames.find((name) => name.toLowerCase() === key.toLowerCase());
-    if (meant) throw misplacedOption(what, key, `is an option of "recovery": give { recovery: { ${meant} } }`);
+    if (meant) throw wrongOption(what, key, `is an option of "recovery": give { recovery: { ${meant} } }`);
   }
 }
 
-/** The settings of `launch({ recovery })`, or a typed error. */
+/** Returns the checked settings of `launch({ recovery })`. Throws a typed error if one is invalid. */
 export function checkRecovery(options: RecoveryOptions = {}): RecoverySettings {
   const what = 'launch({ recovery })';
   checkKnownOptions(what, options, optionNames);
@@ -92,8 +94,8 @@ export function checkRecovery(options: RecoveryOptions = {}): RecoverySettings {
   if (typeof enabled !== 'boolean') throw invalidOption(what, 'enabled', enabled, 'true or false');
   const staleTimeoutMs = parseDuration(staleTimeout, `The staleTimeout of ${what}`);
   if (staleTimeoutMs < shortestStaleMs) {
-    const why = 'at least 3 seconds: one slow answer of the database would pass for a death';
-    throw invalidOption(what, 'staleTimeout', staleTimeout, why);
+    const expected = 'at least 3 seconds (otherwise one slow answer of the database would look like a dead process)';
+    throw invalidOption(what, 'staleTimeout', staleTimeout, expected);
   }
   const own = checkCommon(what, options);
   return {
@@ -107,7 +109,10 @@ export function checkRecovery(options: RecoveryOptions = {}): RecoverySettings {
   };
 }
 
-/** What a workflow says about its own recovery, or a typed error. `maxRecoveryAttempts` is a name of `maxAttempts`. */
+/**
+ * Returns the checked settings of one workflow. Throws a typed error if one is invalid. `maxRecoveryAttempts` is
+ * another name of `maxAttempts`.
+ */
 export function checkWorkflowRecovery(
   what: string,
   given: {
@@ -122,7 +127,7 @@ export function checkWorkflowRecovery(
   const own = checkCommon(`The recovery of ${what}`, recovery);
   if (maxRecoveryAttempts === undefined) return { resumable, ...own };
   if (own.maxAttempts !== undefined) {
-    throw misplacedOption(what, 'maxRecoveryAttempts', 'is recovery.maxAttempts by another name: give one of the two');
+    throw wrongOption(what, 'maxRecoveryAttempts', 'is another name of recovery.maxAttempts: give only one of them');
   }
   return { resumable, ...own, maxAttempts: checkCount(what, 'maxRecoveryAttempts', maxRecoveryAttempts) };
 }
@@ -148,18 +153,18 @@ function checkOneOf(what: string, option: string, value: string | undefined, all
   throw invalidOption(what, option, value, allowed.map((each) => `"${each}"`).join(' or '));
 }
 
-/** The limit in milliseconds; 0 means that there is no limit. */
+/** Returns the limit in milliseconds, or null for 0, which means that there is no limit. */
 function ageLimit(age: Duration, what: string): number | null {
   return parseDuration(age, what) || null;
 }
 
-/** A workflow's own settings, and the app's where it has none. */
+/** Combines the settings of a workflow with those of the app. The settings of the workflow take precedence. */
 export function policyFor(own: WorkflowRecovery, app: RecoverySettings): RecoveryPolicy {
   return {
     resumable: own.resumable,
     autoResume: own.autoResume ?? app.autoResume,
     onNotResumed: own.onNotResumed ?? app.onNotResumed,
-    // Not `??`: null is the workflow's own word, that it has no limit.
+    // Not `??`, because null is a setting of the workflow: it has no limit.
     maxResumeAgeMs: own.maxResumeAgeMs === undefined ? app.maxResumeAgeMs : own.maxResumeAgeMs,
     maxAttempts: own.maxAttempts ?? app.maxAttempts,
     onExceeded: own.onExceeded ?? app.onExceeded,

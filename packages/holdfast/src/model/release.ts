@@ -1,2 +1,5 @@
-/** The version in package.json, which a test holds it to: nothing of the package can be read at run time from a bundle. */
+/**
+ * The version of the package. A test compares it with package.json. It is a constant because a bundle cannot read
+ * package.json at run time.
+ */
 export const release = '0.1.0';

@@ -1,13 +1,13 @@
 import { type Duration, parseDuration } from './duration.js';
-import { checkCount, checkKnownOptions, invalidOption, maxInt, misplacedOption } from './options.js';
+import { checkCount, checkKnownOptions, invalidOption, maxInt, wrongOption } from './options.js';
 
-/** How long workflows are kept that have ended, as `launch({ retention })`. Without it they are kept for ever. */
+/** How long ended workflows are kept, as `launch({ retention })`. Without this option they are kept forever. */
 export interface RetentionOptions {
-  /** What has ended longer ago is deleted. */
+  /** A workflow is deleted when it ended longer ago than this. */
   readonly after?: Duration;
-  /** So many that have ended are kept, the last ones; what ended before them is deleted. */
+  /** The number of ended workflows to keep. The workflows that ended last are kept; older ones are deleted. */
   readonly keep?: number;
-  /** How often is looked for them (default 1 hour, at least 1 s). */
+  /** How often retention runs (default 1 hour, at least 1 s). */
   readonly every?: Duration;
 }
 
@@ -25,7 +25,7 @@ export function checkRetention(options: RetentionOptions | undefined): Retention
   checkKnownOptions(what, options, ['after', 'keep', 'every']);
   const { after, keep, every = '1h' } = options;
   if (after === undefined && keep === undefined) {
-    throw misplacedOption(what, 'after', 'or "keep" must be given: it says which workflows are to be deleted');
+    throw wrongOption(what, 'after', 'or "keep" is needed, to say which workflows to delete');
   }
   const everyMs = parseDuration(every, `${what}: "every"`);
   if (everyMs < shortestEveryMs) throw invalidOption(what, 'every', every, 'at least 1 s');

@@ -1,36 +1,38 @@
 /**
- * What a workflow keeps of its retries: what each of them found, and from where on it let the code run anew.
+ * The record of one retry of a workflow: the state that the retry found, and the point from which the code runs again.
  *
- * A retry frees step numbers. What is kept elsewhere under such a number (the ID of a child, the record of a transaction in
- * the application's database) is of the step that had the number before, and must not pass for the new one's. So each step
- * belongs to the last retry that came before it ({@link retryBefore}): its number was freed, or the code had seen more, when it
- * asked for the step, than what the retry left of the results up to the failure.
+ * A retry frees step numbers. Other data may be stored under such a number: the ID of a child, or the record of a
+ * transaction in the application's database. This data belongs to the step that had the number before the retry, and
+ * the new step must not use it. Each step therefore belongs to the last retry that came before it (`retryBefore`).
+ * A step comes after a retry if the retry freed its number, or if the code called the step after it had received a
+ * result that comes after the results which the retry kept.
  *
- * A step that was asked for before the failure, and was still running then, belongs to no retry that came later: the new execution
- * asks for the very same step, and finds the child that it started, or the transaction that it committed.
+ * A step that was called before the failure, and was still running then, belongs to no later retry. The new execution
+ * calls the same step again, and finds the child that the step started, or the transaction that it committed.
  */
 export interface RetryMark {
-  /** When; later than the workflow's creation and its earlier retries. */
+  /** The time of the retry. It is later than the creation of the workflow and its earlier retries. */
   readonly at: number;
-  /** The executor that did it; empty: a client. */
+  /** The executor that made the retry. Empty if a client made it. */
   readonly by: string;
-  /** Names this retry and no other. */
+  /** The unique ID of this retry. */
   readonly token: string;
-  /** The step that it began with, if it was told one. */
+  /** The step from which the caller wanted to retry, or null if the caller named none. */
   readonly fromStep: number | null;
-  /** The first place of a result beyond what is as it was before the failure. */
+  /** The first completion number after the results that the retry kept. */
   readonly cut: number;
-  /** The steps that it took off the record. */
+  /** The steps that the retry removed from the history. */
   readonly dropped: readonly { readonly stepNumber: number; readonly name: string }[];
-  /** How the workflow had ended. */
+  /** When the workflow had failed. The next two fields are the stored error. */
   readonly failedAt: number | null;
   readonly error: string | null;
   readonly serialization: string | null;
 }
 
 /**
- * A step that had no result yet when its workflow failed, and was asked for after another had failed. It may be a refund that was
- * paid and did not get on record any more: a retry that begins before it would pay it again, or go on as if it were not paid.
+ * A step that was called after another step had failed, and had no result yet when its workflow failed. The step may
+ * be a refund that was paid but not recorded. A retry from an earlier step would pay the refund again, or continue as
+ * if it had not been paid.
  */
 export interface UnderWay {
   readonly stepNumber: number;
@@ -38,17 +40,19 @@ export interface UnderWay {
   readonly requestedAfter: number;
 }
 
-/** Null: nothing was. */
+/** Parses the stored list. Null means that no step was running. */
 export function parseUnderWay(text: string | null): readonly UnderWay[] {
   return text === null ? [] : (JSON.parse(text) as UnderWay[]);
 }
 
-/** Null: it was never retried. */
+/** Parses the stored list. Null means that the workflow was never retried. */
 export function parseRetries(text: string | null): readonly RetryMark[] {
   return text === null ? [] : (JSON.parse(text) as RetryMark[]);
 }
 
-/** The last retry before a step that the code asked for after this result. Number 0: none. */
+/**
+ * Returns the last retry before a step that the code called after the result `requestedAfter`. Number 0 means none.
+ */
 export function retryBefore(
   retries: readonly RetryMark[],
   stepNumber: number,

@@ -1,10 +1,11 @@
 /**
- * The states of a workflow and which of them are final.
+ * The statuses of a workflow.
  *
  *   ENQUEUED, DELAYED -> PENDING -> SUCCESS | ERROR | CANCELLED | MAX_RECOVERY_ATTEMPTS_EXCEEDED | STALLED
  *
- * STALLED is Holdfast's one addition to the states of DBOS: the code no longer matches the record, so running on
- * would be a guess. The last three leave their state only by `resume`, ERROR only by `retry`, and SUCCESS never.
+ * STALLED is the only status that Holdfast adds to those of DBOS: the code no longer matches the history, so a person
+ * must decide how to continue. A workflow leaves CANCELLED, MAX_RECOVERY_ATTEMPTS_EXCEEDED and STALLED only by
+ * `resume`, ERROR only by `retry`, and SUCCESS never.
  */
 export const workflowStatuses = [
   'PENDING',
@@ -19,10 +20,10 @@ export const workflowStatuses = [
 
 export type WorkflowStatus = (typeof workflowStatuses)[number];
 
-/** Work that some executor still owes an outcome. */
+/** The statuses of unfinished workflows. */
 export const activeStatuses = ['PENDING', 'ENQUEUED', 'DELAYED'] as const;
 
-/** States that `resume` can start again from. */
+/** The statuses from which `resume` can continue a workflow. */
 export const resumableStatuses = ['CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', 'STALLED'] as const;
 
 export function isResumable(status: WorkflowStatus): boolean {

@@ -8,7 +8,7 @@ it.each([
   ['ab', ['ac'], 'ac'],
   ['retry', ['retries', 'timeout'], 'retries'],
   ['queues', ['query', 'queue'], 'queue'],
-])('names what was probably meant by %j', (given, known, meant) => {
+])('suggests the name that was probably meant by %j', (given, known, meant) => {
   expect(didYouMean(given, known)).toBe(` Did you mean "${meant}"?`);
 });
 
@@ -18,6 +18,6 @@ it.each([
   ['abc', ['xyc']],
   ['', ['a']],
   ['orders', ['emails']],
-])('does not guess at names that have little in common with %j', (given, known) => {
+])('suggests nothing if the known names have little in common with %j', (given, known) => {
   expect(didYouMean(given, known)).toBe('');
 });

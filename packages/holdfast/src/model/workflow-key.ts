@@ -1,6 +1,7 @@
 /**
- * By what a stored workflow finds its code: its name; for a method of a class also the class, and for a method of an
- * instance also the instance's name. Two of one class and name are two workflows, with settings of their own.
+ * Identifies the code of a stored workflow: by its name, for a method of a class also by the class, and for a method
+ * of an instance also by the name of the instance. A method has one workflow per instance, each with settings of its
+ * own.
  */
 export interface WorkflowKey {
   readonly name: string;
@@ -14,12 +15,12 @@ export function plainKey(name: string): WorkflowKey {
   return { name, className: null, configName: null };
 }
 
-/** The key as a text, different for different keys: no name holds a NUL. */
+/** Returns the key as a text. Different keys give different texts, because no name contains a NUL. */
 export function keyText({ name, className, configName }: WorkflowKey): string {
   return className === null ? name : `${className}\0${configName ?? ''}\0${name}`;
 }
 
-/** As messages name it: `checkout`, `Shop.sweep`, `Shop/eu.checkout`. */
+/** Returns the key as messages show it: `checkout`, `Shop.sweep`, `Shop/eu.checkout`. */
 export function describeKey({ name, className, configName }: WorkflowKey): string {
   if (className === null) return name;
   return `${className}${configName === null ? '' : `/${configName}`}.${name}`;

@@ -9,44 +9,72 @@ import { rejecting } from '../engine/execution/rejecting.js';
 import { engineOf } from '../engine/running-apps.js';
 import { enqueuedRow } from '../engine/start/enqueue.js';
 import { recordStart } from '../engine/start/start.js';
-import { byName, type Startable } from '../engine/start/workflow-row.js';
+import { type Startable, startableByName } from '../engine/start/workflow-row.js';
 import { duplicateError } from '../engine/write/enqueue-writer.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { describeError, HoldfastError } from '../model/errors.js';
 import { checkName } from '../model/ids.js';
-import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
+import { checkKnownOptions, invalidOption, wrongOption } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import { internalQueue } from '../model/queues.js';
 import { plainKey, sameKey, type WorkflowKey } from '../model/workflow-key.js';
 import type { DebouncedWorkflow } from '../storage/contract/storage.js';
 
 export interface DebouncerOptions {
-  /** The longest that calls can put a run off, counted from the first of them. Default: as long as calls go on. */
+  /**
+   * The longest time that calls can postpone a run, counted from the first call. Default: no limit, so a run is
+   * postponed until the calls stop.
+   */
   readonly timeout?: Duration;
-  /** How the workflow is then started: its queue, priority and so on. */
+  /** The options with which the workflow is started, such as its queue and priority. */
   readonly start?: Omit<StartOptions, 'id' | 'delay' | 'dedupId' | 'onDuplicate' | 'app'>;
-  /** The app, or client, to use; needed for a workflow that is given by its name. */
+  /** The app or client that starts the workflow. Required if the workflow is given by name. */
   readonly app?: object;
 }
 
-/** Turns a burst of calls into one run of a workflow, with the input of the last of them. */
+/** Turns a burst of calls into one run of a workflow, with the arguments of the last call. */
 export interface Debouncer<Args extends unknown[], Result> {
   /**
-   * Runs the workflow once no call with this key has come for `delay`. Each call replaces the input and begins the wait
-   * anew. Returns the handle of the run that this call belongs to. Keys do not affect each other.
+   * Runs the workflow when no call with the same key has arrived for `delay`. Each call replaces the arguments and
+   * restarts the delay. Different keys are independent. Resolves with a handle to the run that this call belongs to.
+   *
+   * @example
+   * const reindex = debouncer(indexDocument);
+   * await reindex.debounce('doc-7', '5s', 'first draft');
+   * const handle = await reindex.debounce('doc-7', '5s', 'second draft'); // the same run
+   * await handle.result(); // indexDocument('second draft') ran once, 5 s after the last call
    */
   debounce(key: string, delay: Duration, ...args: Args): Promise<WorkflowHandle<Result>>;
 }
 
 const optionNames = ['timeout', 'start', 'app'];
-/** As DBOS names it. */
+/** DBOS records a debounced start under this name. */
 const stepName = 'DBOS.debounceDelayedWorkflow';
 
-/** Defines a debouncer for a workflow, or (for a client) for the name of one. Several of one workflow share its keys. */
+/**
+ * Defines a debouncer, which turns a burst of calls into one run of a workflow. The workflow is a value, or its name
+ * if the debouncer uses a client. Debouncers of the same workflow share their keys.
+ *
+ * Inside a workflow, `debounce` is recorded as a step: a replay returns the same run and does not postpone it again.
+ *
+ * @example
+ * const reindex = debouncer(indexDocument, { timeout: '1m', start: { queue: 'indexing' } });
+ *
+ * // Runs 5 s after the last edit, or 1 min after the first.
+ * await reindex.debounce(`doc-${id}`, '5s', id);
+ */
 export function debouncer<Args extends unknown[], Result>(
   workflow: Workflow<Args, Result>,
   options?: DebouncerOptions,
 ): Debouncer<Args, Result>;
+/**
+ * Defines a debouncer for a workflow that is given by name. Requires the option `app`.
+ *
+ * @example
+ * const client = await connect({ database, name: 'shop' });
+ * const reindex = debouncer('index document', { app: client });
+ * await reindex.debounce('doc-7', '5s', 'doc-7');
+ */
 export function debouncer<Result = unknown>(workflow: string, options?: DebouncerOptions): Debouncer<unknown[], Result>;
 export function debouncer(
   workflow: Workflow<unknown[], unknown> | string,
@@ -58,8 +86,7 @@ export function debouncer(
   const { start = {}, timeout } = options;
   checkStartOptions(target.name, start);
   for (const option of ['id', 'delay', 'dedupId', 'onDuplicate', 'app']) {
-    if (option in start)
-      throw misplacedOption(what, `start.${option}`, 'must be left out: the debouncer decides on it');
+    if (option in start) throw wrongOption(what, `start.${option}`, 'must be left out: the debouncer sets it');
   }
   const timeoutMs = timeout === undefined ? null : parseDuration(timeout, `${what}: "timeout"`);
   return {
@@ -69,21 +96,23 @@ export function debouncer(
         const delayMs = parseDuration(delay, `${what}: the delay`);
         const execution = currentExecution();
         if (execution) checkSameApp(what, execution, options);
-        const { engine, workflow } = execution ? target.within(execution.engine) : target.outside();
+        const { engine, workflow } = execution ? target.inEngine(execution.engine) : target.outside();
         const call: Call = { target: workflow, start, key, delayMs, timeoutMs, args };
         return execution ? debounceInside(execution, call) : debounceOutside(engine, call);
       }),
   };
 }
 
-/** What to debounce, which is found anew in each call: by then another app may run. */
+/** The workflow to debounce. Each call resolves it again, because another app may run by then. */
 interface Target {
   readonly name: string;
-  within(engine: Engine): Found;
-  outside(): Found;
+  /** Resolves the workflow in the engine of the calling workflow. */
+  inEngine(engine: Engine): ResolvedTarget;
+  /** Resolves the workflow for a call from outside of workflows. */
+  outside(): ResolvedTarget;
 }
 
-interface Found {
+interface ResolvedTarget {
   readonly engine: Engine;
   readonly workflow: Startable;
 }
@@ -100,47 +129,54 @@ interface Call {
 function targetOf(workflow: Workflow<unknown[], unknown> | string, options: DebouncerOptions): Target {
   if (typeof workflow === 'string') {
     const name = checkName('A workflow name', workflow);
-    const within = (engine: Engine) => ({ engine, workflow: byName(plainKey(name)) });
-    return { name, within, outside: () => within(engineNamed(name, options)) };
+    const inEngine = (engine: Engine) => ({ engine, workflow: startableByName(plainKey(name)) });
+    return { name, inEngine, outside: () => inEngine(engineOfApp(name, options)) };
   }
   const own = workflowInternals(workflow);
   if (!own) throw invalidOption('debouncer()', 'workflow', workflow, 'what workflow() returns, or a name');
   const { definition } = own;
-  const within = (engine: Engine) => ({ engine, workflow: registeredIn(engine, definition) ?? definition });
-  const outside = (): Found => {
-    if (options.app !== undefined) return within(engineNamed(definition.name, options));
+  const inEngine = (engine: Engine) => ({ engine, workflow: registeredIn(engine, definition) ?? definition });
+  const outside = (): ResolvedTarget => {
+    if (options.app !== undefined) return inEngine(engineOfApp(definition.name, options));
     const found = callTarget(definition, {});
     return { engine: found.engine, workflow: found.definition };
   };
-  return { name: definition.name, within, outside };
+  return { name: definition.name, inEngine, outside };
 }
 
-function engineNamed(name: string, { app }: DebouncerOptions): Engine {
+function engineOfApp(name: string, { app }: DebouncerOptions): Engine {
   const engine = engineOf(app);
   if (engine) return engine;
-  const given =
-    app === undefined ? 'a workflow that is given by its name needs it' : 'what launch() or connect() returned';
-  throw new HoldfastError('NOT_LAUNCHED', `A debouncer of workflow "${name}": give the option "app": ${given}.`, {
-    details: { name },
-  });
+  const problem =
+    app === undefined
+      ? 'the option "app" is missing, and a workflow that is given by name requires it'
+      : 'the option "app" is neither an app nor a client';
+  throw new HoldfastError(
+    'NOT_LAUNCHED',
+    `A debouncer of workflow "${name}": ${problem}. Give the object that launch() or connect() returned.`,
+    { details: { name } },
+  );
 }
 
 async function debounceOutside(engine: Engine, call: Call): Promise<WorkflowHandle> {
-  engine.checkOpen();
+  engine.lifecycle.checkOpen();
   return createHandle(engine, await debounceCall(engine, call, null, undefined));
 }
 
-/** The run is a child of the workflow: cancelled with it, and looked for by its replays, in one database and app. */
+/**
+ * A run that is debounced in a workflow is a child of that workflow. Both must have the same database and app: the
+ * child is cancelled with its parent, and replays of the parent find the child by its ID.
+ */
 function checkSameApp(what: string, { engine }: Execution, { app }: DebouncerOptions): void {
   if (app === undefined || engineOf(app) === engine) return;
   throw new HoldfastError(
     'UNSUPPORTED_CALL',
-    `${what} was given an "app" that is not the one of the workflow that calls it: a run that is debounced in a workflow is its child, ` +
-      'and runs in the same app. Leave out "app", or call debounce() in a step.',
+    `${what} has another "app" than the workflow that calls debounce(). A run that is debounced in a workflow is a ` +
+      'child of that workflow and runs in the same app. Leave out "app", or call debounce() in a step.',
   );
 }
 
-/** On record like a child: a replay gets the run that the call belonged to, and does not put it off again. */
+/** Records the call like the start of a child. A replay returns the same run and does not postpone it again. */
 function debounceInside(execution: Execution, call: Call): Promise<WorkflowHandle> {
   const { engine } = execution;
   const stepNumber = execution.takeStepNumber();
@@ -160,34 +196,34 @@ async function debounceCall(
   const dedupId = dedupIdOf(target, key);
   const options = { ...call.start, delay: delayMs, dedupId, ...(id !== undefined && { id }) };
   const { parentOwner: _, ...row } = await enqueuedRow(engine, target, options, call.args, parent);
-  return inTurn(engine, `${row.queueName} ${dedupId}`, () => {
-    // The wait begins when its turn comes: calls that queue up here would otherwise wait for each other's time as well.
+  return inCallOrder(engine, `${row.queueName} ${dedupId}`, () => {
+    // The delay begins when the call is sent. Otherwise the time spent behind earlier calls would shorten the delay.
     const now = engine.clock.now();
     const times = { createdAt: now, delayUntil: now + delayMs, debounceTimeoutMs: timeoutMs };
     return store(engine, { ...row, ...times, dedupId });
   });
 }
 
-/** Unambiguous, whatever characters names and key are made of. */
+/** Encoded as JSON, so that different names and keys never give the same ID, whatever characters they contain. */
 function dedupIdOf({ name, className, configName }: WorkflowKey, key: string): string {
   const method = className === null ? [] : [className, configName];
   return `debounce:${JSON.stringify([...method, name, key])}`;
 }
 
-const turns = processWide('debouncers', () => new WeakMap<Engine, Map<string, Promise<unknown>>>());
+const lastCalls = processWide('debouncers', () => new WeakMap<Engine, Map<string, Promise<unknown>>>());
 
-/** Calls of one process under one key reach the database in the order in which they were made. */
-function inTurn<T>(engine: Engine, key: string, work: () => Promise<T>): Promise<T> {
-  const own = turns.get(engine) ?? new Map<string, Promise<unknown>>();
-  turns.set(engine, own);
-  const result = (own.get(key) ?? Promise.resolve()).then(work, work);
+/** Sends the calls of one process with the same key to the database in the order in which they were made. */
+function inCallOrder<T>(engine: Engine, key: string, work: () => Promise<T>): Promise<T> {
+  const calls = lastCalls.get(engine) ?? new Map<string, Promise<unknown>>();
+  lastCalls.set(engine, calls);
+  const result = (calls.get(key) ?? Promise.resolve()).then(work, work);
   const settled = result.then(
     () => {},
     () => {},
   );
-  own.set(key, settled);
+  calls.set(key, settled);
   void settled.then(() => {
-    if (own.get(key) === settled) own.delete(key);
+    if (calls.get(key) === settled) calls.delete(key);
   });
   return result;
 }
@@ -199,17 +235,17 @@ async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
   try {
     for (;;) {
       const stored = await engine.untilAnswered('Debouncing a workflow', attempt, isOutside);
-      engine.checkOpen();
+      engine.lifecycle.checkOpen();
       if (stored) {
         engine.news.announce('delays');
         return stored.workflowId;
       }
-      // Unless it is the queue that is missing, or the key is held, what held it has ended since.
+      // Without an obstacle, the workflow that held the key has ended since: try again.
       await checkObstacle(engine, row);
     }
   } catch (error) {
     if (storage.classify(error) !== 'refused') throw error;
-    // Its own ID is taken: an answer was lost, and by the time the statement was repeated the run had begun.
+    // The ID may be taken by this very call: its first answer was lost, and the run began before the repetition.
     const [own] = await storage.workflows.get([row.workflowId]);
     if (!own || !sameKey(own, row)) throw refusal(row.name, error);
     return row.workflowId;
@@ -221,6 +257,7 @@ function refusal(name: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORAGE_REFUSED', message, { cause });
 }
 
+/** Throws if the queue does not exist, or if another workflow holds the key. */
 async function checkObstacle(engine: Engine, row: DebouncedWorkflow): Promise<void> {
   const { queueName, dedupId } = row;
   const [holder] = await engine.storage.workflows.holders([{ queueName, dedupId }]);

@@ -1,105 +1,112 @@
 import type { Engine } from '../engine/engine.js';
-import { outside } from '../engine/execution/scope-storage.js';
+import { runOutsideScope } from '../engine/execution/scope-storage.js';
 import { Loop } from '../engine/loop.js';
 import type { Topic, WorkListener } from '../engine/wait/news.js';
 import { type DueNews, queueOf, type WorkAnswer, type WorkCall } from '../engine/wait/work-signals.js';
 import { internalQueue, type QueueSettings } from '../model/queues.js';
 import type { BusyQueues, QueueOverview, WaitingWork } from '../storage/contract/queues.js';
+import type { Fleet } from './fleet.js';
 import { isLimited, spansFleet } from './plan.js';
 import { Promotion } from './promotion.js';
 import { QueueWorker } from './queue-worker.js';
-import { warnOfStrays } from './unclaimable.js';
+import { warnOfUnknownQueues } from './unclaimable.js';
 import { WorkCalls } from './work-calls.js';
 
-/** How often all queues are looked at, in one statement, when news of other processes arrives, and when it does not. */
-const pollMs = { hearing: 2_000, deaf: 1_000 };
-/** The settings of so many queues are read with every look. */
+/** Interval of the poll of all queues, in one statement: while notifications arrive, and while they do not. */
+const pollMs = { listening: 2_000, notListening: 1_000 };
+/** If there are at most this many queues, every poll reads their settings. */
 const fewQueues = 100;
 
 /**
- * Those of more are read after news of a change, and otherwise so often for each queue, and at least so often: what DBOS or SQL
- * has changed is in no news, nor is a change of a process that is not heard.
+ * With more queues, settings are read after a notification of a change, and at an interval: `perQueue` milliseconds
+ * for each queue, up to a maximum. Changes by DBOS or SQL send no notification, and a notification may be lost.
  */
-const settingsMs = { perQueue: 20, maxHearing: 60_000, maxDeaf: 10_000 };
+const settingsMs = { perQueue: 20, maxListening: 60_000, maxNotListening: 10_000 };
 
-/** The same if work waits on a queue that is not known here. */
+/** Maximum age of the settings while work waits on a queue that is not known here. */
 const unknownQueueMs = 10_000;
 
-/** How often it is looked for work on queues that do not exist. */
+/** Interval of the query for work on queues that do not exist. */
 const strayEveryMs = 60_000;
-const firstStrayLookMs = 5_000;
+const firstStrayCheckMs = 5_000;
 
-/** Part of the pace of a poll that is left to chance, so that the processes of a fleet do not poll in step. */
+/** The random part of the poll interval, so that the processes of a fleet do not poll at the same moment. */
 const jitter = 0.2;
 
 /**
- * Works on queues: tells the worker of a queue when there may be something to take, and makes DELAYED workflows
- * ENQUEUED when their time has come. In one process it knows of that at once; from others it hears by news. A poll of
- * everything is the net under that.
+ * Runs the queues of one app: wakes the worker of a queue when there may be work to claim, and makes DELAYED workflows
+ * ENQUEUED when their delay ends. The dispatcher learns of work in its own process at once, and of work in other
+ * processes by notifications. A poll of all queues finds everything else.
  */
 export class Dispatcher implements WorkListener {
   private readonly workers = new Map<string, QueueWorker>();
   private readonly overview: Loop;
   private readonly calls: WorkCalls;
   private readonly promotion: Promotion;
-  /** How many executions of each queue have ended in this turn of the event loop. */
+  /** How many executions of each queue have ended during this event loop turn. */
   private readonly freedSlots = new Map<string, number>();
-  private strayLookAt = Number.POSITIVE_INFINITY;
-  /** When the settings of all queues are to be read next. */
+  private strayCheckAt = Number.POSITIVE_INFINITY;
+  /** When the settings of all queues are read next. */
   private settingsDueAt = Number.NEGATIVE_INFINITY;
   private settingsReadAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
 
-  constructor(private readonly engine: Engine) {
+  constructor(
+    private readonly engine: Engine,
+    private readonly fleet: Fleet,
+  ) {
     const { clock, logger } = engine;
     const everyMs = (): number => {
-      const ms = engine.news.isListening ? pollMs.hearing : pollMs.deaf;
+      const ms = engine.news.isListening ? pollMs.listening : pollMs.notListening;
       return Math.round(ms * (1 - jitter / 2 + Math.random() * jitter));
     };
     const runOnce = async (): Promise<void> => {
       if (clock.now() >= this.settingsDueAt) await this.readOverview();
-      else this.lookAtBusy(await engine.storage.queues.busy());
-      await this.lookForStrays();
+      else this.handleBusy(await engine.storage.queues.busy());
+      await this.checkForStrays();
     };
-    this.overview = new Loop({ name: 'The look at the queues', everyMs, clock, logger, runOnce });
-    this.calls = new WorkCalls(engine, {
+    this.overview = new Loop({ name: 'The poll of the queues', everyMs, clock, logger, runOnce });
+    this.calls = new WorkCalls(engine, fleet, {
       look: (queueName, how) => this.workerOf(queueName)?.wake(how),
-      waits: (queueName) => engine.storage.queues.waits(queueName),
+      waits: (queueName) => engine.storage.queues.hasWaiting(queueName),
     });
-    this.promotion = new Promotion(engine, () => this.overview.wake());
-    engine.news.worker = this;
-    engine.news.subscribe((topic) => this.heard(topic));
-    engine.queueLoad.onFreed = (queueName, wasSuspect) => this.freed(queueName, wasSuspect);
+    this.promotion = new Promotion(engine, fleet, () => this.overview.wake());
+    engine.news.serveWork(this);
+    engine.news.subscribe((topic) => this.handleNotification(topic));
+    engine.events.on('slotFreed', ({ queueName, wasSuspect }) => this.handleFreed(queueName, wasSuspect));
   }
 
-  /** Takes up work; resolves when it has looked once. */
+  /** Starts working on the queues. Resolves after the first poll. */
   async start(): Promise<void> {
     this.overview.start();
     await this.overview.runNow();
-    // Later than the launch, which is not to wait for what is only a warning.
-    this.strayLookAt = this.engine.clock.now() + firstStrayLookMs;
+    // After the launch, which must not wait for a query that can only lead to a warning.
+    this.strayCheckAt = this.engine.clock.now() + firstStrayCheckMs;
   }
 
-  /** Looks at everything now. Resolves when what there is room for has been taken. */
-  async takeUp(): Promise<void> {
+  /** Polls all queues now. Resolves when this process has claimed all work that it has capacity for. */
+  async pollNow(): Promise<void> {
     await this.overview.runNow();
     await Promise.all([...this.workers.values()].map((worker) => worker.settled()));
   }
 
-  /** Nothing that is known here is certain any more. */
-  forget(): void {
-    this.promotion.forget();
+  /** Called after the database was restored from a backup: discards what this process knows about the queues. */
+  resetAfterRestore(): void {
+    this.promotion.resetAfterRestore();
     for (const worker of this.workers.values()) worker.wakeThoroughly();
     this.wake();
   }
 
-  /** Something may have changed anywhere. */
+  /** Reads everything again: settings and work may have changed on any queue. */
   wake(): void {
     this.settingsDueAt = Number.NEGATIVE_INFINITY;
     this.overview.wake();
   }
 
-  /** For good. Resolves when nothing is being taken any more: a later claim would be left to a closed app. */
+  /**
+   * Stops permanently. Resolves when no claim is under way: the work of a later claim would belong to an app that is
+   * closed.
+   */
   async stop(): Promise<void> {
     this.stopped = true;
     this.calls.stop();
@@ -107,7 +114,7 @@ export class Dispatcher implements WorkListener {
     await Promise.all([...common, ...[...this.workers.values()].map((each) => each.stop())]);
   }
 
-  looksFirst(queueName: string, count: number): boolean {
+  claimsFirst(queueName: string, count: number): boolean {
     if (this.stopped || !this.workerOf(queueName)) return false;
     if (this.engine.queueCache.get(queueName)?.paused) return false;
     this.calls.own(queueName, count);
@@ -125,16 +132,16 @@ export class Dispatcher implements WorkListener {
   }
 
   promoted(due: DueNews): void {
-    this.promotion.wasDone(due);
+    this.promotion.handleAnnouncement(due);
   }
 
-  /** A topic about a queue comes from here, or from an older release, which wakes everybody. */
-  private heard(topic: Topic | null): void {
+  /** A topic that names a queue comes from this process, or from an older release, which wakes every process. */
+  private handleNotification(topic: Topic | null): void {
     if (this.stopped) return;
     const queueName = queueOf(topic);
     if (queueName !== undefined && this.knows(queueName)) this.workerOf(queueName)?.wake();
     else if (topic === null || topic === 'queues' || queueName !== undefined) this.wake();
-    else if (!concernsOthers(topic)) this.overview.wake();
+    else if (!isUnrelated(topic)) this.overview.wake();
   }
 
   private knows(queueName: string): boolean {
@@ -142,23 +149,23 @@ export class Dispatcher implements WorkListener {
   }
 
   /**
-   * An execution has ended here. If its queue has limits for the whole fleet, its slot may be taken by any process: by
-   * this one first, which knows of it already. The others are told only if work waits that this one cannot take.
+   * Called when an execution has ended here. If its queue has fleet-wide limits, any process may fill its slot. This
+   * process tries first, because it knows already. It notifies the others only if work waits that it cannot take.
    */
-  private freed(queueName: string, wasSuspect: boolean): void {
+  private handleFreed(queueName: string, wasSuspect: boolean): void {
     const spans = this.limitsOf(queueName).some(spansFleet);
     if (this.stopped && spans) this.engine.news.announceToOthers(`queue:${queueName}`);
     if (this.stopped) return;
-    // Another one may be waiting for it to end.
-    if (wasSuspect) outside(() => this.workerOf(queueName)?.wakeThoroughly());
-    if (!this.makesRoom(queueName)) return;
-    // At the end of this turn of the event loop: what ends with one commit makes room together.
-    if (this.freedSlots.size === 0) outside(() => setImmediate(() => this.refill()));
+    // Another suspect may wait for this one to end.
+    if (wasSuspect) runOutsideScope(() => this.workerOf(queueName)?.wakeThoroughly());
+    if (!this.mayUnblock(queueName)) return;
+    // At the end of this event loop turn: executions whose ends commit together free their slots together.
+    if (this.freedSlots.size === 0) runOutsideScope(() => setImmediate(() => this.refill()));
     this.freedSlots.set(queueName, (this.freedSlots.get(queueName) ?? 0) + 1);
   }
 
-  /** Whether what waits there may have waited for this. */
-  private makesRoom(queueName: string): boolean {
+  /** Returns true if work on the queue may have waited for an execution to end. */
+  private mayUnblock(queueName: string): boolean {
     if (queueName === internalQueue) return this.workers.get(queueName)?.isFull === true;
     return this.limitsOf(queueName).some(isLimited);
   }
@@ -180,35 +187,36 @@ export class Dispatcher implements WorkListener {
   private async readOverview(): Promise<void> {
     const { clock, queueCache, news, storage } = this.engine;
     const before = this.settingsDueAt;
-    // News that come meanwhile make them due again.
+    // A notification that arrives during the statement makes the settings due again.
     this.settingsDueAt = Number.POSITIVE_INFINITY;
     try {
-      this.look(await storage.queues.overview());
+      this.handleOverview(await storage.queues.overview());
     } catch (error) {
       this.settingsDueAt = before;
       throw error;
     }
     const count = queueCache.names().length;
-    const most = news.isListening ? settingsMs.maxHearing : settingsMs.maxDeaf;
+    const max = news.isListening ? settingsMs.maxListening : settingsMs.maxNotListening;
     this.settingsReadAt = clock.now();
-    const next = count > fewQueues ? this.settingsReadAt + Math.min(count * settingsMs.perQueue, most) : 0;
+    const next = count > fewQueues ? this.settingsReadAt + Math.min(count * settingsMs.perQueue, max) : 0;
     this.settingsDueAt = Math.min(this.settingsDueAt, next);
   }
 
-  private lookAtBusy({ queues, nextDueAt }: BusyQueues): void {
+  private handleBusy({ queues, nextDueAt }: BusyQueues): void {
     if (this.stopped) return;
     for (const { name, retried, lockVersion } of queues) {
       if (this.wasEdited(name, lockVersion)) this.wake();
-      else if (this.knows(name)) this.lookAt(name, { waiting: true, retried });
+      else if (this.knows(name)) this.wakeWorker(name, { waiting: true, retried });
       else this.settingsDueAt = Math.min(this.settingsDueAt, this.settingsReadAt + unknownQueueMs);
     }
-    this.promotion.nextIs(nextDueAt);
+    this.promotion.setNextDue(nextDueAt);
   }
 
   /**
-   * Whether the settings that are known here are older than the queue: the process that edited it died before it told of that, and
-   * every claim under the former turn is refused. Claims under limits of the fleet move the turn on as well; these read the queue
-   * themselves, unless it is thought to be paused.
+   * Returns true if the queue was edited after its settings were read here. The editing process may have died before
+   * it notified the others, and the database refuses every claim under the former lock version. Claims under
+   * fleet-wide limits change the lock version too. Such claims read the queue themselves, unless the cached queue is
+   * paused.
    */
   private wasEdited(name: string, lockVersion: number | null): boolean {
     const known = this.engine.queueCache.get(name);
@@ -216,27 +224,29 @@ export class Dispatcher implements WorkListener {
     return known.paused || !this.limitsOf(name).some(spansFleet);
   }
 
-  private look({ queues, internal, nextDueAt }: QueueOverview): void {
+  private handleOverview({ queues, internal, nextDueAt }: QueueOverview): void {
     if (this.stopped) return;
     this.engine.queueCache.update(queues.map(({ queue }) => queue));
-    for (const { queue, ...work } of queues) this.lookAt(queue.name, work);
-    this.lookAt(internalQueue, internal);
-    this.promotion.nextIs(nextDueAt);
+    for (const { queue, ...work } of queues) this.wakeWorker(queue.name, work);
+    this.wakeWorker(internalQueue, internal);
+    this.promotion.setNextDue(nextDueAt);
   }
 
-  /** What SQL or DBOS has put on a queue that nobody has registered would wait in silence. */
-  private async lookForStrays(): Promise<void> {
+  /**
+   * Warns of work that SQL or DBOS has put on a queue that does not exist. Without a warning it would wait unnoticed.
+   */
+  private async checkForStrays(): Promise<void> {
     const now = this.engine.clock.now();
-    if (this.stopped || now < this.strayLookAt) return;
-    this.strayLookAt = now + strayEveryMs;
-    await warnOfStrays(this.engine);
+    if (this.stopped || now < this.strayCheckAt) return;
+    this.strayCheckAt = now + strayEveryMs;
+    await warnOfUnknownQueues(this.engine);
   }
 
-  private lookAt(queueName: string, { waiting, retried }: WaitingWork): void {
+  private wakeWorker(queueName: string, { waiting, retried }: WaitingWork): void {
     if (waiting) this.workerOf(queueName)?.wakeThoroughly({ suspects: retried });
   }
 
-  /** The worker of a queue, if this process works on it. */
+  /** Returns the worker of a queue, or undefined if this process does not work on the queue. */
   private workerOf(name: string): QueueWorker | undefined {
     if (name !== internalQueue) {
       if (!this.engine.worksOn(name)) return undefined;
@@ -245,7 +255,7 @@ export class Dispatcher implements WorkListener {
     }
     let worker = this.workers.get(name);
     if (!worker) {
-      worker = new QueueWorker(this.engine, name, () => {
+      worker = new QueueWorker(this.engine, this.fleet, name, () => {
         const calls = this.calls.begin(name);
         return (verdict) => this.calls.end(calls, verdict);
       });
@@ -255,8 +265,9 @@ export class Dispatcher implements WorkListener {
   }
 }
 
-const others: ReadonlySet<Topic> = new Set(['schedules', 'cancelled', 'ended', 'takeover']);
+const unrelatedTopics: ReadonlySet<Topic> = new Set(['schedules', 'cancelled', 'ended', 'takeover']);
 
-function concernsOthers(topic: Topic | null): boolean {
-  return topic !== null && (others.has(topic) || /^(message|event|stream):/.test(topic));
+/** Returns true for topics that are not about queues. */
+function isUnrelated(topic: Topic | null): boolean {
+  return topic !== null && (unrelatedTopics.has(topic) || /^(message|event|stream):/.test(topic));
 }

@@ -1,33 +1,44 @@
 import type { QueueRecord } from '../storage/contract/queues.js';
 import type { ClaimedRecord } from '../storage/contract/storage.js';
 
-/** What one claim of a worker came to, and what it was planned by. */
+/** The result of one claim of a queue worker, and the values that a claim is planned with. */
 
-/** Which of the waiting work a turn is about: what has used up half of its attempts is taken by itself, one at a time. */
-export type Kind = 'healthy' | 'suspect';
+/**
+ * Which workflows a claim takes. A suspect has used up half of its recovery attempts, and may kill its process.
+ * Suspects are therefore claimed alone, one at a time, so that no other workflow loses an attempt with them.
+ */
+export type WorkKind = 'healthy' | 'suspect';
 
 export interface Page {
   readonly claimed: readonly ClaimedRecord[];
-  /** There may be more to take. */
+  /** True if another claim may find more work. */
   readonly more: boolean;
 }
 
-export const nothing: Page = { claimed: [], more: false };
-export const again: Page = { claimed: [], more: true };
-export const idle = { running: 0, elsewhere: 0, recentStarts: 0, nextStartAt: null };
+export const emptyPage: Page = { claimed: [], more: false };
+export const retryPage: Page = { claimed: [], more: true };
+export const noUsage = { running: 0, elsewhere: 0, recentStarts: 0, nextStartAt: null };
 
-export function fromMemory(
+/**
+ * Returns what a query of the queue would return, for a worker that knows the lock version and the usage elsewhere.
+ */
+export function usageFromMemory(
   queue: QueueRecord,
   { lockVersion, elsewhere }: { readonly lockVersion: number; readonly elsewhere: number },
   here: number,
 ) {
-  return { queue: { ...queue, lockVersion }, usage: { ...idle, elsewhere, running: elsewhere + here }, allKnown: true };
+  return {
+    queue: { ...queue, lockVersion },
+    usage: { ...noUsage, elsewhere, running: elsewhere + here },
+    allKnown: true,
+  };
 }
 
 export function sameSettings(a: QueueRecord, b: QueueRecord): boolean {
   return a === b || JSON.stringify(a.settings) === JSON.stringify(b.settings);
 }
 
-export function maxPage(kind: Kind): number {
+/** Returns the maximum number of workflows that one claim may take. */
+export function maxPage(kind: WorkKind): number {
   return kind === 'suspect' ? 1 : Number.POSITIVE_INFINITY;
 }

@@ -3,10 +3,10 @@ import type { LimitSettings } from '../model/queues.js';
 import type { PartitionUsage, RateWindow } from '../storage/contract/queues.js';
 import { freeHere, freeInFleet, nextStart, type Share } from './plan.js';
 
-/** How many partitions are looked at by one statement. */
+/** How many partitions one statement reads. */
 const pageSize = 200;
 
-interface Wanted {
+interface SharesParams {
   readonly queueName: string;
   readonly perPartition: LimitSettings;
   /** How many workflows the queue may start. */
@@ -20,15 +20,18 @@ interface Wanted {
 
 interface Shares {
   readonly shares: readonly Share[];
-  /** When a partition may start the next workflow that its rate limit holds back now. */
+  /** When the first of the partitions that their rate limit blocks now may start its next workflow. */
   readonly blockedUntil: number | undefined;
-  /** Less is offered than there are slots. */
+  /** True if the partitions can use fewer slots than there are. */
   readonly exhausted: boolean;
 }
 
-/** Goes round the partitions from behind the one that was served last, until there is enough to share out. */
-export async function sharesOfPartitions(engine: Engine, wanted: Wanted): Promise<Shares> {
-  const { queueName, perPartition, slots } = wanted;
+/**
+ * Finds the partitions that share the free slots. Reads partitions in the order of their keys, beginning after the one
+ * that was served last and continuing from the first key, until enough of them can start work.
+ */
+export async function sharesOfPartitions(engine: Engine, params: SharesParams): Promise<Shares> {
+  const { queueName, perPartition, slots } = params;
   const found: PartitionUsage[] = [];
   const free = (each: PartitionUsage): number =>
     Math.min(
@@ -36,13 +39,13 @@ export async function sharesOfPartitions(engine: Engine, wanted: Wanted): Promis
       freeInFleet(perPartition, each),
       freeHere(perPartition, engine.queueLoad.ofPartition(queueName, each.partition)),
     );
-  let { after } = wanted;
+  let { after } = params;
   let wrapped = after === '';
   for (;;) {
-    const page = await lookAtPartitions(engine, wanted, after);
+    const page = await readPartitions(engine, params, after);
     found.push(...page);
     const last = page.at(-1);
-    if (wanted.isStopped() || found.filter((each) => free(each) > 0).length >= slots) break;
+    if (params.isStopped() || found.filter((each) => free(each) > 0).length >= slots) break;
     if (page.length === pageSize && last) after = last.partition;
     else if (!wrapped) [after, wrapped] = ['', true];
     else break;
@@ -55,7 +58,7 @@ export async function sharesOfPartitions(engine: Engine, wanted: Wanted): Promis
   return { shares, blockedUntil, exhausted: offered < slots };
 }
 
-function lookAtPartitions(engine: Engine, { queueName, slots, rate, suspects }: Wanted, after: string) {
+function readPartitions(engine: Engine, { queueName, slots, rate, suspects }: SharesParams, after: string) {
   const { storage, writer, version, registry } = engine;
   return storage.queues.partitions({
     ...{ writer, version, runnable: registry.runnable(), queueName, after, limit: pageSize },

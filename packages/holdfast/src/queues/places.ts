@@ -1,23 +1,29 @@
 import type { Engine } from '../engine/engine.js';
 
-/** How processes choose, without asking each other, who of them acts first: by a number that all of them know. */
+/** Processes choose which of them acts first without asking each other: each hashes a number that all of them know. */
 
-/** How much later each group of places acts, and the part of that which is left to chance. */
+/** The delay between two groups of places, and its random part. */
 const groupMs = { apart: 30, jitter: 20 };
 
-/** How many of the others come before this process. Views of who lives may differ: then two may find the same place. */
-export function placeAmong({ owners }: Pick<Engine, 'owners'>, token: number, others: readonly string[]): number {
+/**
+ * Returns how many of the other processes come before this one. Two processes may find the same place if they disagree
+ * about which executors live.
+ */
+export function rankAmong({ owners }: Pick<Engine, 'owners'>, token: number, others: readonly string[]): number {
   const own = score(token, owners.incarnation);
   return others.filter((each) => score(token, each) < own).length;
 }
 
-/** When the process acts that comes so many places behind those that act at once: groups of 1, 2, 4, ... of them. */
-export function delayOf(behind: number): number {
+/**
+ * Returns the delay in milliseconds of a process that comes `behind` places after those that act at once. Later
+ * processes act in groups of 1, 2, 4 and so on.
+ */
+export function delayOfPlace(behind: number): number {
   const group = Math.floor(Math.log2(behind + 1));
   return groupMs.apart * (group + 1) + Math.random() * groupMs.jitter;
 }
 
-/** Every process computes the same. */
+/** Hashes the token with the incarnation of a process. Every process computes the same value. */
 function score(token: number, incarnation: string): number {
   let hash = token | 0;
   for (let i = 0; i < incarnation.length; i++) hash = Math.imul(hash ^ incarnation.charCodeAt(i), 0x01000193);

@@ -2,9 +2,9 @@ import type { LimitSettings } from '../model/queues.js';
 import type { LimitUsage } from '../storage/contract/queues.js';
 import type { Portion } from '../storage/contract/storage.js';
 
-/** Which work may start now: the arithmetic of limits and turns, without a database. */
+/** Decides how much work may start now: the arithmetic of limits and of partitions, without a database. */
 
-/** How much more a queue or partition may start, by limits of the whole fleet. */
+/** Returns how many more workflows a queue or partition may start under its fleet-wide limits. */
 export function freeInFleet(limits: LimitSettings, usage: LimitUsage): number {
   const { concurrency, rateLimit } = limits;
   return Math.min(
@@ -13,34 +13,36 @@ export function freeInFleet(limits: LimitSettings, usage: LimitUsage): number {
   );
 }
 
-/** How much more this process may run at once. */
+/** Returns how many more workflows this process may run at once. */
 export function freeHere(limits: LimitSettings, running: number): number {
   return limits.workerConcurrency === null ? Number.POSITIVE_INFINITY : limits.workerConcurrency - running;
 }
 
-/** When a rate limit that is used up lets the next one start; undefined if it is not what holds things up. */
+/** Returns when an exhausted rate limit allows the next start; undefined if the rate limit is not exhausted. */
 export function nextStart(limits: LimitSettings, usage: LimitUsage): number | undefined {
   const { rateLimit } = limits;
   if (rateLimit === null || usage.recentStarts < rateLimit.max || usage.nextStartAt === null) return undefined;
   return usage.nextStartAt + rateLimit.perMs;
 }
 
-/** Limits that processes have to agree on: without one, each can take work without asking what the others do. */
+/** Returns true if a limit spans processes. Without such a limit, a process claims work regardless of the others. */
 export function spansFleet({ concurrency, rateLimit }: LimitSettings): boolean {
   return concurrency !== null || rateLimit !== null;
 }
 
+/** Returns true if any limit holds: of the fleet, or of each process. */
 export function isLimited(limits: LimitSettings): boolean {
   return spansFleet(limits) || limits.workerConcurrency !== null;
 }
 
+/** How many slots a partition can use. */
 export interface Share {
   readonly partition: string;
-  /** At most this many. */
+  /** The maximum; zero or less if the partition can start nothing now. */
   readonly most: number;
 }
 
-/** Shares slots out in rounds: each partition gets one, in the given order, before any gets another. */
+/** Distributes slots in rounds: in the given order, each partition gets one slot before any partition gets another. */
 export function shareOut(
   slots: number,
   shares: readonly Share[],
@@ -48,13 +50,13 @@ export function shareOut(
   const given = new Map<string, number>();
   let open = shares.filter((share) => share.most > 0);
   let last: string | undefined;
-  let left = slots;
-  while (left > 0 && open.length > 0) {
+  let remaining = slots;
+  while (remaining > 0 && open.length > 0) {
     for (const { partition } of open) {
-      if (left === 0) break;
+      if (remaining === 0) break;
       given.set(partition, (given.get(partition) ?? 0) + 1);
       last = partition;
-      left--;
+      remaining--;
     }
     open = open.filter(({ partition, most }) => (given.get(partition) ?? 0) < most);
   }

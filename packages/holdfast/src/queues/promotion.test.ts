@@ -3,44 +3,44 @@ import type { Engine } from '../engine/engine.js';
 import { VirtualClock } from '../testing/virtual-clock.js';
 import { Promotion } from './promotion.js';
 
-/** One process without others. `found` is how many workflows its looks promote, one after the other. */
-function rig(...found: number[]) {
+/** A process without others. `counts` says how many workflows each statement promotes, one after the other. */
+function setUp(...counts: number[]) {
   const clock = new VirtualClock();
-  const looks: number[] = [];
-  const begun = clock.now();
+  const attempts: number[] = [];
+  const startedAt = clock.now();
   const promoteDue = async ({ now }: { now: number }) => {
-    looks.push(now - begun);
-    return Array.from({ length: found.shift() ?? 0 }, () => 'q');
+    attempts.push(now - startedAt);
+    return Array.from({ length: counts.shift() ?? 0 }, () => 'q');
   };
+  const fleet = { peersOn: () => [], versionsAlive: async () => new Set<string>() };
   const engine = {
     clock,
     owners: { incarnation: 'self' },
-    peersOn: () => [],
     storage: { workflows: { promoteDue } },
     news: { announce: () => {}, tellDue: () => {} },
     logger: { warn: () => {} },
   } as unknown as Engine;
-  const promotion = new Promotion(engine, () => {});
-  return { clock, looks, dueIn: (ms: number) => promotion.nextIs(begun + ms) };
+  const promotion = new Promotion(engine, fleet, () => {});
+  return { clock, attempts, dueIn: (ms: number) => promotion.setNextDue(startedAt + ms) };
 }
 
-it('leaves alone for a second what is due and another session has locked', async () => {
-  const { clock, looks, dueIn } = rig(0, 1);
+it('retries a due workflow that another session has locked after a second', async () => {
+  const { clock, attempts, dueIn } = setUp(0, 1);
   dueIn(10);
   await clock.advance(10);
   dueIn(10);
   await clock.advance(999);
-  expect(looks).toEqual([10]);
+  expect(attempts).toEqual([10]);
   await clock.advance(1);
-  expect(looks).toEqual([10, 1010]);
+  expect(attempts).toEqual([10, 1010]);
 });
 
-it('promotes at once what was committed after a look in vain, although it was due before that look', async () => {
-  const { clock, looks, dueIn } = rig(0, 1);
+it('promotes at once an overdue workflow that was committed after an attempt that found nothing', async () => {
+  const { clock, attempts, dueIn } = setUp(0, 1);
   await clock.advance(20);
   dueIn(10);
   await clock.advance(1);
   dueIn(15);
   await clock.advance(1);
-  expect(looks).toHaveLength(2);
+  expect(attempts).toHaveLength(2);
 });

@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import type { ClaimedRecord, Dequeued, DequeueParams, Portion } from '../storage/contract/storage.js';
-import type { Kind } from './page.js';
+import type { WorkKind } from './page.js';
 
 /** The longest pause after claims that failed because other processes were claiming from the same queue. */
 const maxConflictPauseMs = 32;
@@ -17,9 +17,9 @@ export class QueueClaims {
     private readonly queueName: string,
   ) {}
 
-  /** `held` is false if another process claimed after the queue was read. Then nothing is known of the work on the queue. */
+  /** `held` is false if another process claimed after the queue was read. The work on the queue is then unknown. */
   async claim(
-    kind: Kind,
+    kind: WorkKind,
     terms: ClaimTerms,
     portions: readonly Portion[],
     { rateLimited }: { readonly rateLimited: boolean },
@@ -29,7 +29,7 @@ export class QueueClaims {
     const byPartition = portions.some(({ partition }) => partition !== null);
     const common = { queueName: this.queueName, portions, ...terms, byPartition, rateLimited };
     let [held, mixed] = [true, false];
-    const claiming = claims.take(limit, async (claim) => {
+    const claiming = claims.claimAndRun(limit, async (claim) => {
       const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
       ({ held, mixed } = dequeued);
       return dequeued.claimed;
@@ -44,7 +44,10 @@ export class QueueClaims {
     await this.engine.claims.pause(Math.random() * Math.min(maxConflictPauseMs, 2 ** this.conflicts++));
   }
 
-  /** Whether all of them run here now. A workflow past its deadline is PENDING for a moment, and does not run. */
+  /**
+   * Returns true if all of the workflows run here. A workflow past its deadline is PENDING for a moment but never
+   * runs.
+   */
   allRun(claimed: readonly ClaimedRecord[]): boolean {
     const now = this.engine.clock.now();
     return claimed.every(({ status, deadlineAt }) => status !== 'PENDING' || deadlineAt === null || deadlineAt > now);

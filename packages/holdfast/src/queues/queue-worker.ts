@@ -4,85 +4,99 @@ import { maxBusy } from '../engine/queue/queue-load.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
 import type { QueueRecord, RateWindow } from '../storage/contract/queues.js';
-import { again, fromMemory, idle, type Kind, maxPage, nothing, type Page, sameSettings } from './page.js';
+import type { Fleet } from './fleet.js';
+import {
+  emptyPage,
+  maxPage,
+  noUsage,
+  type Page,
+  retryPage,
+  sameSettings,
+  usageFromMemory,
+  type WorkKind,
+} from './page.js';
 import { sharesOfPartitions } from './partition-shares.js';
 import { freeHere, freeInFleet, nextStart, shareOut, spansFleet } from './plan.js';
 import { QueueClaims } from './queue-claims.js';
 import { warnOfUnclaimable } from './unclaimable.js';
-import type { How, Verdict } from './work-calls.js';
+import type { CheckResult, Urgency } from './work-calls.js';
 
 /**
- * How many workflows are taken by one statement: few at first, so that the first ones soon begin; more as long as there
- * are that many, because then what counts is the cost of each.
+ * How many workflows one statement claims. The first page is small, so that its workflows start soon. Pages grow while
+ * the backlog fills them, because the cost per workflow then matters more.
  */
 const pageSize = { first: 200, largest: 1000 };
 
-/** How often it is looked into why work waits although there is room for it. */
+/** How often the worker finds out why work waits although there is capacity for it. */
 const explainMs = 30_000;
-/** After a failure of the database. */
+/** Delay before a retry after a failure of the database. */
 const retryMs = 1_000;
 
 /**
- * The internal queue has no limits, and may hold all that a dead fleet has left: a process takes from it only while fewer
- * than `mostBusy` of its executions do something. Those that wait do not count, or parents would keep out the children that
- * they wait for. And this is taken from it all the same:
+ * The internal queue has no limits, and may hold everything that a dead fleet has left. A process therefore claims
+ * from it only while fewer than `maxBusy` of its executions are busy. Executions that only wait do not count:
+ * otherwise parents would keep out the children that they wait for. A process that is busier still claims `max` of the
+ * workflows every `everyMs`.
  */
-const trickle = { most: 50, everyMs: 1_000 };
-/** How soon it looks again whether there is room. That an execution waits now is nobody's news. */
-const roomMs = 100;
+const trickle = { max: 50, everyMs: 1_000 };
+/** How often a full process checks its capacity again. No notification says that an execution has begun to wait. */
+const capacityPollMs = 100;
 
 /**
- * Takes work from one queue whenever there may be some and there is room for it: woken by what is enqueued and by what
- * ends, here or elsewhere, and from time to time in any case.
+ * Claims work from one queue whenever there may be work and this process has capacity. The worker is woken when work
+ * is enqueued and when executions end, in this process or another, and by the poll of the dispatcher.
  *
- * Limits of the whole fleet are kept in three moves: read what counts against them, decide, and take no more than that
- * under the turn that was read. Whoever has taken in between has moved the turn on, and the claim takes nothing: it is
- * decided anew (storage/sql/dequeue.ts).
+ * Fleet-wide limits take three steps: read the usage, plan the claim, and claim under the lock version that was read.
+ * If another process has claimed in between, it has changed the lock version. The claim then takes nothing, and the
+ * worker repeats the three steps (storage/sql/dequeue.ts).
  */
 export class QueueWorker {
   private readonly loop: Loop;
   private rateTimer: Timer | undefined;
   private retryTimer: Timer | undefined;
-  /** The partition that was served last: the next one is the first to be served now. */
+  /** The partition that was served last. The next claim begins with the partition after it. */
   private cursor = '';
   private thorough = false;
-  private maySuspect = false;
+  private withSuspects = false;
   private pageSize: number = pageSize.first;
-  /** The last page was full. */
+  /** True if the last page was full. */
   private isGrowing = false;
   /**
-   * What is certain without looking, as long as the turn is still this one: at most so many run elsewhere, because
-   * nobody there has claimed since. What runs here is known here, and counts until its end is confirmed.
+   * Usage that needs no query while the queue has this lock version: at most `elsewhere` workflows run in other
+   * processes, because none of these has claimed since. This process knows what it runs itself, and counts an
+   * execution until its end is confirmed.
    */
-  private sure: { readonly lockVersion: number; readonly elsewhere: number } | undefined;
-  /** The last look found a limit in the way. */
-  private tookAt = Number.NEGATIVE_INFINITY;
+  private knownUsage: { readonly lockVersion: number; readonly elsewhere: number } | undefined;
+  /** When this worker last tried to claim from the internal queue. */
+  private trickledAt = Number.NEGATIVE_INFINITY;
+  /** True if the last check was stopped by a limit. */
   private full = false;
   private explainedAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
-  private readonly onConfirmed = (): void => this.wakeThoroughly();
-  /** All that woke it thinks that the work is gone by now. */
+  private readonly onGateOpen = (): void => this.wakeThoroughly();
+  /** True while every wake-up since the last check says that the work is probably gone. */
   private careful = true;
-  /** The look under way is to make sure first that anything waits. */
-  private asksFirst = false;
-  /** What the last claim or look of a turn has left. */
-  private left: Verdict['left'] = 'unfit';
+  /** True if the check under way must probe for waiting work before it claims. */
+  private probesFirst = false;
+  /** What the last claim or query of the check has left on the queue. */
+  private left: CheckResult['left'] = 'unfit';
   private readonly claims: QueueClaims;
-  /** More is left for the moment, until so much of what was taken has ended. */
+  /** True while the worker leaves more work on the queue until enough executions have ended. */
   private isPausing = false;
-  private readonly onRoom = (haveEnded: boolean): void => {
+  private readonly onCapacity = (haveEnded: boolean): void => {
     this.isPausing = false;
-    // Nothing of what was taken has ended, so the work takes long, and others may have nothing to do. Where some of it has
-    // ended, it is the machine that is slow: small pages would only make it slower.
+    // If no execution has ended, the work takes long: a small page leaves work to processes that may be idle. If some
+    // have ended, this machine is slow, and small pages would make it slower.
     if (!haveEnded) this.isGrowing = false;
     this.loop.wake();
   };
 
   constructor(
     private readonly engine: Engine,
+    private readonly fleet: Fleet,
     private readonly name: string,
-    /** Called when a look begins; what it returns is told what came of it. */
-    private readonly onLook: () => (verdict: Verdict) => Promise<void> = () => async () => {},
+    /** Called when a check begins. Returns a function that is called with the verdict when the check ends. */
+    private readonly onCheck: () => (verdict: CheckResult) => Promise<void> = () => async () => {},
   ) {
     const { clock, logger } = engine;
     this.claims = new QueueClaims(engine, name);
@@ -90,25 +104,28 @@ export class QueueWorker {
     this.loop.start();
   }
 
-  wake(how: How = 'at once'): void {
+  wake(how: Urgency = 'at once'): void {
     if (how !== 'careful') this.careful = false;
-    if (how !== 'refill') this.sure = undefined;
+    if (how !== 'refill') this.knownUsage = undefined;
     this.loop.wake();
   }
 
-  /** Also looks for what nobody here can take, and, if there may be some, for what is suspect and usually passed over. */
+  /**
+   * Starts a check that also explains work which this process cannot take. With `suspects`, the check also claims
+   * suspects, which other checks leave out.
+   */
   wakeThoroughly({ suspects = true } = {}): void {
     this.thorough = true;
-    this.maySuspect ||= suspects;
+    this.withSuspects ||= suspects;
     this.wake();
   }
 
-  /** There was no room at the last look. */
+  /** True if the last check was stopped by a limit. */
   get isFull(): boolean {
     return this.full;
   }
 
-  /** Resolves when the look that is under way, if there is one, has ended. */
+  /** Resolves when no check is under way. */
   settled(): Promise<void> {
     return this.loop.settled();
   }
@@ -118,45 +135,46 @@ export class QueueWorker {
     await this.loop.stop();
     this.rateTimer?.cancel();
     this.retryTimer?.cancel();
-    this.engine.queueLoad.capacity.stopWaiting(this.onRoom);
+    this.engine.queueLoad.capacity.stopWaiting(this.onCapacity);
   }
 
   private async runOnce(): Promise<void> {
-    const ended = this.onLook();
-    const { thorough, maySuspect } = this;
-    [this.thorough, this.maySuspect] = [false, false];
-    [this.asksFirst, this.careful] = [this.careful, true];
-    let verdict: Verdict = { taken: 0, left: 'failed' };
+    const report = this.onCheck();
+    const { thorough, withSuspects } = this;
+    [this.thorough, this.withSuspects] = [false, false];
+    [this.probesFirst, this.careful] = [this.careful, true];
+    let verdict: CheckResult = { taken: 0, left: 'failed' };
     this.retryTimer?.cancel();
-    // Also for a claim whose answer was lost: what it took is looked for with the next one.
+    // The retry also finds the workflows of a claim whose answer was lost.
     const retry = (): void => this.wakeThoroughly();
     const { clock, claims, startGate } = this.engine;
     try {
-      // Nothing could be claimed before that.
-      if (!startGate.isOpen) startGate.onceOpen(this.onConfirmed);
-      // Before anything is planned: what a lost claim has taken counts too, and nobody else would run it.
+      // While the gate is closed, this process can claim nothing.
+      if (!startGate.isOpen) startGate.onceOpen(this.onGateOpen);
+      // Before the plan: workflows of a claim whose answer was lost count too, and no other process would run them.
       await claims.readBack();
-      const taken = await this.takeTurn(thorough, maySuspect);
+      const taken = await this.takeAll(thorough, withSuspects);
       verdict = { taken, left: this.left };
     } catch (error) {
       if (!this.stopped) this.retryTimer = clock.at(clock.now() + retryMs, retry, 'background');
       throw error;
     } finally {
-      await ended(verdict);
+      await report(verdict);
     }
   }
 
-  private async takeTurn(thorough: boolean, maySuspect: boolean): Promise<number> {
-    // First, or a backlog of healthy ones would keep them waiting for ever. But if they cannot be taken, the others can.
+  private async takeAll(thorough: boolean, withSuspects: boolean): Promise<number> {
+    // Suspects first: otherwise they would wait until the backlog of healthy workflows ends. A failure to claim
+    // suspects must not keep healthy workflows from being claimed.
     let failure: { readonly error: unknown } | undefined;
     const failed = (error: unknown): number => {
       failure = { error };
       return 0;
     };
-    const looks = maySuspect && !this.engine.queueLoad.hasSuspect(this.name);
-    const suspects = looks ? await this.take('suspect').catch(failed) : 0;
-    // No room was left for them. The next that comes free is theirs, or the others would take it each time.
-    if (looks && suspects === 0 && this.full) this.maySuspect = true;
+    const takesSuspects = withSuspects && !this.engine.queueLoad.hasSuspect(this.name);
+    const suspects = takesSuspects ? await this.take('suspect').catch(failed) : 0;
+    // There was no slot for a suspect. The next free slot is tried for suspects first, or healthy work would take it.
+    if (takesSuspects && suspects === 0 && this.full) this.withSuspects = true;
     const taken = suspects + (await this.take('healthy'));
     if (failure) throw failure.error;
     if (thorough && taken === 0 && !this.full) await this.explainWait();
@@ -169,73 +187,76 @@ export class QueueWorker {
     const now = clock.now();
     if (now - this.explainedAt < explainMs) return;
     this.explainedAt = now;
-    // Without a key it belongs to no partition, and nobody would ever look for it.
-    if (queue?.settings.partition && (await storage.queues.giveKeys([this.name]))) this.wake();
-    else await warnOfUnclaimable(this.engine, this.name);
+    // Work without a partition key belongs to no partition, so no claim would ever find it.
+    if (queue?.settings.partition && (await storage.queues.assignPartitionKeys([this.name]))) this.wake();
+    else await warnOfUnclaimable(this.engine, this.fleet, this.name);
   }
 
-  /** Takes as much as there is room for. Returns how much that was. */
-  private async take(kind: Kind): Promise<number> {
+  /** Claims page by page, up to the capacity of this process. Returns how many workflows were claimed. */
+  private async take(kind: WorkKind): Promise<number> {
     let total = 0;
     for (;;) {
       if (!this.isGrowing) this.pageSize = this.firstPage();
       const { claimed, more } = await this.takePage(kind);
       total += claimed.length;
       this.isGrowing = more && claimed.length > 0;
-      // One suspect at a time, unless it was given up at once.
+      // One suspect at a time, unless the claim made it a dead letter at once.
       const enough = kind === 'suspect' && claimed.some((record) => record.status === 'PENDING');
       if (!more || enough || this.stopped) return total;
-      if (this.isGrowing && this.pauses()) return total;
+      if (this.isGrowing && this.pauseForCapacity()) return total;
     }
   }
 
   private firstPage(): number {
     if (this.name === internalQueue) return pageSize.first;
-    return this.engine.queueLoad.capacity.firstPage(pageSize.first, this.engine.peersOn(this.name).length);
+    return this.engine.queueLoad.capacity.firstPage(pageSize.first, this.fleet.peersOn(this.name).length);
   }
 
-  /** Whether what is left waits for what was taken: for room, so that pages are not too small, and for the sake of others. */
-  private pauses(): boolean {
+  /**
+   * Returns true if the worker must wait for executions to end before the next page. The wait avoids small pages, and
+   * leaves work to other processes.
+   */
+  private pauseForCapacity(): boolean {
     const { capacity } = this.engine.queueLoad;
     const ends =
-      this.name === internalQueue ? 0 : capacity.endsBeforeNext(this.pageSize, this.engine.peersOn(this.name).length);
+      this.name === internalQueue ? 0 : capacity.endsBeforeNext(this.pageSize, this.fleet.peersOn(this.name).length);
     this.pageSize = Math.min(pageSize.largest, 2 * this.pageSize);
     this.isPausing = ends > 0;
-    if (this.isPausing) capacity.waitForCapacity(this.onRoom, ends);
+    if (this.isPausing) capacity.waitForCapacity(this.onCapacity, ends);
     if (this.isPausing) this.left = 'full';
     return this.isPausing;
   }
 
-  private takePage(kind: Kind): Promise<Page> {
+  private takePage(kind: WorkKind): Promise<Page> {
     const queue = this.engine.queueCache.get(this.name);
     this.left = 'unfit';
     if (this.name === internalQueue) return this.takeFreely(null, kind);
     if (!queue || queue.paused) return Promise.resolve(this.nothing('barred'));
-    if (this.isCrowded()) return Promise.resolve(nothing);
+    if (this.hasNoCapacity()) return Promise.resolve(emptyPage);
     const { limits, partition } = queue.settings;
     if (partition) return this.takeByPartition(queue, kind);
     return spansFleet(limits) ? this.takeWithinLimits(queue, kind) : this.takeFreely(queue, kind);
   }
 
-  private isCrowded(): boolean {
+  private hasNoCapacity(): boolean {
     const { capacity } = this.engine.queueLoad;
     this.full = this.isPausing || capacity.free() <= 0;
     if (this.full) this.left = 'full';
-    if (this.full && !this.isPausing) capacity.waitForCapacity(this.onRoom, 1);
+    if (this.full && !this.isPausing) capacity.waitForCapacity(this.onCapacity, 1);
     return this.full;
   }
 
-  /** No limit but this process's own: no question of what others do. */
-  private async takeFreely(queue: QueueRecord | null, kind: Kind): Promise<Page> {
+  /** Claims from a queue without fleet-wide limits, regardless of other processes. */
+  private async takeFreely(queue: QueueRecord | null, kind: WorkKind): Promise<Page> {
     const { queueLoad } = this.engine;
-    const room = queue ? freeHere(queue.settings.limits, queueLoad.of(this.name)) : this.roomWithin();
-    this.full = room <= 0;
-    if (this.full && !queue) this.lookForRoom();
+    const free = queue ? freeHere(queue.settings.limits, queueLoad.of(this.name)) : this.freeForInternalQueue();
+    this.full = free <= 0;
+    if (this.full && !queue) this.pollCapacity();
     if (this.full) return this.nothing('full');
     if (await this.isGone()) return this.nothing('nothing');
-    // Others may have come first meanwhile.
-    if (queue && this.isCrowded()) return nothing;
-    const n = Math.min(this.pageSize, room, queue ? queueLoad.capacity.free() : room, maxPage(kind));
+    // The worker of another queue may have used up the capacity during the probe.
+    if (queue && this.hasNoCapacity()) return emptyPage;
+    const n = Math.min(this.pageSize, free, queue ? queueLoad.capacity.free() : free, maxPage(kind));
     const terms = {
       lockVersion: queue?.lockVersion ?? null,
       exclusive: false,
@@ -246,59 +267,60 @@ export class QueueWorker {
   }
 
   /**
-   * What is on the internal queue does not pile up in memory. But a few go on however busy it is: what keeps it busy may
-   * wait for them.
+   * Returns how much this process may claim from the internal queue. A busy process leaves the backlog in the database
+   * instead of memory. But each second it claims a few workflows, because its busy executions may wait for these.
    */
-  private roomWithin(): number {
+  private freeForInternalQueue(): number {
     const now = this.engine.clock.now();
-    const room = Math.min(maxBusy, this.engine.queueLoad.capacity.limit) - this.engine.busy;
-    if (room <= 0 && now - this.tookAt < trickle.everyMs) return room;
-    this.tookAt = now;
-    return Math.max(room, trickle.most);
+    const free = Math.min(maxBusy, this.engine.queueLoad.capacity.limit) - this.engine.executions.busyCount;
+    if (free <= 0 && now - this.trickledAt < trickle.everyMs) return free;
+    this.trickledAt = now;
+    return Math.max(free, trickle.max);
   }
 
-  private async takeWithinLimits(known: QueueRecord, kind: Kind): Promise<Page> {
+  private async takeWithinLimits(known: QueueRecord, kind: WorkKind): Promise<Page> {
     const { limits } = known.settings;
-    const sure = kind === 'healthy' ? this.sure : undefined;
-    this.sure = undefined;
-    const seen = sure ? fromMemory(known, sure, this.engine.queueLoad.of(this.name)) : await this.look(known);
-    if (!seen) return nothing;
-    if (!sameSettings(seen.queue, known)) return again;
+    const knownUsage = kind === 'healthy' ? this.knownUsage : undefined;
+    this.knownUsage = undefined;
+    const here = this.engine.queueLoad.of(this.name);
+    const seen = knownUsage ? usageFromMemory(known, knownUsage, here) : await this.readQueue(known);
+    if (!seen) return emptyPage;
+    if (!sameSettings(seen.queue, known)) return retryPage;
     const free = freeInFleet(limits, seen.usage);
-    // Others may have come first while this one was looking.
-    if (this.isCrowded()) return nothing;
+    // The worker of another queue may have used up the capacity during the query.
+    if (this.hasNoCapacity()) return emptyPage;
     const { queueLoad } = this.engine;
-    const room = Math.min(freeHere(limits, queueLoad.of(this.name)), queueLoad.capacity.free());
-    const n = Math.min(this.pageSize, free, room, maxPage(kind));
+    const ownFree = Math.min(freeHere(limits, queueLoad.of(this.name)), queueLoad.capacity.free());
+    const n = Math.min(this.pageSize, free, ownFree, maxPage(kind));
     this.full = n <= 0;
     if (this.full) this.left = free <= 0 ? 'barred' : 'full';
-    if (this.full) return sure ? again : this.waitForRate(nextStart(limits, seen.usage));
+    if (this.full) return knownUsage ? retryPage : this.waitForRate(nextStart(limits, seen.usage));
     const { lockVersion } = seen.queue;
     const terms = { lockVersion, exclusive: true, firstCome: !known.settings.priority };
     const { claimed, held } = await this.claims.claim(kind, terms, [{ partition: null, n }], {
       rateLimited: limits.rateLimit !== null,
     });
-    // Full now; but if a rate limit is what fills it, another look finds out when it lets the next one start.
-    const mayGoOn = n < free || limits.rateLimit !== null;
+    // The limits are used up now. Under a rate limit, another check is needed to learn when the next start is allowed.
+    const mayContinue = n < free || limits.rateLimit !== null;
     if (claimed.length === 0) return this.takeAgain(held);
     if (claimed.length === free) this.left = 'barred';
-    // More is waiting, as far as one can tell: the next claim need not look.
+    // A full page means that more work probably waits, so the next claim needs no query.
     if (claimed.length === n && limits.rateLimit === null && seen.allKnown && this.claims.allRun(claimed)) {
-      this.sure = { lockVersion: lockVersion + 1, elsewhere: seen.usage.elsewhere };
+      this.knownUsage = { lockVersion: lockVersion + 1, elsewhere: seen.usage.elsewhere };
     }
-    return { claimed, more: claimed.length === n && mayGoOn };
+    return { claimed, more: claimed.length === n && mayContinue };
   }
 
-  private async takeByPartition(known: QueueRecord, kind: Kind): Promise<Page> {
+  private async takeByPartition(known: QueueRecord, kind: WorkKind): Promise<Page> {
     const { limits, partition: perPartition } = known.settings;
-    if (!perPartition) return nothing;
+    if (!perPartition) return emptyPage;
     const exclusive = spansFleet(limits) || spansFleet(perPartition);
-    const seen = exclusive ? await this.look(known) : { queue: known, usage: idle };
-    if (!seen) return nothing;
-    if (!sameSettings(seen.queue, known)) return again;
-    const room = freeHere(limits, this.engine.queueLoad.of(this.name));
+    const seen = exclusive ? await this.readQueue(known) : { queue: known, usage: noUsage };
+    if (!seen) return emptyPage;
+    if (!sameSettings(seen.queue, known)) return retryPage;
+    const ownFree = freeHere(limits, this.engine.queueLoad.of(this.name));
     const free = freeInFleet(limits, seen.usage);
-    const slots = Math.min(this.pageSize, free, room, maxPage(kind));
+    const slots = Math.min(this.pageSize, free, ownFree, maxPage(kind));
     this.full = slots <= 0;
     if (this.full) this.left = free <= 0 ? 'barred' : 'full';
     if (this.full) return this.waitForRate(nextStart(limits, seen.usage));
@@ -306,7 +328,7 @@ export class QueueWorker {
       ...{ queueName: this.name, perPartition, slots, after: this.cursor, rate: this.window(perPartition.rateLimit) },
       ...{ suspects: kind === 'suspect', isStopped: () => this.stopped },
     });
-    if (this.isCrowded()) return nothing;
+    if (this.hasNoCapacity()) return emptyPage;
     const { portions, last } = shareOut(Math.min(slots, this.engine.queueLoad.capacity.free()), shares);
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (this.full) this.left = perPartition.workerConcurrency === null ? 'barred' : 'full';
@@ -316,35 +338,35 @@ export class QueueWorker {
     const { claimed, held, mixed } = await this.claims.claim(kind, terms, portions, { rateLimited });
     if (claimed.length > 0) {
       if (last !== undefined) this.cursor = last;
-      // With a rate limit another look finds out when it lets the next one of each partition start.
+      // Under a rate limit, another check is needed to learn when each partition may start its next workflow.
       return { claimed, more: claimed.length === slots || !exhausted || mixed || perPartition.rateLimit !== null };
     }
     return this.takeAgain(held);
   }
 
-  /** Nothing was taken. If another process has moved the turn on, it is unknown what waits. */
+  /** Handles a claim that took nothing. If another process has changed the lock version, work may still wait. */
   private async takeAgain(held: boolean): Promise<Page> {
     if (!held) await this.claims.pauseAfterConflict();
-    return held ? nothing : again;
+    return held ? emptyPage : retryPage;
   }
 
-  private nothing(left: Verdict['left']): Page {
+  private nothing(left: CheckResult['left']): Page {
     this.left = left;
-    return nothing;
+    return emptyPage;
   }
 
-  /** Whether nothing waits any more, if that is to be expected. */
+  /** Returns true if a check that must probe first finds no waiting work. */
   private async isGone(): Promise<boolean> {
-    if (!this.asksFirst) return false;
-    this.asksFirst = false;
-    return !(await this.engine.storage.queues.waits(this.name));
+    if (!this.probesFirst) return false;
+    this.probesFirst = false;
+    return !(await this.engine.storage.queues.hasWaiting(this.name));
   }
 
   /**
-   * The queue as it is now, if anything waits on it. What was known of it may be out of date. `allKnown`: what counts as
-   * running here is what this process knows that it runs.
+   * Reads the queue, because the cached record may be out of date. Returns undefined if the queue is paused or no work
+   * waits. `allKnown` is true if this process knows all workflows that the database counts as running here.
    */
-  private async look(known: QueueRecord) {
+  private async readQueue(known: QueueRecord) {
     const rate = this.window(known.settings.limits.rateLimit);
     const { storage, writer, queueCache, queueLoad, claims } = this.engine;
     const here = queueLoad.of(this.name);
@@ -354,23 +376,23 @@ export class QueueWorker {
     if (!seen || seen.queue.paused || !seen.waiting) return undefined;
     queueCache.put(seen.queue);
     const { running, elsewhere } = seen.usage;
-    return { ...seen, allKnown: claims.areCertain && running - elsewhere <= here };
+    return { ...seen, allKnown: claims.areSettled && running - elsewhere <= here };
   }
 
   private window(rateLimit: LimitSettings['rateLimit']): RateWindow | null {
     return rateLimit && { max: rateLimit.max, since: this.engine.clock.now() - rateLimit.perMs };
   }
 
-  private lookForRoom(): void {
+  private pollCapacity(): void {
     const { clock } = this.engine;
     this.retryTimer?.cancel();
-    if (!this.stopped) this.retryTimer = clock.at(clock.now() + roomMs, () => this.wake(), 'background');
+    if (!this.stopped) this.retryTimer = clock.at(clock.now() + capacityPollMs, () => this.wake(), 'background');
   }
 
   private waitForRate(at: number | undefined): Page {
     this.rateTimer?.cancel();
-    // A start counts up to the end of the period, so that the next one is possible only after it.
+    // A start counts until its period ends, so the next start is possible only after that.
     if (at !== undefined && !this.stopped) this.rateTimer = this.engine.clock.at(at, () => this.wake());
-    return nothing;
+    return emptyPage;
   }
 }

@@ -1,197 +1,209 @@
 import type { Engine } from '../engine/engine.js';
 import { newToken, type WorkAnswer, type WorkCall } from '../engine/wait/work-signals.js';
 import type { Timer } from '../model/clock.js';
-import { delayOf, placeAmong } from './places.js';
+import type { Fleet } from './fleet.js';
+import { delayOfPlace, rankAmong } from './places.js';
 
 /**
- * Who looks for work that was announced on a queue: few processes, and not always the same ones.
+ * Decides which processes check a queue after work was announced on it: few processes, and not always the same ones.
  *
- * A call carries a random token. Every process orders the living executors of its application and version that work on the
- * queue by a hash of token and incarnation, and finds its own place. The first `wanted` places look at once. The others
- * look later, in groups that double, and only if nobody has answered the call by then; so a process in the first place
- * that is dead, stopped or busy costs some tens of milliseconds. A process without room passes the call on: it repeats the
- * call for twice as many places.
+ * A call carries a random token. Each process orders the living executors of its application and version that work on
+ * the queue. The order is that of a hash of token and incarnation, so each process finds its own place. The first
+ * `wanted` places check the queue at once. The other places check it later, in groups that double in size, and only if
+ * no process has answered the call by then. A dead, stopped or busy first place costs some tens of milliseconds.
+ * A process without capacity passes the call on: it repeats the call for twice as many places.
  *
- * What a process announces itself it looks for first, and tells the others of it only if something is left over.
+ * A process checks first for the work that it announces itself. It calls the others only for work that is left over.
  *
- * Nothing depends on this but time. Views of who lives may differ, calls and answers may be lost: the poll of the
- * dispatcher finds what waits.
+ * Only speed depends on calls. Processes may disagree about which executors live, and calls and answers may be lost:
+ * the poll of the dispatcher finds the work that waits.
  */
 
-/** What a look has come to. */
-export interface Verdict {
-  /** How many workflows it took. */
+/** The result of one check of a queue. */
+export interface CheckResult {
+  /** How many workflows the check claimed. */
   readonly taken: number;
   /**
-   * What is left:
-   * - `nothing`: no work waits on the queue. `barred`: work waits, and no process may take it now (a limit of the fleet, a
-   *   pause). When that changes there is other news of it.
-   * - `full`: this process has no room for more. `unfit`: nothing that this process can take; others may have taken
-   *   the rest, or be able to. `failed`: unknown.
+   * What the check left on the queue:
+   * - `nothing`: no work waits on the queue.
+   * - `barred`: work waits, and no process may take it now because of a fleet-wide limit or a pause. Another
+   *   notification follows when that changes.
+   * - `full`: this process has no capacity for more.
+   * - `unfit`: no work that this process can take. Other processes may have taken the remaining work, or may still.
+   * - `failed`: unknown.
    */
   readonly left: 'nothing' | 'barred' | 'full' | 'unfit' | 'failed';
 }
 
-/** A call as this process knows it. */
+/** A call and its state in this process. */
 interface Entry extends Pick<WorkCall, 'queueName' | 'token'> {
   wanted: number;
-  /** How many processes come before this one; less than zero: the call is its own. */
+  /** How many processes come before this one; negative if this process made the call. */
   readonly place: number;
-  /** Work of which no answer says that it was taken; or slots that became free here. */
+  /** How many workflows no answer reports as taken; or how many slots became free in this process. */
   open: number;
   readonly about: 'work' | 'slots';
-  /** Whether other processes have heard of it. */
+  /** True once other processes were notified of the call. */
   isAnnounced: boolean;
-  state: 'waiting' | 'due' | 'looking' | 'over';
-  /** It was looked for once, and nothing was found that fits. */
+  state: 'waiting' | 'due' | 'checking' | 'finished';
+  /** True after one check that found no work for this process. */
   wasUnfit: boolean;
   timer: Timer | undefined;
 }
 
-/** How soon a process looks again that found nothing for it: by then the one that took the work has said so. */
-const againMs = { least: 12, jitter: 10 };
-/** How long a process keeps to itself what it looks for first. */
-const firstLookMs = 20;
-/** A call that was passed on and not answered says that others have no room either: how long nothing more is passed on. */
-const passedMs = 1_000;
-/** Calls of one queue that are remembered, so that one that is repeated is not taken for new. */
+/** Delay before a process that found no work checks again. By then the process that took the work has answered. */
+const secondCheckMs = { least: 12, jitter: 10 };
+/** How long the first check of a process may take before the process calls the others for its own work. */
+const firstCheckMs = 20;
+/**
+ * How long a process passes on no call after it passed on a call that no process has answered. No answer means that
+ * the other processes have no capacity either.
+ */
+const passOnPauseMs = 1_000;
+/** How many calls of one queue are remembered, so that a repeated call is not treated as new. */
 const maxCalls = 500;
-/** The same of all queues together, of calls that are over: there may be ten thousand queues. */
-const maxOver = 2_000;
+/** How many finished calls of all queues together are remembered: there may be ten thousand queues. */
+const maxFinished = 2_000;
 
 /** `careful`: the work is probably gone, so a cheap probe comes before a claim. `refill`: slots became free here. */
-export type How = 'at once' | 'careful' | 'refill';
+export type Urgency = 'at once' | 'careful' | 'refill';
 
-export interface Looks {
-  look(queueName: string, how: How): void;
-  /** Whether anything waits on the queue, for any process. */
+/** The parts of a dispatcher that calls use. */
+export interface QueueChecks {
+  /** Starts a check of the queue by its worker. */
+  look(queueName: string, how: Urgency): void;
+  /** Resolves with true if any work waits on the queue, for whichever process. */
   waits(queueName: string): Promise<boolean>;
 }
 
 export class WorkCalls {
   private readonly queues = new Map<string, Map<number, Entry>>();
-  /** Those that the next look of each queue is for. */
+  /** The calls that the next check of each queue answers. */
   private readonly dueOn = new Map<string, Entry[]>();
-  private readonly passedAt = new Map<string, number>();
-  /** Work that was announced here in this turn of the event loop: what is committed together is one call. */
-  private fresh: Entry[] = [];
-  /** The oldest first. */
-  private readonly remembered = new Set<Entry>();
+  private readonly passedOnAt = new Map<string, number>();
+  /** Calls that this process made during this event loop turn: work that is committed together makes one call. */
+  private newOwnCalls: Entry[] = [];
+  /** Oldest first. */
+  private readonly finishedCalls = new Set<Entry>();
   private readonly group: string;
   private stopped = false;
 
   constructor(
     private readonly engine: Engine,
-    private readonly looks: Looks,
+    private readonly fleet: Fleet,
+    private readonly checks: QueueChecks,
   ) {
     this.group = `${engine.writer.appName}\n${engine.version}`;
   }
 
-  /** How many calls are known, whether over or not. */
+  /** How many calls are remembered, finished or not. */
   get size(): number {
     return [...this.queues.values()].reduce((sum, ofQueue) => sum + ofQueue.size, 0);
   }
 
-  /** Work has come up in this process, which can take it: it looks first. */
+  /** Makes a call for work that came up in this process. This process can take the work, so it checks first. */
   own(queueName: string, count: number): void {
-    // A look that has begun may have been sent before this work was committed.
-    const known = this.fresh.find((entry) => entry.queueName === queueName && entry.state === 'due');
+    // Only a call that is still due: a check under way may have been sent before this work was committed.
+    const known = this.newOwnCalls.find((entry) => entry.queueName === queueName && entry.state === 'due');
     if (known) {
       known.open += count;
       known.wanted += count;
       return;
     }
     const entry = this.add({ queueName, token: newToken(), wanted: count, place: -1, open: count, about: 'work' });
-    if (this.fresh.length === 0) setImmediate(() => this.shareOwn());
-    this.fresh.push(entry);
-    this.due(entry, 'at once');
-    // The look may take long: others are not to wait for that.
-    entry.timer = this.later(firstLookMs, () => this.announce(entry));
+    if (this.newOwnCalls.length === 0) setImmediate(() => this.shareOwn());
+    this.newOwnCalls.push(entry);
+    this.markDue(entry, 'at once');
+    // The check may take long, and other processes must not wait for it.
+    entry.timer = this.after(firstCheckMs, () => this.announce(entry));
   }
 
-  /** Slots of a queue with limits of the fleet became free here: this process fills them first. */
+  /** Makes a call for slots of a queue with fleet-wide limits that became free here. This process fills them first. */
   freed(queueName: string, slots: number): void {
     const entry = this.add({ queueName, token: newToken(), wanted: 1, place: -1, open: slots, about: 'slots' });
-    this.due(entry, 'refill');
+    this.markDue(entry, 'refill');
   }
 
+  /** Handles a call of another process. */
   called(call: WorkCall): void {
     const known = this.queues.get(call.queueName)?.get(call.token);
     if (known) {
       known.wanted = Math.max(known.wanted, call.wanted);
-      if (known.state === 'waiting' && known.place < known.wanted) this.due(known, 'at once');
+      if (known.state === 'waiting' && known.place < known.wanted) this.markDue(known, 'at once');
       return;
     }
     const { queueName, token, wanted } = call;
     const entry = this.add({ queueName, token, wanted, place: this.placeIn(call), open: wanted, about: 'work' });
     entry.isAnnounced = true;
-    if (entry.place < wanted) this.due(entry, 'at once');
-    else this.lookLater(entry, delayOf(entry.place - wanted));
+    if (entry.place < wanted) this.markDue(entry, 'at once');
+    else this.checkLater(entry, delayOfPlace(entry.place - wanted));
   }
 
+  /** Handles an answer of another process. */
   answered({ queueName, token, group, taken }: WorkAnswer): void {
-    if (taken !== null) this.passedAt.delete(queueName);
+    if (taken !== null) this.passedOnAt.delete(queueName);
     const entry = this.queues.get(queueName)?.get(token);
-    // What is left for another version, or another application, is not known to them.
+    // A process of another version or application does not know what is left for this one.
     if (!entry || (taken === null && group !== this.group)) return;
     entry.open -= taken ?? entry.open;
-    if (entry.open <= 0) this.over(entry);
+    if (entry.open <= 0) this.finish(entry);
   }
 
-  /** A look begins: what was called for by now is what it answers. */
+  /** Called when a check begins. Returns the calls that the check answers: all that are due by now. */
   begin(queueName: string): readonly Entry[] {
     const due = (this.dueOn.get(queueName) ?? []).filter(({ state }) => state === 'due');
     this.dueOn.delete(queueName);
-    for (const entry of due) entry.state = 'looking';
+    for (const entry of due) entry.state = 'checking';
     return due;
   }
 
-  async end(entries: readonly Entry[], { taken, left }: Verdict): Promise<void> {
+  /** Called when a check ends, with the calls that `begin` returned. */
+  async end(entries: readonly Entry[], { taken, left }: CheckResult): Promise<void> {
     let unassigned = taken;
     for (const entry of entries) {
-      if (entry.state !== 'looking') continue;
+      if (entry.state !== 'checking') continue;
       if (left === 'nothing' || left === 'barred') {
         this.answer(entry, null);
-        this.over(entry);
+        this.finish(entry);
         continue;
       }
       const took = Math.min(unassigned, entry.open);
       unassigned -= took;
       entry.open -= took;
       if (took > 0) this.answer(entry, took);
-      if (entry.open === 0) this.over(entry);
-      else if (!entry.isAnnounced) await this.leaveRest(entry, left);
-      else if (left === 'unfit' && !entry.wasUnfit) this.lookAgain(entry);
+      if (entry.open === 0) this.finish(entry);
+      else if (!entry.isAnnounced) await this.offerRemainder(entry, left);
+      else if (left === 'unfit' && !entry.wasUnfit) this.checkAgain(entry);
       else {
         if (took === 0 && left !== 'failed') this.passOn(entry);
-        this.over(entry);
+        this.finish(entry);
       }
     }
   }
 
-  /** What this process kept to itself is for the others now. */
+  /** Announces to the other processes the work that this process has kept to itself. */
   stop(): void {
     this.stopped = true;
     for (const entry of [...this.queues.values()].flatMap((ofQueue) => [...ofQueue.values()])) {
-      if (entry.about === 'work' && entry.state !== 'over') this.announce(entry);
-      this.over(entry);
+      if (entry.about === 'work' && entry.state !== 'finished') this.announce(entry);
+      this.finish(entry);
     }
   }
 
-  /** More than one: others are to have a share of it, and need not wait for the look of this process. */
+  /** Announces calls for more than one workflow, so that other processes take a share before the check here ends. */
   private shareOwn(): void {
-    for (const entry of this.fresh) {
-      if (entry.open > 1 && entry.state !== 'over') this.announce(entry, entry.wanted - 1);
+    for (const entry of this.newOwnCalls) {
+      if (entry.open > 1 && entry.state !== 'finished') this.announce(entry, entry.wanted - 1);
     }
-    this.fresh = [];
+    this.newOwnCalls = [];
   }
 
-  /** What this process could not take of its own work, or what it could not fill of its free slots. */
-  private async leaveRest(entry: Entry, left: Verdict['left']): Promise<void> {
-    // The end of a backlog, as a rule. But work of another version may wait for the slot.
-    const isSure = entry.about === 'work' || left !== 'unfit';
-    if (isSure || (await this.looks.waits(entry.queueName))) this.announce(entry);
-    this.over(entry);
+  /** Announces the work of this process that it could not take, or its free slots that it could not fill. */
+  private async offerRemainder(entry: Entry, left: CheckResult['left']): Promise<void> {
+    // Unfilled slots usually mean the end of a backlog. But work of another version may wait for them.
+    const isNeeded = entry.about === 'work' || left !== 'unfit';
+    if (isNeeded || (await this.checks.waits(entry.queueName))) this.announce(entry);
+    this.finish(entry);
   }
 
   private announce(entry: Entry, wanted = entry.open): void {
@@ -205,67 +217,69 @@ export class WorkCalls {
     if (isAnnounced) this.engine.news.answer({ queueName, token, group: this.group, taken });
   }
 
-  /** Only while others answer: in a fleet without room a call would otherwise go round all of it. */
+  /**
+   * Passes on calls only while other processes answer. Otherwise a call would reach all of a fleet without capacity.
+   */
   private passOn({ queueName, token, wanted, place }: Entry): void {
     const now = this.engine.clock.now();
-    const isOpen = now - (this.passedAt.get(queueName) ?? Number.NEGATIVE_INFINITY) > passedMs;
-    if (!isOpen || place >= wanted || wanted > this.engine.peersOn(queueName).length) return;
-    this.passedAt.set(queueName, now);
+    const mayPassOn = now - (this.passedOnAt.get(queueName) ?? Number.NEGATIVE_INFINITY) > passOnPauseMs;
+    if (!mayPassOn || place >= wanted || wanted > this.fleet.peersOn(queueName).length) return;
+    this.passedOnAt.set(queueName, now);
     this.engine.news.call({ queueName, token, wanted: 2 * wanted, caller: '' });
   }
 
   private placeIn({ queueName, token, caller }: WorkCall): number {
-    const others = this.engine.peersOn(queueName).filter((peer) => peer !== caller);
-    return placeAmong(this.engine, token, others);
+    const others = this.fleet.peersOn(queueName).filter((peer) => peer !== caller);
+    return rankAmong(this.engine, token, others);
   }
 
-  private due(entry: Entry, how: How): void {
+  private markDue(entry: Entry, how: Urgency): void {
     entry.timer?.cancel();
     entry.state = 'due';
     const due = this.dueOn.get(entry.queueName);
     if (due) due.push(entry);
     else this.dueOn.set(entry.queueName, [entry]);
-    this.looks.look(entry.queueName, how);
+    this.checks.look(entry.queueName, how);
   }
 
-  /** The one that took it has said so by then. Otherwise it may be work that this process cannot do. */
-  private lookAgain(entry: Entry): void {
+  /** Checks once more after the answer of the process that took the work must have arrived. */
+  private checkAgain(entry: Entry): void {
     entry.wasUnfit = true;
-    this.lookLater(entry, againMs.least + Math.random() * againMs.jitter);
+    this.checkLater(entry, secondCheckMs.least + Math.random() * secondCheckMs.jitter);
   }
 
-  private lookLater(entry: Entry, ms: number): void {
+  private checkLater(entry: Entry, ms: number): void {
     entry.state = 'waiting';
     entry.timer?.cancel();
-    // In a process that was busy meanwhile the answer has arrived, and is read before this turn of the event loop ends.
-    const look = (): void => void (entry.state === 'waiting' && this.due(entry, 'careful'));
-    entry.timer = this.later(ms, () => setImmediate(look));
+    const check = (): void => void (entry.state === 'waiting' && this.markDue(entry, 'careful'));
+    // If this process was busy, the answer has arrived unread: the event loop reads it before `setImmediate` runs.
+    entry.timer = this.after(ms, () => setImmediate(check));
   }
 
-  private later(ms: number, then: () => void): Timer {
+  private after(ms: number, then: () => void): Timer {
     const { clock } = this.engine;
     return clock.at(clock.now() + ms, () => !this.stopped && then(), 'background');
   }
 
-  private over(entry: Entry): void {
+  private finish(entry: Entry): void {
     entry.timer?.cancel();
-    entry.state = 'over';
-    // A call that was never announced cannot be repeated by another process, so nothing has to recognize it again.
+    entry.state = 'finished';
+    // No other process can repeat a call that was never announced, so this process need not recognize the call again.
     if (entry.isAnnounced) this.remember(entry);
     else this.forget(entry);
   }
 
   private remember(entry: Entry): void {
-    this.remembered.add(entry);
-    for (const oldest of this.remembered) {
-      if (this.remembered.size <= maxOver) break;
+    this.finishedCalls.add(entry);
+    for (const oldest of this.finishedCalls) {
+      if (this.finishedCalls.size <= maxFinished) break;
       this.forget(oldest);
     }
   }
 
   private forget(entry: Entry): void {
     const { queueName, token } = entry;
-    this.remembered.delete(entry);
+    this.finishedCalls.delete(entry);
     const ofQueue = this.queues.get(queueName);
     if (ofQueue?.get(token) === entry) ofQueue.delete(token);
     if (ofQueue?.size === 0) this.queues.delete(queueName);
@@ -277,7 +291,7 @@ export class WorkCalls {
     this.queues.set(given.queueName, ofQueue.set(given.token, entry));
     for (const oldest of ofQueue.values()) {
       if (ofQueue.size <= maxCalls) break;
-      this.over(oldest);
+      this.finish(oldest);
       this.forget(oldest);
     }
     return entry;

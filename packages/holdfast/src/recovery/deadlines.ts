@@ -6,15 +6,15 @@ const sweepMs = 5000;
 const pageSize = 500;
 
 /**
- * Cancels workflows whose deadline has passed and whose own timer did not: their process is gone, and nobody has
- * recovered them yet. A deadline holds whether or not anyone is running the workflow.
+ * Cancels workflows whose deadline has passed, but whose own timer did not fire because their process died and no
+ * other process has recovered them yet. A deadline applies even if no process runs the workflow.
  */
 export function deadlineSweep(engine: Engine): Loop {
   const runOnce = async (): Promise<void> => {
     for (;;) {
       const now = engine.clock.now();
       const expired = await engine.storage.workflows.expired({ now, limit: pageSize });
-      if (expired.length > 0) await engine.cancel(expired, timeoutReason());
+      if (expired.length > 0) await engine.cancellations.cancel(expired, timeoutReason());
       if (expired.length < pageSize) return;
     }
   };

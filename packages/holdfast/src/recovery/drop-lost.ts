@@ -1,24 +1,23 @@
 import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution/execution.js';
-import type { OwnedWorkflow } from '../storage/contract/storage.js';
+import type { Executions } from '../engine/executions.js';
 
 const pageSize = 1000;
 
-export interface HoldingEngine extends Pick<Engine, 'storage' | 'superseded'> {
-  readonly inMemory: ReadonlyMap<string, Execution>;
-  /** Those that rest. */
-  suspendedWorkflows(): readonly OwnedWorkflow[];
-}
+/** The engine, with the workflows that run in this process. */
+export type RunningEngine = Engine & { readonly executions: Executions };
 
 /**
- * Parts with what others took over, or deleted, while this process was not heard: it was stopped, or the database out of reach. The
- * fence keeps its writes out in any case, but a step that comes next would begin first, perhaps long after the new owner
- * has done it. So this comes before any step begins again.
+ * Drops workflows that other processes took over or deleted while this process was stopped, or could not reach the
+ * database. The fence already refuses its writes. But without this check the next step of such a workflow would run
+ * first, perhaps long after the new owner has run it. Therefore this function finishes before any step starts again.
  */
-export async function dropLost(engine: HoldingEngine, what: 'all' | 'deleted' = 'all'): Promise<void> {
+export async function dropLost(
+  engine: Pick<RunningEngine, 'storage' | 'executions'>,
+  which: 'all' | 'deleted' = 'all',
+): Promise<void> {
   const { workflows } = engine.storage;
-  const running = [...engine.inMemory.values()].filter((each) => each.running).map(({ claim }) => claim);
-  const held = [...running, ...engine.suspendedWorkflows()];
+  const running = [...engine.executions.inMemory.values()].filter((each) => each.running).map(({ claim }) => claim);
+  const held = [...running, ...engine.executions.allSuspended];
   for (let first = 0; first < held.length; first += pageSize) {
     const page = held.slice(first, first + pageSize).map(({ workflowId, owner }) => ({ workflowId, owner }));
     const owned = new Set((await workflows.owned(page)).map(({ workflowId }) => workflowId));
@@ -27,12 +26,12 @@ export async function dropLost(engine: HoldingEngine, what: 'all' | 'deleted' = 
     const records = await workflows.get(doubtful.map(({ workflowId }) => workflowId));
     const known = new Map(records.map((record) => [record.workflowId, record]));
     for (const { workflowId, owner } of doubtful) {
-      const { status, owner: now = null } = known.get(workflowId) ?? {};
-      // Under its own token it has just ended, which it is about to learn.
-      // Its ID may be another workflow's by now.
-      const isGone = !known.has(workflowId) || (now !== null && now !== owner);
-      const isLost = what === 'deleted' ? isGone : now !== owner || status === 'CANCELLED';
-      if (isLost) engine.superseded(workflowId, owner, { owner: now, status });
+      const { status, owner: currentOwner = null } = known.get(workflowId) ?? {};
+      // The owner token is unchanged if the workflow has just ended here; the answer to that write is still to come.
+      // A row under another token may also belong to a new workflow that reuses the ID.
+      const isDeleted = !known.has(workflowId) || (currentOwner !== null && currentOwner !== owner);
+      const isLost = which === 'deleted' ? isDeleted : currentOwner !== owner || status === 'CANCELLED';
+      if (isLost) engine.executions.supersede(workflowId, owner, { owner: currentOwner, status });
     }
   }
 }

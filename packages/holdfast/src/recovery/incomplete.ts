@@ -6,50 +6,62 @@ import type { ExecutorRecord } from '../storage/contract/executors.js';
 import type { IncompleteRecord } from '../storage/contract/takeovers.js';
 import { judge, type RecoveryPlan } from './policy.js';
 
-/** Which unfinished work `incomplete()` lists: what matches everything given, oldest first. */
+/** Filters of `incomplete()`. A workflow is listed if it matches all filters that are set. The oldest come first. */
 export interface IncompleteOptions {
   readonly workflowIds?: readonly string[];
   readonly executorId?: string;
-  /** Of the workflow. */
+  /** Name of the workflow. */
   readonly name?: string;
-  /** At most this many (default and maximum 1000). */
+  /** Maximum number of workflows to return (default and maximum 1000). */
   readonly limit?: number;
+  /** Number of matching workflows to skip (default 0). */
   readonly offset?: number;
 }
 
-/** A PENDING workflow, or one that was handed over and that no live process can take; whose it is, and what becomes of it. */
+/**
+ * An unfinished workflow, its executor, and what recovery will do. It is PENDING, or it was handed over and no live
+ * process can take it.
+ */
 export interface IncompleteWorkflow {
   readonly workflowId: string;
   readonly name: string;
   readonly executorId: string | undefined;
+  /** Host of the executor, if known. */
   readonly host: string | undefined;
+  /** Epoch milliseconds of the executor's last heartbeat, if known. */
   readonly lastHeartbeatAt: number | undefined;
-  /** When it first ran, however often it was taken over since. */
+  /** Epoch milliseconds at which the workflow first ran. A recovery does not change it. */
   readonly startedAt: number;
+  /** Milliseconds since `startedAt`. */
   readonly ageMs: number;
+  /** How many attempts have begun: the first run, and each recovery. */
   readonly attempts: number;
-  /** `unknown`: nothing tells whether it lives. It is an older Holdfast, or DBOS. `none`: it was handed over, to nobody yet. */
-  readonly executor: Standing;
+  /**
+   * State of the executor. `unknown`: the executor sends no heartbeats to this database (DBOS, or an older Holdfast).
+   * `none`: the workflow was handed over, and no executor has claimed it yet.
+   */
+  readonly executor: OwnerState;
+  /** What recovery will do with the workflow, and when. */
   readonly plan: RecoveryPlan;
 }
 
-type Standing = 'alive' | 'suspected' | 'dead' | 'unknown' | 'none';
+type OwnerState = 'alive' | 'suspected' | 'dead' | 'unknown' | 'none';
 
-/** What is known of who owns a workflow. */
+/** The executor that owns a workflow, as far as it is known. */
 export interface Owner {
-  readonly standing: Standing;
+  readonly state: OwnerState;
   readonly record?: ExecutorRecord;
 }
 
-/** What `incomplete()` goes by, in a process or in a client. */
+/** What a process or a client knows about executors. `incomplete()` derives its answers from it. */
 export interface Knowledge {
   ownerOf(record: IncompleteRecord): Owner;
   plan(record: IncompleteRecord, owner: Owner): RecoveryPlan;
-  /** Those that some executor runs which is not known to be dead. */
+  /** The versions of all executors that are not known to be dead. */
   versions(): ReadonlySet<string>;
 }
 
-const longestPage = 1000;
+const maxPageSize = 1000;
 
 export async function listIncomplete(
   engine: Engine,
@@ -58,7 +70,7 @@ export async function listIncomplete(
 ): Promise<IncompleteWorkflow[]> {
   const what = 'incomplete()';
   checkKnownOptions(what, options, ['workflowIds', 'executorId', 'name', 'limit', 'offset']);
-  const { workflowIds, executorId, name, limit = longestPage, offset = 0 } = options;
+  const { workflowIds, executorId, name, limit = maxPageSize, offset = 0 } = options;
   if (workflowIds !== undefined && !Array.isArray(workflowIds)) {
     throw invalidOption(what, 'workflowIds', workflowIds, 'a list of IDs');
   }
@@ -69,7 +81,7 @@ export async function listIncomplete(
     ...(executorId !== undefined && { executorIds: [checkName('An executor ID', executorId)] }),
     ...(name !== undefined && { name: checkName('A workflow name', name) }),
     ...(executorId === undefined && { handedOver: { butFor: [...knowledge.versions()] } }),
-    limit: Math.min(longestPage, checkCount(what, 'limit', limit, 1)),
+    limit: Math.min(maxPageSize, checkCount(what, 'limit', limit, 1)),
     offset: checkCount(what, 'offset', offset),
   });
   return records.map((record) => toIncomplete(record, knowledge, engine.clock.now()));
@@ -86,38 +98,38 @@ function toIncomplete(record: IncompleteRecord, knowledge: Knowledge, now: numbe
     startedAt: record.startedAt,
     ageMs: Math.max(0, now - record.startedAt),
     attempts: record.attempts,
-    executor: owner.standing,
+    executor: owner.state,
     plan: knowledge.plan(record, owner),
   };
 }
 
-/** The incarnation that an owner token was issued by. */
+/** Returns the incarnation that issued an owner token. */
 export function incarnationOf({ owner }: Pick<IncompleteRecord, 'owner'>): string | undefined {
   return owner?.includes('.') ? owner.slice(0, owner.indexOf('.')) : undefined;
 }
 
-/** What a process of an app plans. */
+/** Returns what a process of an app will do with an unfinished workflow. */
 export function planHere(engine: Engine, enabled: boolean, record: IncompleteRecord, owner: Owner): RecoveryPlan {
   const { version, registry, clock } = engine;
-  const { standing } = owner;
+  const { state } = owner;
   const none = (because: string): RecoveryPlan => ({ action: 'none', at: null, because });
-  if (standing === 'none') return handedOver(record);
-  if (standing === 'alive') return none('its executor is alive');
+  if (state === 'none') return handedOver(record);
+  if (state === 'alive') return none('its executor is alive');
   if (record.version !== version) {
-    const because = `it is of version "${record.version ?? ''}", and this process of version "${version}"`;
+    const because = `it has version "${record.version ?? ''}", and this process runs version "${version}"`;
     return { action: 'other-version', at: null, because };
   }
-  if (standing === 'unknown') return unknownOwner(record);
+  if (state === 'unknown') return unknownOwner(record);
   const definition = registry.get(record);
   if (!definition) return none(`no workflow named "${describeKey(record)}" is registered in this process`);
   const now = clock.now();
-  const diesAt = standing === 'suspected' ? (owner.record?.heartbeatAt ?? now) + (owner.record?.ttlMs ?? 0) : now;
+  const diesAt = state === 'suspected' ? (owner.record?.heartbeatAt ?? now) + (owner.record?.ttlMs ?? 0) : now;
   const at = Math.max(now, diesAt);
   const { action, because } = judge(registry.policyOf(definition), record, at);
   if (enabled || action === 'wait-for-operator')
     return { action, at: enabled && action !== 'wait-for-operator' ? at : null, because };
-  const by = 'recovery is not enabled in this process, so that is for another one, or for sweep()';
-  return { action, at: null, because: `${because}; ${by}` };
+  const disabled = 'recovery is not enabled in this process, so another process or sweep() does it';
+  return { action, at: null, because: `${because}; ${disabled}` };
 }
 
 function handedOver({ version }: IncompleteRecord): RecoveryPlan {
@@ -133,41 +145,40 @@ function unknownOwner({ executorId }: IncompleteRecord): RecoveryPlan {
 }
 
 /**
- * What a client can say. It does not watch executors, so it goes by the time of their last heartbeat; and it does not
- * know the policies of those who would take work over.
+ * Returns what a client knows. A client does not observe executors over time, so it judges each executor by the time
+ * of its last heartbeat. It does not know the recovery policies of the processes that take over work.
  */
 export async function clientKnowledge(engine: Engine): Promise<Knowledge> {
   const now = engine.clock.now();
   const records = await engine.storage.executors.list(engine.writer.appName);
-  const owners = new Map(records.map((record) => [record.incarnation, { record, standing: byHeartbeat(record, now) }]));
-  const versions = new Set(
-    [...owners.values()].flatMap((each) => (each.standing === 'alive' ? each.record.version : [])),
-  );
+  const owners = new Map(records.map((record) => [record.incarnation, { record, state: byHeartbeat(record, now) }]));
+  const versions = new Set([...owners.values()].flatMap((each) => (each.state === 'alive' ? each.record.version : [])));
   return {
     versions: () => versions,
-    ownerOf: (record) => ownerOf(record, owners.get(incarnationOf(record) ?? '')) ?? { standing: 'unknown' },
-    plan: (record, { standing }) => {
-      if (standing === 'none') return handedOver(record);
-      if (standing === 'alive') return { action: 'none', at: null, because: 'its executor is alive' };
-      if (standing === 'unknown') return unknownOwner(record);
+    ownerOf: (record) => ownerOf(record, owners.get(incarnationOf(record) ?? '')) ?? { state: 'unknown' },
+    plan: (record, { state }) => {
+      if (state === 'none') return handedOver(record);
+      if (state === 'alive') return { action: 'none', at: null, because: 'its executor is alive' };
+      if (state === 'unknown') return unknownOwner(record);
       const version = record.version ?? '';
       if (!versions.has(version)) {
-        const because = `its executor is not heard, and no process of its version "${version}" is`;
+        const because = `its executor sends no heartbeats, and no process of its version "${version}" is alive`;
         return { action: 'other-version', at: null, because };
       }
-      const when = standing === 'suspected' ? 'if its executor stays silent, ' : 'its executor is silent: ';
-      const because = `${when}a live process of version "${version}" sees to it, by a policy that a client does not know`;
+      const when =
+        state === 'suspected' ? 'if its executor sends no more heartbeats, ' : 'its executor sends no heartbeats: ';
+      const because = `${when}a live process of version "${version}" applies its policy, which a client does not know`;
       return { action: 'resume', at: null, because };
     },
   };
 }
 
-/** Who has it, if that is known. */
+/** Returns the owner of a workflow. A workflow that was handed over is ENQUEUED and has none. */
 export function ownerOf({ status }: IncompleteRecord, known: Owner | undefined): Owner | undefined {
-  return status === 'ENQUEUED' ? { standing: 'none' } : known;
+  return status === 'ENQUEUED' ? { state: 'none' } : known;
 }
 
-function byHeartbeat({ heartbeatAt, ttlMs, present }: ExecutorRecord, now: number): Standing {
+function byHeartbeat({ heartbeatAt, ttlMs, present }: ExecutorRecord, now: number): OwnerState {
   const silentMs = now - heartbeatAt;
   if (silentMs > ttlMs) return 'dead';
   return present === false || silentMs > ttlMs / 2 ? 'suspected' : 'alive';

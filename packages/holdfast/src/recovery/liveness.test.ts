@@ -8,11 +8,11 @@ import { Liveness } from './liveness.js';
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ttlMs = 30_000;
 
-/** Heartbeats to a database that answers when the test says so. */
+/** Heartbeats to a database that answers when the test tells it to. */
 class Beats {
   readonly clock = new VirtualClock();
   readonly startGate = new StartGate();
-  /** Those that wait for an answer, with what they say of the lock. */
+  /** Heartbeats without an answer yet, each with the lock key that it reports. */
   readonly waiting: {
     readonly lockKey: unknown;
     answer(found: { takeovers: number } | undefined): void;
@@ -21,6 +21,7 @@ class Beats {
   sent = 0;
   joined = 0;
   readonly liveness: Liveness;
+  onPossibleLoss = async (): Promise<void> => {};
 
   constructor() {
     const executors = {
@@ -39,7 +40,12 @@ class Beats {
     const storage = { executors, announce: async () => {} };
     const news = { announceToOthers: () => {} };
     const parts = { clock, startGate, logger: silent, owners: new OwnerTokens(), storage, news, writer };
-    this.liveness = new Liveness(parts as unknown as Engine, { ttlMs, monotonic: () => clock.now() });
+    const actions = {
+      onPossibleLoss: () => this.onPossibleLoss(),
+      onRollback: async () => {},
+      onRowLost: async () => {},
+    };
+    this.liveness = new Liveness(parts as unknown as Engine, actions, { ttlMs, monotonic: () => clock.now() });
   }
 
   async pass(ms: number): Promise<void> {
@@ -53,7 +59,7 @@ class Beats {
 }
 
 describe('a heartbeat', () => {
-  it('confirms from when it was sent, however late its answer', async () => {
+  it('confirms the executor from the time it was sent, even if the answer is late', async () => {
     const beats = new Beats();
     await beats.liveness.start();
     await beats.pass(5_000);
@@ -62,7 +68,7 @@ describe('a heartbeat', () => {
     expect(beats.liveness.confirmed).toBe(true);
     await beats.pass(1_000);
     expect(beats.liveness.confirmed).toBe(false);
-    // Sent at 5 s: good until 25 s, and 20.5 s have passed.
+    // The heartbeat was sent at 5 s and is valid until 25 s. Now it is 20.5 s.
     await beats.answer();
     expect(beats.liveness.confirmed).toBe(true);
     await beats.pass(5_000);
@@ -70,7 +76,7 @@ describe('a heartbeat', () => {
     await beats.liveness.abandon();
   });
 
-  it('that gets no answer does not hold up the next one, and not too many wait at a time', async () => {
+  it('without an answer does not block the next one, and at most two wait at a time', async () => {
     const beats = new Beats();
     await beats.liveness.start();
     await beats.pass(60_000);
@@ -84,7 +90,7 @@ describe('a heartbeat', () => {
     await beats.liveness.abandon();
   });
 
-  it('that finds its executor gone makes it join again, and is confirmed by that', async () => {
+  it('that finds no row of its executor makes it join again, and the join confirms it', async () => {
     const beats = new Beats();
     await beats.liveness.start();
     await beats.pass(21_000);
@@ -94,15 +100,15 @@ describe('a heartbeat', () => {
     await beats.liveness.abandon();
   });
 
-  it('that comes after too long a silence confirms only once what was lost is parted with', async () => {
+  it('after too long a silence confirms only once lost work is dropped', async () => {
     const beats = new Beats();
     await beats.liveness.start();
     let returns = 0;
-    let parted = Promise.reject(new Error('lost'));
-    parted.catch(() => {});
-    beats.liveness.onReturn = () => {
+    let dropped = Promise.reject(new Error('lost'));
+    dropped.catch(() => {});
+    beats.onPossibleLoss = () => {
       returns++;
-      return parted;
+      return dropped;
     };
     await beats.pass(5_500);
     await beats.answer();
@@ -110,7 +116,7 @@ describe('a heartbeat', () => {
     await beats.pass(25_000);
     await beats.answer();
     expect([returns, beats.liveness.confirmed]).toEqual([1, false]);
-    parted = Promise.resolve() as Promise<never>;
+    dropped = Promise.resolve() as Promise<never>;
     await beats.pass(10_000);
     await beats.answer();
     await beats.answer();
@@ -118,7 +124,7 @@ describe('a heartbeat', () => {
     await beats.liveness.abandon();
   });
 
-  it('says at once that the lock is lost, and that it is back, also while another is under way', async () => {
+  it('reports at once that the lock is lost or held again, even while another one is in progress', async () => {
     const beats = new Beats();
     const { presence } = beats.liveness;
     await beats.liveness.start();
@@ -133,7 +139,7 @@ describe('a heartbeat', () => {
     await beats.liveness.abandon();
   });
 
-  it('ends with the app, also if it still waits for an answer', async () => {
+  it('ends with the app, even if it still waits for an answer', async () => {
     const beats = new Beats();
     await beats.liveness.start();
     await beats.pass(5_000);

@@ -1,109 +1,96 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
+import { Emitter } from '../model/emitter.js';
 import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
 import type { ExecutorRecord, NewExecutor } from '../storage/contract/executors.js';
-import type { Presence } from '../storage/database.js';
+import type { Presence } from '../storage/contract/listening.js';
+import type { LivenessActions, LivenessOptions } from './liveness-options.js';
 import { type Death, type ExecutorState, Peers } from './peers.js';
 import { isGone, ownProcess, type ProcessIdentity } from './process.js';
 
+export type { LivenessActions, LivenessOptions } from './liveness-options.js';
 export type { Death, ExecutorState } from './peers.js';
-
-export interface LivenessOptions {
-  /** How long this process may be silent until others take it for dead. */
-  readonly ttlMs?: number;
-  /** Milliseconds that only ever grow, at a steady pace. */
-  readonly monotonic?: () => number;
-  /** Whether an executor ran on this host, and its process is certainly gone. */
-  readonly isGone?: (peer: ExecutorRecord) => boolean;
-  /** What others are told of this process. */
-  readonly process?: ProcessIdentity;
-}
 
 const defaultTtlMs = 30_000;
 
-/** Heartbeats in a time to live: a few of them may be lost. */
+/** Number of heartbeats per time to live. A few of them may be lost. */
 const beatsPerTtl = 6;
 
-/** The pace of heartbeats while this process cannot know whether it is heard: steps, starts and claims wait for one. */
-const seekEveryMs = 1_000;
+/** Interval of heartbeats while this process is not confirmed. Steps, starts and claims wait for a confirmation. */
+const unconfirmedEveryMs = 1_000;
 
-/** The part of its time to live after which an executor that is not heard begins no more steps. */
-const fencedAfter = 2 / 3;
+/** The share of its time to live after which an executor without a confirmed heartbeat starts no more steps. */
+const confirmedShare = 2 / 3;
 
-/** Heartbeats that wait for an answer at the same time: one on a connection that is dead must not hold up the next. */
+/** Maximum number of unanswered heartbeats. A heartbeat on a dead connection must not block the next one. */
 const maxUnanswered = 2;
 
-/** How often the others are looked at: at the slowest, and, for each whose lock may vanish, at the fastest. */
-const slowestLookMs = 5_000;
-const fastestLookMs = 500;
-const lookPerPeerMs = 250;
+/** Interval of polls of the other executors. It grows with the number of peers whose locks are observed. */
+const maxPollMs = 5_000;
+const minPollMs = 500;
+const pollPerPeerMs = 250;
 
-const processesEveryMs = 500;
+const processCheckEveryMs = 500;
 
 /**
- * After the server restarted or failed over everybody's lock is gone, and sessions come back one after another: that
- * of this process must have been there for so long before the absence of another's says anything.
+ * After a restart or failover of the server, all locks are gone, and the sessions return one after another. The
+ * absence of another executor's lock is evidence only if the session of this process has existed for this long.
  */
 const sessionsReturnMs = 10_000;
 
-/** Others may take so long to find that a lock is gone, and to bury whose it was. */
-const longestBurialMs = 60_000;
+/** The longest time that others may need to find that a lock is gone, and to remove its executor from the table. */
+const maxRemovalMs = 60_000;
 
-/** How long a shutdown waits for the answer that it has left. */
-const longestLeaveMs = 5_000;
+/** How long a shutdown waits until the row of this executor is deleted. */
+const maxLeaveMs = 5_000;
 
 /**
- * That this executor lives, and which others do. It says the first by heartbeats in the table `executors`, and, on
- * Postgres, by a lock that goes with its session; and it stops to begin steps when it cannot know that it is heard.
+ * Shows other executors that this one is alive, and detects which of them are dead. This executor sends heartbeats to
+ * the table `executors`. On Postgres it also holds a lock that ends with its session. An executor whose heartbeats are
+ * not confirmed stops starting steps before other executors may take over its work.
  *
- * A death that is none, of a process that was only slow, costs time and no more: what it owned is fenced off from it
- * workflow by workflow as others take it over.
+ * Declaring a slow process dead by mistake costs only time, because each takeover of a workflow fences its former
+ * owner.
  */
 export class Liveness {
-  /** Called when an executor was found dead. */
-  onDeath: (() => void) | undefined;
-  /** Called when it is heard again after it was not for too long, before steps begin again; if it fails, they do not. */
-  onReturn: (() => Promise<void>) | undefined;
-  /** Called when the database lacks what it is known to have had. Until it has succeeded no heartbeat counts. */
-  onGoneBack: ((why: string) => Promise<void>) | undefined;
-  /** Called when it has to join anew, and nobody can tell whether others buried it or the database went back to before it joined. */
-  onForgotten: (() => Promise<void>) | undefined;
-  /** The lock that tells others of this process, for the session that listens. */
+  /** The lock that shows others that this process is alive. The session of the listener holds it. */
   readonly presence: Presence;
+  private readonly events = new Emitter<{ death: undefined }>();
   private readonly ttlMs: number;
   private readonly monotonic: () => number;
   private readonly peers: Peers;
   private readonly process: ProcessIdentity;
   private readonly heartbeat: Loop;
-  private readonly losses: Loop;
-  private readonly looks: Loop;
-  private readonly processes: Loop;
+  private readonly takeoverCheck: Loop;
+  private readonly poll: Loop;
+  private readonly processCheck: Loop;
   private own: ExecutorRecord | undefined;
   private lockKey: string | null = null;
   private sessionSince: number | undefined;
   private unanswered = 0;
-  /** When the last heartbeat was sent that was answered. */
-  private heardAt = Number.NEGATIVE_INFINITY;
-  /** The highest number of a heartbeat that was answered. */
+  /** When the last answered heartbeat was sent. */
+  private confirmedAt = Number.NEGATIVE_INFINITY;
+  /** The highest number of an answered heartbeat. */
   private beats = 0;
-  /** When the lock was last lost, by which others may have taken this process for dead. */
+  /** When the lock was last lost. Others may have declared this process dead for that reason. */
   private lockLostAt = Number.NEGATIVE_INFINITY;
-  /** How often others have taken work from this process. */
+  /** How often others have taken over work of this process. */
   private takeovers = 0;
-  private parting: Promise<void> | undefined;
-  private paceMs = slowestLookMs;
-  private heardEarly = false;
-  private endPatience = (): void => {};
+  private dropping: Promise<void> | undefined;
+  private paceMs = maxPollMs;
+  private newcomerDuringStart = false;
+  private stopWaiting = (): void => {};
 
   constructor(
     private readonly engine: Engine,
+    private readonly actions: LivenessActions,
     options: LivenessOptions = {},
   ) {
     const { clock, logger, owners } = engine;
     this.ttlMs = options.ttlMs ?? defaultTtlMs;
     this.monotonic = options.monotonic ?? (() => performance.now());
-    // From now on, so that nothing is claimed before others know of this process.
+    // From here on the gate is closed. This process claims no work before others know of it.
     engine.startGate.followClock(this.monotonic);
     this.process = options.process ?? ownProcess();
     this.peers = new Peers(owners.incarnation, options.isGone ?? isGone);
@@ -112,70 +99,70 @@ export class Liveness {
     this.heartbeat = new Loop({
       ...common,
       name: 'The heartbeat',
-      everyMs: () => Math.min(this.ttlMs / beatsPerTtl, this.confirmed ? Number.POSITIVE_INFINITY : seekEveryMs),
+      everyMs: () => Math.min(this.ttlMs / beatsPerTtl, this.confirmed ? Number.POSITIVE_INFINITY : unconfirmedEveryMs),
       runOnce: () => this.beat(),
     });
-    this.losses = new Loop({
+    this.takeoverCheck = new Loop({
       ...common,
-      name: 'Looking for what others took',
-      runOnce: () => this.lookForLosses(),
+      name: 'The check for takeovers by others',
+      runOnce: () => this.checkForTakeovers(),
     });
-    this.looks = new Loop({
+    this.poll = new Loop({
       ...common,
-      name: 'Looking at other executors',
-      everyMs: () => this.nextPace(),
-      runOnce: () => this.look(),
+      name: 'The poll of other executors',
+      everyMs: () => this.nextPollDelay(),
+      runOnce: () => this.pollNow(),
     });
-    this.processes = new Loop({
+    this.processCheck = new Loop({
       ...common,
-      name: 'Looking at processes of this host',
-      everyMs: processesEveryMs,
-      runOnce: async () => this.report(this.peers.lookAtProcesses(clock.now())),
+      name: 'The check of processes on this host',
+      everyMs: processCheckEveryMs,
+      runOnce: async () => this.reportDeaths(this.peers.lookAtProcesses(clock.now())),
     });
   }
 
-  /** Whether this process may begin steps: it was heard a short while ago. */
+  /** True if a recent heartbeat was confirmed, so that this process may start steps. */
   get confirmed(): boolean {
     return this.engine.startGate.isConfirmed;
   }
 
-  /** Joins the others, and knows of their deaths as far as one look tells. Must come before anything is claimed. */
+  /** Adds this executor to the table, and polls the others once. Must finish before this process claims any work. */
   async start(): Promise<void> {
     await this.join();
     await this.announce();
     this.heartbeat.start();
-    this.losses.start();
-    await this.look().catch((error) => {
-      this.engine.logger.debug(`Other executors could not be looked at: ${describeError(error)}`);
+    this.takeoverCheck.start();
+    await this.pollNow().catch((error) => {
+      this.engine.logger.debug(`The table of executors could not be read: ${describeError(error)}`);
     });
-    this.looks.start();
-    this.processes.start();
-    // One that joined while the look above was under way may be missing from it, and does not announce itself again.
-    if (this.heardEarly) this.looks.wake();
+    this.poll.start();
+    this.processCheck.start();
+    // Race: an executor that joined during the poll above may be missing in its result. It announces itself only once.
+    if (this.newcomerDuringStart) this.poll.wake();
   }
 
-  /** After everything was handed over. What could not be is for others, who will see this process die. */
+  /** Removes this executor from the table. All work must be handed over before; others recover the rest. */
   async stop(): Promise<void> {
     await this.abandon();
     const { storage, owners, logger } = this.engine;
     const leaving = storage.executors.leave(owners.incarnation).catch((error) => {
-      logger.debug(`This executor could not leave, so others will take it for dead: ${describeError(error)}`);
+      logger.debug(`This executor could not be removed, so others will declare it dead: ${describeError(error)}`);
     });
     let timer: NodeJS.Timeout | undefined;
     const timeUp = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, longestLeaveMs).unref();
+      timer = setTimeout(resolve, maxLeaveMs).unref();
     });
     await Promise.race([leaving, timeUp]);
     clearTimeout(timer);
-    // They would count on it until their next look.
+    // Without this notification, others would treat this executor as alive until their next poll.
     this.engine.news.announceToOthers('executors');
   }
 
-  /** As a crash would: it is silent from now on. */
+  /** Stops all heartbeats and polls, as a crash would. */
   async abandon(): Promise<void> {
-    const loops = [this.heartbeat, this.losses, this.looks, this.processes];
+    const loops = [this.heartbeat, this.takeoverCheck, this.poll, this.processCheck];
     const stopped = Promise.all(loops.map((loop) => loop.stop()));
-    this.endPatience();
+    this.stopWaiting();
     await stopped;
   }
 
@@ -183,13 +170,13 @@ export class Liveness {
     return this.peers.deaths();
   }
 
-  /** All of the app that are in the table, this one among them. */
+  /** All executors of the app that are in the table, including this one. */
   executors(): readonly ExecutorState[] {
-    const own: ExecutorState[] = this.own ? [{ record: this.own, standing: 'alive' }] : [];
-    return [...own, ...this.peers.standings()];
+    const own: ExecutorState[] = this.own ? [{ record: this.own, state: 'alive' }] : [];
+    return [...own, ...this.peers.states()];
   }
 
-  /** Those that some executor runs which is not known to be dead. */
+  /** The versions of all executors that are not known to be dead. */
   versions(): ReadonlySet<string> {
     return new Set([this.engine.version, ...this.peers.living().map(({ version }) => version)]);
   }
@@ -198,47 +185,58 @@ export class Liveness {
     return this.peers.isDead(incarnation);
   }
 
-  /** The incarnations of the other living executors of this version that work on the queue, as of the last look. */
+  /** The incarnations of the other living executors of this version that work on the queue, as of the last poll. */
   peersOn(queueName: string): string[] {
-    const isOnIt = ({ version, listens }: ExecutorRecord): boolean =>
+    const worksOnQueue = ({ version, listens }: ExecutorRecord): boolean =>
       version === this.engine.version &&
       (listens === null || queueName === internalQueue || listens.includes(queueName));
-    return this.peers.living().flatMap((record) => (isOnIt(record) ? record.incarnation : []));
+    return this.peers.living().flatMap((record) => (worksOnQueue(record) ? record.incarnation : []));
   }
 
-  /** Looks at the others now. */
-  async look(): Promise<void> {
+  /** Calls the listener whenever executors are declared dead. Returns a function that removes the listener. */
+  onDeath(listener: () => void): () => void {
+    return this.events.on('death', listener);
+  }
+
+  /** Reads which versions of the app are run by executors that are not known to be dead. */
+  async versionsAlive(): Promise<ReadonlySet<string>> {
+    await this.pollNow();
+    return this.versions();
+  }
+
+  /** Polls the table of executors now, and reports new deaths. */
+  async pollNow(): Promise<void> {
     const { storage, writer, clock, owners } = this.engine;
     const at = this.monotonic();
     const records = await storage.executors.list(writer.appName);
     this.own = records.find((record) => record.incarnation === owners.incarnation);
     const { sessionSince } = this;
-    // By the own lock, in the same answer: it may come from a server to which this session, too, has yet to move.
+    // The answer must show the own lock, too. After a failover this session may not exist on the answering server yet.
     const locksTell = this.own?.present === true && sessionSince !== undefined && at - sessionSince >= sessionsReturnMs;
-    this.report(this.peers.look({ records, at, now: clock.now(), paceMs: this.paceMs, locksTell }));
+    this.reportDeaths(this.peers.look({ records, at, now: clock.now(), paceMs: this.paceMs, locksTell }));
   }
 
-  /** News that others may have taken work from some process: if from this one, it is to begin no more of that. */
-  heardOfTakeover(): void {
-    this.losses.wake();
+  /** Handles a notification that work of some executor was taken over. If it was this one's, its steps must stop. */
+  noteTakeover(): void {
+    this.takeoverCheck.wake();
   }
 
-  /** News that another executor has joined: unless it is known, its death would not be seen before the next look. */
-  heardOfNewcomer(): void {
-    this.heardEarly = true;
-    this.looks.wake();
+  /** Handles a notification that an executor has joined. A poll at once allows its death to be detected early. */
+  noteJoin(): void {
+    this.newcomerDuringStart = true;
+    this.poll.wake();
   }
 
-  /** By reading alone: on SQLite any change is such news, and if each led to a change there would be no end of them. */
-  private async lookForLosses(): Promise<void> {
+  /** Only reads. On SQLite every change of the file is a notification, so a write here would cause the next one. */
+  private async checkForTakeovers(): Promise<void> {
     const { storage, owners } = this.engine;
     const takeovers = await storage.executors.takeovers(owners.incarnation);
     if (takeovers === undefined || takeovers > this.takeovers) this.heartbeat.wake();
   }
 
-  private report(found: readonly Death[]): void {
+  private reportDeaths(found: readonly Death[]): void {
     for (const { executorId, why } of found) this.engine.logger.info(`Executor "${executorId}" is dead: ${why}.`);
-    if (found.length > 0) this.onDeath?.();
+    if (found.length > 0) this.events.emit('death', undefined);
   }
 
   private async join(): Promise<void> {
@@ -249,12 +247,12 @@ export class Liveness {
   }
 
   /**
-   * Waited for before anything is claimed: one that dies after that is known to the others, and what it owns is found as
-   * soon as its death shows. The others find it by themselves, only later, where they cannot be told.
+   * Announces this executor before it claims any work, so that others can detect its death early. If the notification
+   * is lost, they find this executor at their next poll.
    */
   private async announce(): Promise<void> {
     await this.engine.storage.announce(['executors']).catch((error) => {
-      this.engine.logger.debug(`Other executors could not be told of this one: ${describeError(error)}`);
+      this.engine.logger.debug(`The launch of this executor could not be announced: ${describeError(error)}`);
     });
   }
 
@@ -265,7 +263,7 @@ export class Liveness {
     return { incarnation, ...writer, version, ...this.process, ttlMs, lockKey, listens };
   }
 
-  /** Does not wait longer for an answer than until the next one is due. */
+  /** Sends a heartbeat. Waits for its answer at most until the next heartbeat is due. */
   private async beat(): Promise<void> {
     if (this.unanswered >= maxUnanswered) return;
     this.unanswered++;
@@ -278,18 +276,18 @@ export class Liveness {
       () => (answered = true),
     );
     const { clock, logger } = this.engine;
-    const patience = new Promise<void>((resolve) => {
+    const nextIsDue = new Promise<void>((resolve) => {
       const timer = clock.at(clock.now() + this.ttlMs / beatsPerTtl, resolve, 'background');
-      this.endPatience = () => {
+      this.stopWaiting = () => {
         timer.cancel();
         resolve();
       };
     });
     try {
-      await Promise.race([beating, patience]);
+      await Promise.race([beating, nextIsDue]);
     } finally {
-      this.endPatience();
-      if (!answered) beating.catch((error) => logger.debug(`A heartbeat failed late: ${describeError(error)}`));
+      this.stopWaiting();
+      if (!answered) beating.catch((error) => logger.debug(`A late heartbeat failed: ${describeError(error)}`));
     }
   }
 
@@ -297,69 +295,79 @@ export class Liveness {
     const sentAt = this.monotonic();
     const { lockKey, beats: known } = this;
     const { storage, owners } = this.engine;
-    const standing = await storage.executors.beat(owners.incarnation, { lockKey, known });
-    // Another one that was under way has seen to it.
+    const answer = await storage.executors.beat(owners.incarnation, { lockKey, known });
+    // Race: another heartbeat in progress has found the rollback, and handled it.
     if (this.beats < known) return;
-    if (standing && standing.beats < known) {
-      await this.onGoneBack?.(`heartbeat ${standing.beats} of this process is its last, and ${known} was confirmed`);
-      [this.beats, this.takeovers] = [standing.beats, standing.takeovers];
+    if (answer && answer.beats < known) {
+      const last = `the last one in the database is ${answer.beats}`;
+      await this.actions.onRollback(`heartbeat ${known} of this process was confirmed, but ${last}`);
+      [this.beats, this.takeovers] = [answer.beats, answer.takeovers];
       return this.heartbeat.wake();
     }
-    if (standing) {
-      this.beats = Math.max(this.beats, standing.beats);
-      if (standing.takeovers > this.takeovers) await this.partWithLost();
-      this.takeovers = Math.max(this.takeovers, standing.takeovers);
+    if (answer) {
+      this.beats = Math.max(this.beats, answer.beats);
+      if (answer.takeovers > this.takeovers) await this.dropLostWork();
+      this.takeovers = Math.max(this.takeovers, answer.takeovers);
       return this.confirm(sentAt, lockKey);
     }
-    await this.wasForgotten();
+    await this.handleMissingRow();
     this.takeovers = 0;
     await this.join();
     this.engine.news.announceToOthers('executors');
   }
 
   /**
-   * This process is no longer in the table. Either way nothing is its own any more that was when it joined: it is buried
-   * when it owns nothing, and owns nothing before it joins. A restore takes long as a rule, so that a process which was silent
-   * may also have been launched after the backup was made, and what it registered then is gone.
+   * Handles the loss of this executor's row. There are two causes, and in both this executor owns no workflow in the
+   * database:
+   *
+   * - Others removed the row because they declared this executor dead. They do so only when it owns no workflows.
+   * - The database was restored to a time before this executor joined.
+   *
+   * If this executor was silent for long, the cause may still be a restore, because a restore usually takes long. What
+   * this executor registered at its launch is then gone, too.
    */
-  private async wasForgotten(): Promise<void> {
-    const silentMs = this.monotonic() - this.heardAt;
-    const isBuried = silentMs >= this.ttlMs * fencedAfter || this.monotonic() - this.lockLostAt < longestBurialMs;
-    if (!isBuried) return this.onGoneBack?.('this process, which was heard all the time, is not known to it any more');
+  private async handleMissingRow(): Promise<void> {
+    const silentMs = this.monotonic() - this.confirmedAt;
+    const mayBeRemoved = silentMs >= this.ttlMs * confirmedShare || this.monotonic() - this.lockLostAt < maxRemovalMs;
+    if (!mayBeRemoved)
+      return this.actions.onRollback('the row of this process is gone, despite its confirmed heartbeats');
     this.engine.logger.warn(
-      'Others took this process for dead and may have taken over its work, because it was silent for too long; or the ' +
-        'database was restored from a backup that is older than this process. It goes on with whatever is still its own.',
+      'The row of this process in the table of executors is gone. Either others declared the process dead after a ' +
+        'long silence, and may have taken over its work; or the database was restored from a backup that is older ' +
+        'than this process. The process continues the workflows that it still owns.',
     );
-    await this.onForgotten?.();
+    await this.actions.onRowLost();
   }
 
   private async confirm(sentAt: number, lockKey: string | null): Promise<void> {
-    this.heardAt = Math.max(this.heardAt, sentAt);
-    if (!this.confirmed) await this.partWithLost();
-    // Not from when this one was sent: parting may take long, and others have been answered meanwhile.
-    this.engine.startGate.confirmUntil(this.heardAt + this.ttlMs * fencedAfter);
-    // The session broke or came back while this was under way.
+    this.confirmedAt = Math.max(this.confirmedAt, sentAt);
+    if (!this.confirmed) await this.dropLostWork();
+    // Not `sentAt`: dropping lost work may take long, and a later heartbeat may have been answered meanwhile.
+    this.engine.startGate.confirmUntil(this.confirmedAt + this.ttlMs * confirmedShare);
+    // The session broke or came back while this heartbeat was in progress.
     if (lockKey !== this.lockKey) this.heartbeat.wake();
   }
 
-  /** One at a time: who comes meanwhile waits for a round that began after that. */
-  private async partWithLost(): Promise<void> {
-    const before = this.parting;
-    const parting = (async () => {
+  /**
+   * Drops lost work, one round at a time. A caller during a round waits for a new round that begins after its call.
+   */
+  private async dropLostWork(): Promise<void> {
+    const before = this.dropping;
+    const dropping = (async () => {
       await before?.catch(() => {});
-      // First: what comes into memory while this looks at what is there has to look for itself.
+      // Incremented before the round: a workflow that is loaded during the round then checks its owner itself.
       this.engine.startGate.lossCount++;
-      await this.onReturn?.();
+      await this.actions.onPossibleLoss();
     })();
-    this.parting = parting;
+    this.dropping = dropping;
     try {
-      await parting;
+      await dropping;
     } finally {
-      if (this.parting === parting) this.parting = undefined;
+      if (this.dropping === dropping) this.dropping = undefined;
     }
   }
 
-  /** Said at once: a lock that is on record and not held would soon be taken for a death. */
+  /** Reports the state of the lock at once. Others would soon take a recorded lock that is not held for a death. */
   private noteSession(isHeld: boolean): void {
     const lockKey = isHeld ? this.presence.key : null;
     if (lockKey === this.lockKey) return;
@@ -370,21 +378,21 @@ export class Liveness {
   }
 
   /**
-   * Often only for the sake of those whose death would show in their lock, and not in their process on this host; the
-   * others' silence takes its time anyway.
+   * Returns the delay before the next poll. Polls are frequent only if some peers are judged by their lock: those on
+   * other hosts. A peer on this host is judged by its pid. Judging by silence needs no frequent polls.
    */
-  private nextPace(): number {
+  private nextPollDelay(): number {
     const living = this.peers.living();
     const byLock = living.filter((record) => record.lockKey !== null && record.host !== this.process.host).length;
     const bySilence = Math.min(this.ttlMs, ...living.map((record) => record.ttlMs)) / beatsPerTtl;
-    const ms = byLock > 0 ? lookPerPeerMs * byLock : bySilence;
-    this.paceMs = Math.min(slowestLookMs, Math.max(fastestLookMs, ms));
-    // Those who look often are not to do so all at the same moments, for ever.
+    const ms = byLock > 0 ? pollPerPeerMs * byLock : bySilence;
+    this.paceMs = Math.min(maxPollMs, Math.max(minPollMs, ms));
+    // The random share prevents executors from polling at the same moments again and again.
     return byLock > 0 ? this.paceMs * (0.9 + 0.1 * Math.random()) : this.paceMs;
   }
 }
 
-/** 31 bits of what no other executor begins with: it goes with a class of locks that is ours (storage/postgres/presence.ts). */
+/** Returns a 31-bit lock key from the unique incarnation, for the lock class of storage/postgres/presence.ts. */
 function lockKeyOf(incarnation: string): string {
   return String(Number.parseInt(incarnation.slice(0, 8), 16) % 2 ** 31);
 }

@@ -1,46 +1,66 @@
 import { createHandle, type WorkflowHandle } from '../engine/api/handle.js';
+import type { Engine } from '../engine/engine.js';
 import { checkName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { afterChange } from '../storage/contract/failure.js';
 import { type IncompleteOptions, type IncompleteWorkflow, listIncomplete } from './incomplete.js';
 import type { Recovery } from './recovery.js';
 import type { SweepReport } from './report.js';
-import type { RecoveringEngine } from './takeover.js';
 
-/** Whose work to recover: executors that are known to be dead, or single workflows. */
+/** Which work to recover: that of executors that you know to be dead (by executor ID), or single workflows (by ID). */
 export type RecoverTarget =
   | readonly string[]
   | { readonly executorIds: readonly string[] }
   | { readonly workflowIds: readonly string[] };
 
-/** `app.recovery`: what becomes of work whose process died. */
+/** `app.recovery`: lists and recovers unfinished workflows of processes that died. */
 export interface RecoveryOperations {
-  /** PENDING work, whose it is, and what recovery will do about it and when. */
+  /**
+   * Lists unfinished workflows with their executors, and says what recovery will do with each workflow, and when.
+   *
+   * @example
+   * for (const { workflowId, executor, plan } of await app.recovery.incomplete({ name: 'checkout' })) {
+   *   console.log(workflowId, executor, plan.action, plan.because);
+   * }
+   */
   incomplete(options?: IncompleteOptions): Promise<IncompleteWorkflow[]>;
   /**
-   * Puts work of dead executors (a list of their IDs) back to be run, whether or not it would be resumed by itself; or
-   * single workflows, whatever their policy says. A live executor is fenced off from what is taken from it. Returns
-   * handles of what was put back.
+   * Puts unfinished workflows back on their queues now, and returns their handles.
+   *
+   * With executor IDs: all work of these executors, even with `autoResume: false`. The rest of the recovery policy
+   * applies. If one of the executors is alive after all, it can no longer write to the workflows taken from it.
+   *
+   * With `workflowIds`: these workflows, whatever their policy says, unless a live executor owns them.
+   *
+   * @example
+   * const handles = await app.recovery.recover(['worker-3']);
+   * await app.recovery.recover({ workflowIds: ['order-7'] });
    */
   recover(target: RecoverTarget): Promise<WorkflowHandle[]>;
-  /** Looks for work of dead executors now. With `dryRun` nothing is changed: the report says what would be. */
+  /**
+   * Recovers the work of all dead executors now, and reports what was done. With `dryRun: true` nothing changes: the
+   * report says what a sweep would do.
+   *
+   * @example
+   * const { taken, waiting, plan } = await app.recovery.sweep({ dryRun: true });
+   */
   sweep(options?: { readonly dryRun?: boolean }): Promise<SweepReport>;
 }
 
-export function recoveryOperations(engine: RecoveringEngine, recovery: Recovery): RecoveryOperations {
+export function recoveryOperations(engine: Engine, recovery: Recovery): RecoveryOperations {
   return {
     incomplete: async (options) => {
-      engine.checkOpen();
+      engine.lifecycle.checkOpen();
       return listIncomplete(engine, recovery.knowledge, options);
     },
     recover: async (target) => {
-      engine.checkOpen();
+      engine.lifecycle.checkOpen();
       const checked = checkTarget(target);
       const ids = await afterChange(() => recovery.recover(checked));
       return ids.map((id) => createHandle(engine, id));
     },
     sweep: async (options = {}) => {
-      engine.checkOpen();
+      engine.lifecycle.checkOpen();
       checkKnownOptions('sweep()', options, ['dryRun']);
       const { dryRun = false } = options;
       if (typeof dryRun !== 'boolean') throw invalidOption('sweep()', 'dryRun', dryRun, 'true or false');
@@ -57,7 +77,7 @@ function checkTarget(target: RecoverTarget): Exclude<RecoverTarget, readonly str
   checkKnownOptions('recover()', target, ['executorIds', 'workflowIds']);
   const { executorIds, workflowIds } = target as { executorIds?: readonly string[]; workflowIds?: readonly string[] };
   if ((executorIds === undefined) === (workflowIds === undefined)) {
-    throw invalidOption('recover()', 'executorIds', executorIds, 'given, or "workflowIds", and not both');
+    throw invalidOption('recover()', 'executorIds', executorIds, 'given if "workflowIds" is not, and only then');
   }
   return workflowIds === undefined
     ? { executorIds: checkIds('executorIds', 'An executor ID', executorIds) }

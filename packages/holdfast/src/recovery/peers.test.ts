@@ -20,68 +20,68 @@ const peer: ExecutorRecord = {
 };
 
 describe('a peer whose process is gone', () => {
-  function looking(isGone: () => boolean) {
+  function polled(isGone: () => boolean) {
     const peers = new Peers('self', isGone);
     let at = 0;
-    const look = (beats: number) => {
+    const poll = (beats: number) => {
       at += 5_000;
       return peers.look({ records: [{ ...peer, beats }], at, now: at, paceMs: 5_000, locksTell: false });
     };
-    return { peers, look };
+    return { peers, poll };
   }
 
-  it('stays dead when the next look shows a heartbeat from before its end', () => {
+  it('stays dead when the next poll shows a heartbeat from before its end', () => {
     let gone = false;
-    const { peers, look } = looking(() => gone);
-    look(1);
-    // It beats once more, and dies before anyone looks.
+    const { peers, poll } = polled(() => gone);
+    poll(1);
+    // The peer sends one more heartbeat, and dies before the next poll.
     gone = true;
     expect(peers.lookAtProcesses(6_000)).toHaveLength(1);
-    look(2);
+    poll(2);
     expect(peers.isDead('peer')).toBe(true);
-    look(2);
+    poll(2);
     expect(peers.isDead('peer')).toBe(true);
   });
 
-  it('is alive after all when it goes on beating: then nothing can be told by its process', () => {
-    const { peers, look } = looking(() => true);
-    expect(look(1)).toHaveLength(1);
-    look(2);
+  it('is alive if its heartbeats continue, and from then on its pid is not used', () => {
+    const { peers, poll } = polled(() => true);
+    expect(poll(1)).toHaveLength(1);
+    poll(2);
     expect(peers.isDead('peer')).toBe(false);
-    look(3);
+    poll(3);
     expect(peers.lookAtProcesses(20_000)).toEqual([]);
   });
 });
 
 describe('a peer whose lock is absent', () => {
-  function looking() {
+  function polled() {
     const peers = new Peers('self', () => false);
     let at = 0;
-    const look = (beats: number, present: boolean) => {
+    const poll = (beats: number, present: boolean) => {
       at += 500;
       const records = [{ ...peer, host: 'elsewhere', lockKey: '7', beats, present }];
       return peers.look({ records, at, now: at, paceMs: 500, locksTell: true });
     };
-    return { peers, look };
+    return { peers, poll };
   }
 
-  it('is dead at the second look, unless it beats in between', () => {
-    const { peers, look } = looking();
-    look(1, true);
-    // Its last heartbeat may come between two looks, with its end.
-    expect(look(2, false)).toEqual([]);
-    expect(look(2, false)).toHaveLength(1);
+  it('is dead at the second poll, unless it sends a heartbeat in between', () => {
+    const { peers, poll } = polled();
+    poll(1, true);
+    // The peer may send its last heartbeat and die between the same two polls.
+    expect(poll(2, false)).toEqual([]);
+    expect(poll(2, false)).toHaveLength(1);
     expect(peers.isDead('peer')).toBe(true);
   });
 
-  it('and that goes on beating is judged by its silence alone, until its lock is seen again', () => {
-    const { peers, look } = looking();
-    look(1, true);
-    for (let beats = 2; beats < 40; beats += 2) expect([look(beats, false), look(beats + 1, false)]).toEqual([[], []]);
-    for (let looks = 0; looks < 10; looks++) look(39, false);
+  it('but whose heartbeats continue is judged by silence alone, until its lock is seen again', () => {
+    const { peers, poll } = polled();
+    poll(1, true);
+    for (let beats = 2; beats < 40; beats += 2) expect([poll(beats, false), poll(beats + 1, false)]).toEqual([[], []]);
+    for (let polls = 0; polls < 10; polls++) poll(39, false);
     expect(peers.isDead('peer')).toBe(false);
-    look(40, true);
-    look(40, false);
-    expect(look(40, false)).toHaveLength(1);
+    poll(40, true);
+    poll(40, false);
+    expect(poll(40, false)).toHaveLength(1);
   });
 });

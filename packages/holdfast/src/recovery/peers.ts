@@ -1,108 +1,118 @@
 import type { ExecutorRecord } from '../storage/contract/executors.js';
 
+/** An executor that this process has declared dead. */
 export interface Death {
   readonly executorId: string;
   readonly incarnation: string;
   readonly why: string;
-  /** On the database's clock. */
+  /** Epoch milliseconds on the database's clock. */
   readonly lastHeartbeatAt: number;
-  readonly seenDeadAt: number;
-  /** Its heartbeats by then; null: its process is gone, and they say nothing more. */
+  readonly declaredDeadAt: number;
+  /**
+   * The number of its last heartbeat at that time. Null: its process is gone, so no later heartbeat can prove it
+   * alive.
+   */
   readonly beats: number | null;
 }
 
-/** `suspected`: something speaks for its death, and not yet enough. */
+/** `suspected`: there are signs of death, but not enough to declare the executor dead. */
 type Life = 'alive' | 'suspected' | 'dead';
 
 export interface ExecutorState {
   readonly record: ExecutorRecord;
-  readonly standing: Life;
+  readonly state: Life;
 }
 
-/** What was seen of all executors at one time. */
-export interface Look {
+/** The result of one poll of the table `executors`. */
+export interface Poll {
   readonly records: readonly ExecutorRecord[];
-  /** When it was asked for: on the monotonic clock of this process, and on the database's for people. */
+  /**
+   * When the poll was sent: `at` on the monotonic clock of this process, `now` on the database's clock (for people).
+   */
   readonly at: number;
   readonly now: number;
-  /** How long after the look before it this one was meant to be. */
+  /** The intended delay after the previous poll. */
   readonly paceMs: number;
-  /** Whether an absent lock says something about its holder: see liveness.ts. */
+  /** Whether an absent lock is evidence of death (see liveness.ts). */
   readonly locksTell: boolean;
 }
 
-/** Between two looks that find a lock absent: a session that broke is opened anew in less. */
+/** Minimum time between two polls that find a lock absent. An executor reopens a broken session in less time. */
 const lockGraceMs = 300;
 
-/** A gap between two looks counts as time in which a peer was silent up to this many times what it should have been. */
-const longestGap = 1.5;
+/**
+ * A gap between two polls counts as silence of a peer for at most this many times the intended delay. The rest of the
+ * gap may be time in which this process was stopped.
+ */
+const maxGapFactor = 1.5;
 
 interface Peer {
   record: ExecutorRecord;
-  /** For how long it was seen to be silent. */
+  /** Observed time without a new heartbeat. */
   silentMs: number;
-  /** The first of the looks in a row that found its lock absent. */
-  absentAt: number | undefined;
+  /** Time of the first poll in the current series of polls that found its lock absent. */
+  absentSince: number | undefined;
   death: Death | undefined;
-  /** Its process was found gone between two looks: what the next one shows may be from before that. */
-  goneSinceLook: boolean;
-  /** It lived on although its lock was absent, and has not been seen with one since: its lock tells nothing. */
-  lockMisleads: boolean;
-  /** It lived on although its process seemed gone: what is seen of processes from here does not apply to it. */
-  pidMisleads: boolean;
+  /** Its process was found gone between two polls. A new heartbeat in the next poll may be from before its end. */
+  goneSinceLastPoll: boolean;
+  /** It sent heartbeats while its lock was absent. Until the lock is seen again, its absence is no evidence. */
+  ignoresLock: boolean;
+  /** It sent heartbeats although its pid seemed gone. So this process cannot judge it by its pid. */
+  ignoresPid: boolean;
 }
 
 /**
- * The other executors of an app, judged by what is seen of them and never by comparing clocks. A peer is dead when
+ * The other executors of an app. Each executor is judged by what this process observes, never by comparing clocks. A
+ * peer is dead if one of these is true:
  *
- *   1. it ran on this host, and its process is gone;
- *   2. its session lock was absent at two looks, and it did not beat in between (if it did, its lock tells nothing until it
- *      is seen again: its session may be half open);
- *   3. its heartbeats did not grow for its time to live, counting only time in which they were looked at: not an outage of
- *      the database, nor time in which this process itself stood still.
+ *   1. It ran on this host, and its process is gone.
+ *   2. Its session lock was absent in two polls, with no heartbeat in between. After a heartbeat in between, its lock
+ *      is ignored until it is seen again, because its session may be half open.
+ *   3. The number of its last heartbeat did not grow for its time to live. Only observed time counts, so an outage of
+ *      the database or a stop of this process does not.
  *
- * One that shows another heartbeat is alive, whatever was said of it before.
+ * A peer with a new heartbeat is alive, even if it was declared dead before.
  */
 export class Peers {
   private readonly peers = new Map<string, Peer>();
-  private lastLookAt: number | undefined;
+  private lastPollAt: number | undefined;
 
   constructor(
     private readonly self: string,
-    /** Whether it ran on this host, and its process is certainly gone. */
+    /** Returns true if the executor ran on this host and its process is certainly gone. */
     private readonly isGone: (peer: ExecutorRecord) => boolean,
   ) {}
 
-  /** Returns those that were found dead by it. */
-  look(look: Look): Death[] {
-    const gap = this.lastLookAt === undefined ? 0 : look.at - this.lastLookAt;
-    const seenMs = Math.max(0, Math.min(gap, look.paceMs * longestGap));
-    this.lastLookAt = look.at;
-    const others = look.records.filter((record) => record.incarnation !== this.self);
+  /** Evaluates one poll. Returns the peers that it newly declares dead. */
+  look(poll: Poll): Death[] {
+    const gap = this.lastPollAt === undefined ? 0 : poll.at - this.lastPollAt;
+    const observedMs = Math.max(0, Math.min(gap, poll.paceMs * maxGapFactor));
+    this.lastPollAt = poll.at;
+    const others = poll.records.filter((record) => record.incarnation !== this.self);
     const listed = new Set(others.map((record) => record.incarnation));
     for (const incarnation of this.peers.keys()) if (!listed.has(incarnation)) this.peers.delete(incarnation);
     const found: Death[] = [];
     for (const record of others) {
-      const peer = this.seen(record, seenMs);
-      if (record.present === true) peer.lockMisleads = false;
-      if (!look.locksTell || record.present !== false || peer.lockMisleads) peer.absentAt = undefined;
-      else peer.absentAt ??= look.at;
+      const peer = this.update(record, observedMs);
+      if (record.present === true) peer.ignoresLock = false;
+      if (!poll.locksTell || record.present !== false || peer.ignoresLock) peer.absentSince = undefined;
+      else peer.absentSince ??= poll.at;
       if (peer.death) continue;
-      const gone = this.whyByProcess(peer);
-      const why = gone ?? whyDead(peer, look.at);
-      if (why !== undefined) found.push(declare(peer, why, look.now, gone !== undefined));
+      const gone = this.processDeathReason(peer);
+      const why = gone ?? deathReason(peer, poll.at);
+      if (why !== undefined) found.push(declareDead(peer, why, poll.now, gone !== undefined));
     }
     return found;
   }
 
-  /** By the first rule only, which costs no statement. */
+  /** Applies rule 1 only, which needs no statement. Returns the peers that it newly declares dead. */
   lookAtProcesses(now: number): Death[] {
     const found: Death[] = [];
     for (const peer of this.peers.values()) {
-      const why = peer.death ? undefined : this.whyByProcess(peer);
+      const why = peer.death ? undefined : this.processDeathReason(peer);
       if (why === undefined) continue;
-      peer.goneSinceLook = true;
-      found.push(declare(peer, why, now, true));
+      peer.goneSinceLastPoll = true;
+      found.push(declareDead(peer, why, now, true));
     }
     return found;
   }
@@ -115,61 +125,61 @@ export class Peers {
     return this.peers.get(incarnation)?.death !== undefined;
   }
 
-  standings(): ExecutorState[] {
-    return [...this.peers.values()].map((peer) => ({ record: peer.record, standing: lifeOf(peer) }));
+  states(): ExecutorState[] {
+    return [...this.peers.values()].map((peer) => ({ record: peer.record, state: stateOf(peer) }));
   }
 
-  /** Those that are not known to be dead. */
+  /** The peers that are not declared dead. */
   living(): ExecutorRecord[] {
     return [...this.peers.values()].flatMap(({ record, death }) => (death ? [] : record));
   }
 
-  private seen(record: ExecutorRecord, seenMs: number): Peer {
+  private update(record: ExecutorRecord, observedMs: number): Peer {
     const known = this.peers.get(record.incarnation);
     if (!known) {
       const peer = {
         record,
         silentMs: 0,
-        absentAt: undefined,
+        absentSince: undefined,
         death: undefined,
-        goneSinceLook: false,
-        lockMisleads: false,
-        pidMisleads: false,
+        goneSinceLastPoll: false,
+        ignoresLock: false,
+        ignoresPid: false,
       };
       this.peers.set(record.incarnation, peer);
       return peer;
     }
-    if (record.beats === known.record.beats) known.silentMs += seenMs;
-    else if (!known.goneSinceLook) {
-      if (known.death && this.isGone(record)) known.pidMisleads = true;
-      if (known.absentAt !== undefined && record.present === false) known.lockMisleads = true;
-      [known.silentMs, known.absentAt, known.death] = [0, undefined, undefined];
+    if (record.beats === known.record.beats) known.silentMs += observedMs;
+    else if (!known.goneSinceLastPoll) {
+      if (known.death && this.isGone(record)) known.ignoresPid = true;
+      if (known.absentSince !== undefined && record.present === false) known.ignoresLock = true;
+      [known.silentMs, known.absentSince, known.death] = [0, undefined, undefined];
     }
-    known.goneSinceLook = false;
+    known.goneSinceLastPoll = false;
     known.record = record;
     return known;
   }
 
-  private whyByProcess({ record, pidMisleads }: Peer): string | undefined {
-    if (pidMisleads || !this.isGone(record)) return undefined;
+  private processDeathReason({ record, ignoresPid }: Peer): string | undefined {
+    if (ignoresPid || !this.isGone(record)) return undefined;
     return `its process ${record.pid} on this host is gone`;
   }
 }
 
-function whyDead({ record, silentMs, absentAt }: Peer, at: number): string | undefined {
-  if (absentAt !== undefined && at - absentAt >= lockGraceMs) return 'its session with the database is gone';
+function deathReason({ record, silentMs, absentSince }: Peer, at: number): string | undefined {
+  if (absentSince !== undefined && at - absentSince >= lockGraceMs) return 'its session with the database is gone';
   if (silentMs >= record.ttlMs) return `it was silent for ${Math.round(silentMs)} ms`;
   return undefined;
 }
 
-function declare(peer: Peer, why: string, seenDeadAt: number, isGone: boolean): Death {
+function declareDead(peer: Peer, why: string, declaredDeadAt: number, isGone: boolean): Death {
   const { executorId, incarnation, heartbeatAt: lastHeartbeatAt } = peer.record;
   const beats = isGone ? null : peer.record.beats;
-  peer.death = { executorId, incarnation, why, lastHeartbeatAt, seenDeadAt, beats };
+  peer.death = { executorId, incarnation, why, lastHeartbeatAt, declaredDeadAt, beats };
   return peer.death;
 }
 
-function lifeOf({ death, absentAt, silentMs, record }: Peer): Life {
+function stateOf({ death, absentSince, silentMs, record }: Peer): Life {
   if (death) return 'dead';
-  return absentAt !== undefined || silentMs * 2 >= record.ttlMs ? 'suspected' : 'alive';
+  return absentSince !== undefined || silentMs * 2 >= record.ttlMs ? 'suspected' : 'alive';
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { checkRecovery, checkWorkflowRecovery, policyFor } from '../model/recovery.js';
 import { plainKey } from '../model/workflow-key.js';
-import { decisionFor, insisting, judge } from './policy.js';
+import { decisionFor, forcedPolicy, judge } from './policy.js';
 
 const now = 1_000_000;
 const run = { startedAt: now - 1000, attempts: 1 };
@@ -24,7 +24,7 @@ it('resumes by default, up to a hundred times', () => {
   expect(judge(policy(), { ...run, attempts: 101 }, now).action).toBe('dead-letter');
 });
 
-it('takes a workflow at its own word, and the app’s for the rest', () => {
+it('uses the settings of the workflow, and those of the app for the rest', () => {
   const app = { autoResume: false, maxResumeAge: '1h', maxAttempts: 3, onExceeded: 'cancel' } as const;
   expect(policy({ recovery: { autoResume: true } }, app)).toMatchObject({
     autoResume: true,
@@ -35,17 +35,17 @@ it('takes a workflow at its own word, and the app’s for the rest', () => {
 });
 
 it.each([
-  ['too old before anything else', { maxResumeAge: 999, autoResume: false, maxAttempts: 0 }, 'cancel'],
-  ['not too old at the very age', { maxResumeAge: 1000 }, 'resume'],
+  ['cancelled for its age before any other rule', { maxResumeAge: 999, autoResume: false, maxAttempts: 0 }, 'cancel'],
+  ['resumed at exactly the maximum age', { maxResumeAge: 1000 }, 'resume'],
   [
-    'had its attempts, cancelled although nothing is resumed',
+    'cancelled after its last attempt, even with autoResume: false',
     { maxAttempts: 0, onExceeded: 'cancel', autoResume: false },
     'cancel',
   ],
-  ['of any age with a limit of 0', { maxResumeAge: 0 }, 'resume'],
-  ['cancelled because it is not resumed', { autoResume: false, onNotResumed: 'cancel' }, 'cancel'],
-  ['resumed whatever would happen otherwise', { onNotResumed: 'cancel' }, 'resume'],
-  ['waits for an operator although it had its attempts', { maxAttempts: 0, autoResume: false }, 'wait-for-operator'],
+  ['resumed at any age with a limit of 0', { maxResumeAge: 0 }, 'resume'],
+  ['cancelled because autoResume is false', { autoResume: false, onNotResumed: 'cancel' }, 'cancel'],
+  ['resumed by default, whatever onNotResumed says', { onNotResumed: 'cancel' }, 'resume'],
+  ['left to an operator even after its last attempt', { maxAttempts: 0, autoResume: false }, 'wait-for-operator'],
 ] as const)('judges a run: %s', (_, recovery, action) => {
   expect(judge(policy({ recovery }), run, now).action).toBe(action);
 });
@@ -56,12 +56,12 @@ it('lets a workflow opt out of the age limit of its app', () => {
   expect(judge(policy({ recovery: { maxResumeAge: 0 } }, app), run, now).action).toBe('resume');
 });
 
-it('sets aside what is not resumable, even if it had its attempts', () => {
-  expect(judge(policy({ resumable: false, maxRecoveryAttempts: 0 }), run, now).action).toBe('set-aside');
+it('stalls a workflow that is not resumable, even after its last attempt', () => {
+  expect(judge(policy({ resumable: false, maxRecoveryAttempts: 0 }), run, now).action).toBe('stall');
   expect(judge(policy({ resumable: false }, { autoResume: false }), run, now).action).toBe('wait-for-operator');
 });
 
-it('says in terms of a takeover just what it says to people', () => {
+it('gives the takeover statement the same decision as the plan for people', () => {
   const all = [
     { recovery: { maxResumeAge: 999 } },
     { recovery: { maxResumeAge: 1000 } },
@@ -73,20 +73,20 @@ it('says in terms of a takeover just what it says to people', () => {
     {},
   ] as const;
   for (const own of all) {
-    const fate = decisionFor(plainKey('wf'), policy(own), now);
+    const decision = decisionFor(plainKey('wf'), policy(own), now);
     const { action, because } = judge(policy(own), run, now);
-    const isOld = fate.tooOld !== null && run.startedAt < fate.tooOld.startedBefore;
-    const isExceeded = fate.exceeded !== null && run.attempts > fate.maxAttempts;
-    const reason = isOld ? fate.tooOld?.reason : isExceeded ? fate.exceeded : fate.notResumed;
-    const isDoomed = isOld || isExceeded || fate.notResumed !== null;
-    expect(action === 'cancel').toBe(isDoomed);
-    if (isDoomed) expect(because).toBe(reason);
-    expect(action === 'wait-for-operator').toBe(!fate.resumes && !isDoomed);
-    expect(action === 'set-aside').toBe(fate.setAside !== null);
+    const isOld = decision.tooOld !== null && run.startedAt < decision.tooOld.startedBefore;
+    const isExceeded = decision.exceeded !== null && run.attempts > decision.maxAttempts;
+    const reason = isOld ? decision.tooOld?.reason : isExceeded ? decision.exceeded : decision.notResumed;
+    const isCancelled = isOld || isExceeded || decision.notResumed !== null;
+    expect(action === 'cancel').toBe(isCancelled);
+    if (isCancelled) expect(because).toBe(reason);
+    expect(action === 'wait-for-operator').toBe(!decision.resumes && !isCancelled);
+    expect(action === 'stall').toBe(decision.stallReason !== null);
   }
 });
 
-it('names the age in the words of the option', () => {
+it('states the age in the units of the option', () => {
   const reasonOf = (maxResumeAge: string) =>
     decisionFor(plainKey('wf'), policy({ recovery: { maxResumeAge } }), now).tooOld?.reason;
   expect(reasonOf('24h')).toContain('(1d)');
@@ -94,7 +94,7 @@ it('names the age in the words of the option', () => {
   expect(reasonOf('1500ms')).toContain('(1500ms)');
 });
 
-it('gives way to an operator who insists', () => {
+it('resumes a workflow that an operator recovers by its ID', () => {
   const strict = policy({ resumable: false, recovery: { autoResume: false, maxResumeAge: 1, onExceeded: 'cancel' } });
-  expect(judge(insisting(strict), run, now).action).toBe('resume');
+  expect(judge(forcedPolicy(strict), run, now).action).toBe('resume');
 });

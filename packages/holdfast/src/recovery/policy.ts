@@ -2,40 +2,49 @@ import type { RecoveryPolicy } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
 import type { RecoveryDecision } from '../storage/contract/takeovers.js';
 
-/** What becomes of a workflow whose process died: decided here for people to read, and as terms for the statement that acts. */
+/**
+ * The recovery policy: what happens to a workflow whose process died. It exists in two forms: as a plan for people to
+ * read, and as parameters of the statement that acts.
+ */
 
 /**
- * - `none`: its executor lives, or nobody here can say more.
- * - `resume`: it goes back on its queue, and some process runs it from its last step.
- * - `cancel`, `set-aside`, `dead-letter`: it becomes CANCELLED, STALLED, MAX_RECOVERY_ATTEMPTS_EXCEEDED.
- * - `wait-for-operator`: nothing happens to it until someone says so.
- * - `other-version`: only processes of its own version touch it.
+ * What recovery does with an unfinished workflow.
+ *
+ * - `none`: nothing. Its executor is alive, or this process cannot say more.
+ * - `resume`: the workflow goes back on its queue, and a process continues it after its last recorded step.
+ * - `cancel`: the workflow becomes CANCELLED.
+ * - `stall`: the workflow becomes STALLED.
+ * - `dead-letter`: the workflow becomes MAX_RECOVERY_ATTEMPTS_EXCEEDED.
+ * - `wait-for-operator`: nothing, until an operator decides.
+ * - `other-version`: nothing. Only processes of the workflow's own version take it over.
  */
 export type RecoveryAction =
   | 'none'
   | 'resume'
   | 'cancel'
-  | 'set-aside'
+  | 'stall'
   | 'wait-for-operator'
   | 'dead-letter'
   | 'other-version';
 
+/** What recovery will do with an unfinished workflow, when, and why. */
 export interface RecoveryPlan {
   readonly action: RecoveryAction;
-  /** When, in epoch milliseconds on the database's clock; null: never, or nobody knows. */
+  /** Epoch milliseconds on the database's clock. Null: never, or unknown. */
   readonly at: number | null;
+  /** The reason, in words. */
   readonly because: string;
 }
 
-/** What the policy looks at. */
+/** The facts about an interrupted run that the policy depends on. */
 export interface Interrupted {
   readonly startedAt: number;
   readonly attempts: number;
 }
 
 /**
- * What the policy says of a run whose process is dead. The order is that of the statement (storage/sql/takeovers.ts): too
- * old comes first, whether or not anything would be resumed.
+ * Applies the policy to a run whose process is dead. The rules have the same order as in the statement
+ * (storage/sql/takeovers.ts): the age limit comes first, even with `autoResume: false`.
  */
 export function judge(policy: RecoveryPolicy, run: Interrupted, now: number): Omit<RecoveryPlan, 'at'> {
   const { maxResumeAgeMs, maxAttempts, onExceeded } = policy;
@@ -46,20 +55,23 @@ export function judge(policy: RecoveryPolicy, run: Interrupted, now: number): Om
   if (isExceeded && onExceeded === 'cancel') return { action: 'cancel', because: exceededReason(maxAttempts) };
   if (!policy.autoResume && policy.onNotResumed === 'cancel') return { action: 'cancel', because: notResumedReason };
   if (!policy.autoResume) return { action: 'wait-for-operator', because: 'autoResume is false' };
-  const action = !policy.resumable ? 'set-aside' : isExceeded ? 'dead-letter' : 'resume';
-  return { action, because: becauseOf(action, policy) };
+  const action = !policy.resumable ? 'stall' : isExceeded ? 'dead-letter' : 'resume';
+  return { action, because: reasonOf(action, policy) };
 }
 
-/** Why that becomes of it: the same words before a sweep, by a dry run, and after it. */
-export function becauseOf(
-  action: 'resume' | 'set-aside' | 'dead-letter',
+/** Returns the reason of an action. A dry run, a sweep and its report all use the same words. */
+export function reasonOf(
+  action: 'resume' | 'stall' | 'dead-letter',
   { maxAttempts }: Pick<RecoveryPolicy, 'maxAttempts'>,
 ): string {
-  if (action === 'set-aside') return setAsideReason;
+  if (action === 'stall') return notResumableReason;
   return action === 'dead-letter' ? exceededReason(maxAttempts) : 'its process is dead';
 }
 
-/** The same as terms for a takeover. An operator who asks for it by name does not wait for himself (`autoResume`). */
+/**
+ * Returns the policy as parameters of a takeover. If an operator asks for it, the caller sets `autoResume` to true
+ * first.
+ */
 export function decisionFor(key: WorkflowKey, policy: RecoveryPolicy, now: number): RecoveryDecision {
   const { maxResumeAgeMs, maxAttempts, onExceeded, resumable, autoResume, onNotResumed } = policy;
   const { name, className, configName } = key;
@@ -69,28 +81,30 @@ export function decisionFor(key: WorkflowKey, policy: RecoveryPolicy, now: numbe
       maxResumeAgeMs === null ? null : { startedBefore: now - maxResumeAgeMs, reason: tooOldReason(maxResumeAgeMs) },
     exceeded: onExceeded === 'cancel' ? exceededReason(maxAttempts) : null,
     notResumed: !autoResume && onNotResumed === 'cancel' ? notResumedReason : null,
-    setAside: resumable ? null : setAsideReason,
+    stallReason: resumable ? null : notResumableReason,
     resumes: autoResume,
   };
 }
 
-/** What an operator who names a workflow gets, whatever its policy: it is run again. */
-export function insisting(policy: RecoveryPolicy): RecoveryPolicy {
+/**
+ * Returns the policy for a workflow that an operator recovers by its ID: it is resumed, whatever its own policy says.
+ */
+export function forcedPolicy(policy: RecoveryPolicy): RecoveryPolicy {
   return { ...policy, autoResume: true, resumable: true, maxResumeAgeMs: null, onExceeded: 'dead-letter' };
 }
 
 function tooOldReason(maxResumeAgeMs: number): string {
-  return `its process died, and it had started longer ago than maxResumeAge (${durationText(maxResumeAgeMs)})`;
+  return `its process died, and it started longer ago than maxResumeAge (${durationText(maxResumeAgeMs)})`;
 }
 
 function exceededReason(maxAttempts: number): string {
-  return `its process died once more than its ${maxAttempts} recovery attempts`;
+  return `its process died, and its ${maxAttempts} recovery attempts are used up`;
 }
 
 const notResumedReason = "its process died, and autoResume is false (onNotResumed: 'cancel')";
 
-const setAsideReason =
-  'its process died, and it is not to be resumed by itself (resumable: false). See what it has done, then resume or delete it.';
+const notResumableReason =
+  'its process died, and it has resumable: false. Find out what it has done, then resume or delete it.';
 
 const units = [
   [86_400_000, 'd'],

@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { isGone, ownProcess } from './process.js';
 
-/** A pid that was a process's a moment ago. */
+/** The pid of a process that has just ended. */
 function formerPid(): number {
   return spawnSync(process.execPath, ['-e', '0']).pid;
 }
@@ -14,14 +14,14 @@ describe('a process', () => {
     expect(isGone(own)).toBe(false);
   });
 
-  it('is gone when nobody has its pid any more', () => {
+  it('is gone when no process has its pid', () => {
     expect(isGone({ ...own, pid: formerPid() })).toBe(true);
   });
 
-  it('is gone when its pid is that of another process by now', () => {
-    const [, space] = own.processStart?.split('@') ?? [];
-    if (space === undefined) return;
-    expect(isGone({ ...own, processStart: `earlier@${space}` })).toBe(true);
+  it('is gone when another process has its pid', () => {
+    const [, namespace] = own.processStart?.split('@') ?? [];
+    if (namespace === undefined) return;
+    expect(isGone({ ...own, processStart: `earlier@${namespace}` })).toBe(true);
   });
 
   it('is not gone when it is only stopped', async () => {
@@ -30,17 +30,17 @@ describe('a process', () => {
     try {
       child.kill('SIGSTOP');
       expect(isGone({ ...own, pid, processStart: null })).toBe(false);
-      const [, space] = own.processStart?.split('@') ?? [];
-      if (space !== undefined) expect(isGone({ ...own, pid, processStart: `@${space}` })).toBe(true);
+      const [, namespace] = own.processStart?.split('@') ?? [];
+      if (namespace !== undefined) expect(isGone({ ...own, pid, processStart: `@${namespace}` })).toBe(true);
     } finally {
       child.kill('SIGKILL');
     }
   });
 
-  it('of which nothing can be seen from here is never certainly gone', () => {
+  it('of another host or pid namespace is never certainly gone', () => {
     const pid = formerPid();
     expect(isGone({ ...own, host: 'elsewhere', pid })).toBe(false);
-    const elsewhere = own.processStart?.replace(/@.*/, '@another space') ?? 'start@another space';
+    const elsewhere = own.processStart?.replace(/@.*/, '@another namespace') ?? 'start@another namespace';
     expect(isGone({ ...own, pid, processStart: elsewhere })).toBe(false);
   });
 });

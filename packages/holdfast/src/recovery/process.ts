@@ -1,44 +1,48 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** What tells a process from every other, as far as its host can. */
+/** Identifies a process among all processes, as far as its host can tell. */
 export interface ProcessIdentity {
   readonly host: string;
   readonly pid: number;
-  /** When it started, and in which space its pid means something; null where the system does not tell. */
+  /** `<start time>@<pid namespace>`, or null where the operating system provides neither. */
   readonly processStart: string | null;
 }
 
+/** Returns the identity of this process. */
 export function ownProcess(): ProcessIdentity {
   const started = processStart(process.pid);
-  const space = pidSpace();
+  const namespace = pidNamespace();
   return {
     host: hostname(),
     pid: process.pid,
-    processStart: started === undefined || space === undefined ? null : `${started}@${space}`,
+    processStart: started === undefined || namespace === undefined ? null : `${started}@${namespace}`,
   };
 }
 
 /**
- * Whether it was a process of this host and is certainly gone. Containers may share the name of a host and not its pids:
- * of a process that cannot be seen from here nothing is certain.
+ * Returns true if the process ran on this host and is certainly gone. Containers can share a host name but have
+ * separate pid namespaces. For a process of another namespace the result is false.
  */
-export function isGone({ host, pid, processStart: told }: ProcessIdentity): boolean {
+export function isGone({ host, pid, processStart: identity }: ProcessIdentity): boolean {
   if (host !== hostname()) return false;
-  const [started, space] = told?.split('@') ?? [];
-  if (space !== pidSpace()) return false;
+  const [started, namespace] = identity?.split('@') ?? [];
+  if (namespace !== pidNamespace()) return false;
   return isEnded(pid, started);
 }
 
-/** Whether the pid is nobody's, or another's than the process that started then. */
+/** Returns true if no process has this pid, or only a process with another start time. */
 export function isEnded(pid: number, started: string | undefined): boolean {
   if (!isAlive(pid) || isZombie(pid)) return true;
-  const now = processStart(pid);
-  // The pid lives, but it may have been given to another process since.
-  return now !== undefined && started !== undefined && now !== started;
+  const current = processStart(pid);
+  // The operating system may have given the pid to another process since.
+  return current !== undefined && started !== undefined && current !== started;
 }
 
-/** When a process started: which boot of the machine, and ticks since then. Undefined where the system does not tell. */
+/**
+ * Returns when a process started: the boot ID and the clock ticks since boot. Undefined if the system does not provide
+ * them.
+ */
 function processStart(pid: number): string | undefined {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
@@ -59,16 +63,16 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Killed, but not yet waited for by its parent: it still takes signals, and runs nothing any more. In a container whose
- * first process reaps no orphans it stays so for ever.
+ * Returns true for a process that was killed, but whose parent has not waited for it. A zombie accepts signals and
+ * runs nothing. In a container whose first process does not reap orphans, it remains a zombie forever.
  */
 function isZombie(pid: number): boolean {
   const state = statFields(pid)?.[0];
   return state === 'Z' || state === 'X';
 }
 
-/** The pid namespace of this process: two containers on one host have two. */
-function pidSpace(): string | undefined {
+/** Returns the pid namespace of this process. Two containers on one host have different namespaces. */
+function pidNamespace(): string | undefined {
   try {
     return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
   } catch {
@@ -79,7 +83,7 @@ function pidSpace(): string | undefined {
 function statFields(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // Fields are counted from behind the command's name, which may itself contain spaces and parentheses.
+    // Fields are counted after the command name, because the name may contain spaces and parentheses.
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   } catch {
     return undefined;

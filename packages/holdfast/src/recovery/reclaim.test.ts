@@ -1,31 +1,31 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../testing/index.js';
-import { type Holder, reclaim } from './reclaim.js';
+import type { RunningEngine } from './drop-lost.js';
+import { reclaim } from './reclaim.js';
 
-const nobody = { isBringing: () => false, isStarting: () => false };
+const nothingLoads = { isLoading: () => false, isStarting: () => false };
 
-/** A process whose looks find what `found` says, given which of them it is. */
-function rig(found: (look: number) => readonly string[]) {
+/** A process whose n-th check finds the workflows `found(n)`. */
+function rig(found: (check: number) => readonly string[]) {
   const clock = new VirtualClock();
   const released: string[] = [];
-  let looks = 0;
+  let checks = 0;
   const engine = {
     clock,
     logger: { debug() {}, info() {}, warn() {}, error() {} },
     writer: { executorId: 'me', appName: 'app' },
     version: 'v1',
     owners: { incarnation: 'me' },
-    standing: { doubts: 0 },
-    inMemory: new Map(),
-    resters: () => [],
-    claims: nobody,
-    checkpoints: nobody,
-    news: { tell() {} },
+    startGate: { rollbackCount: 0 },
+    executions: { inMemory: new Map(), allSuspended: [] },
+    claims: nothingLoads,
+    checkpoints: nothingLoads,
+    news: { announce() {}, announceToOthers() {} },
     storage: {
-      breaks: () => 0,
+      lostConnections: () => 0,
       classify: () => 'lost',
       takeovers: {
-        pendingUnder: async () => found(++looks).map((workflowId) => ({ workflowId, owner: 'me.1' })),
+        pendingUnder: async () => found(++checks).map((workflowId) => ({ workflowId, owner: 'me.1' })),
       },
       workflows: {
         release: async ({ owned }: { owned: readonly { workflowId: string }[] }) => {
@@ -34,23 +34,23 @@ function rig(found: (look: number) => readonly string[]) {
       },
     },
   };
-  reclaim(engine as unknown as Holder).start();
+  reclaim(engine as unknown as RunningEngine).start();
   const pass = async (minutes: number): Promise<void> => {
     for (let second = 0; second < minutes * 60; second++) await clock.advance(1_000);
   };
-  return { pass, released, looks: () => looks };
+  return { pass, released, checks: () => checks };
 }
 
-it('looks a few times a minute at most in a process where something ends during each look', async () => {
-  const { pass, released, looks } = rig((look) => [`ended ${look}`]);
+it('checks a few times a minute at most in a process where a workflow ends during each check', async () => {
+  const { pass, released, checks } = rig((check) => [`ended ${check}`]);
   await pass(10);
-  expect(looks()).toBeLessThanOrEqual(21);
-  expect(looks()).toBeGreaterThanOrEqual(9);
+  expect(checks()).toBeLessThanOrEqual(21);
+  expect(checks()).toBeGreaterThanOrEqual(9);
   expect(released).toEqual([]);
 });
 
-it('finds within a minute and a quarter what nothing runs, whatever else ends meanwhile', async () => {
-  const { pass, released } = rig((look) => ['lost', `ended ${look}`]);
+it('finds a workflow that does not run within 75 seconds, whatever else ends meanwhile', async () => {
+  const { pass, released } = rig((check) => ['lost', `ended ${check}`]);
   await pass(1.3);
   expect(released).toContain('lost');
 });

@@ -1,87 +1,86 @@
-import type { Engine } from '../engine/engine.js';
-import type { Execution } from '../engine/execution/execution.js';
 import { Loop } from '../engine/loop.js';
 import { handOver } from '../engine/write/hand-over.js';
 import type { OwnedWorkflow } from '../storage/contract/storage.js';
+import type { RunningEngine } from './drop-lost.js';
 
 const defaultEveryMs = 4_000;
 
 /**
- * So many looks in a row must find a workflow to be nobody's: some have just ended, or are a moment from being in memory.
+ * Number of checks in a row that must find a workflow to be missing in memory. One check may also find a workflow that
+ * has just ended, or that is about to be loaded.
  */
-const looksNeeded = 4;
+const checksNeeded = 4;
 
-/** Without a reason to doubt the record, each so many turns make one look. */
-const turnsApart = 15;
+/** Without a lost connection or a refused row, one run of the loop in this many makes a check. */
+const runsPerCheck = 15;
 
-/** Such a look takes at most this part of the time: an executor may have very many workflows. */
-const shareOfTime = 1 / 500;
+/** Such a check takes at most this share of the time, because an executor may have very many workflows. */
+const maxShareOfTime = 1 / 500;
 
-/** How long it goes on trying to give back what it found. */
-const patienceMs = 10_000;
-
-export type Holder = Engine & {
-  readonly inMemory: ReadonlyMap<string, Execution>;
-  suspendedWorkflows(): readonly OwnedWorkflow[];
-};
+/** How long to retry handing over the workflows that were found. */
+const retryForMs = 10_000;
 
 /**
- * Gives back what is on record as running in this process, and is not. That happens when a database comes back without
- * its last commits (a failover to a standby that lacked them): the workflow had ended here, or been taken over by another
- * process, and is PENDING again under a process that lives and has let go of it. Nobody else would ever take it.
+ * Hands over workflows that are PENDING under an owner token of this process, but do not run in it. They exist when a
+ * database lost its last commits (a failover to a standby that lacked them). Before the failover such a workflow ended
+ * here, or another process took it over. Now it is PENDING again under a live process that no longer runs it, so no
+ * other process would ever take it.
  *
- * It looks after a connection was lost, or a row was refused for want of its predecessors (restored-database.ts), and otherwise once a
- * minute: a restore that loses less than a heartbeat is seen by nothing else. Whatever it is wrong about is fenced like any other
- * takeover.
+ * The check runs after a lost connection, and after a row was refused because its predecessors are missing
+ * (restored-database.ts). Otherwise it runs once a minute, because nothing else detects a restore that loses less than
+ * a heartbeat. A wrong result does no harm: the fence protects the workflow as in any other takeover.
  */
-export function reclaim(engine: Holder, everyMs = defaultEveryMs): Loop {
-  let lookedAfter = 0;
-  let looksLeft = 0;
-  let turnsLeft = turnsApart;
+export function reclaim(engine: RunningEngine, everyMs = defaultEveryMs): Loop {
+  let breaksSeen = 0;
+  let checksLeft = 0;
+  let runsLeft = runsPerCheck;
+  /** How many checks in a row have found each workflow. */
   let suspects = new Map<string, number>();
   const runOnce = async (): Promise<void> => {
-    const breaks = engine.storage.breaks() + engine.startGate.rollbackCount;
-    if (breaks !== lookedAfter) [lookedAfter, looksLeft] = [breaks, looksNeeded];
-    if (looksLeft === 0 && --turnsLeft > 0) return;
-    const isFirst = looksLeft === 0;
-    if (isFirst) looksLeft = 1;
+    const breaks = engine.storage.lostConnections() + engine.startGate.rollbackCount;
+    if (breaks !== breaksSeen) [breaksSeen, checksLeft] = [breaks, checksNeeded];
+    if (checksLeft === 0 && --runsLeft > 0) return;
+    const isRoutine = checksLeft === 0;
+    if (isRoutine) checksLeft = 1;
     const began = performance.now();
-    const found = await unheld(engine);
-    turnsLeft = Math.max(turnsApart, Math.ceil((performance.now() - began) / shareOfTime / everyMs));
+    const found = await missingInMemory(engine);
+    runsLeft = Math.max(runsPerCheck, Math.ceil((performance.now() - began) / maxShareOfTime / everyMs));
     suspects = new Map(found.map((each) => [keyOf(each), (suspects.get(keyOf(each)) ?? 0) + 1]));
-    const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= looksNeeded);
+    const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= checksNeeded);
     if (certain.length > 0) await giveBack(engine, certain);
-    // Not before it was answered, and not while something is left that may have to be given back: what was found twice. In a
-    // process that is busy each look finds what ends while it looks.
-    const isLeft = isFirst ? found.length > 0 : [...suspects.values()].some((times) => times > 1);
-    if (!isLeft) looksLeft--;
+    // The count goes down only after a check was answered, and only if no suspect is left. After the first routine
+    // check every found workflow is a suspect. Later, only a workflow found twice is: in a busy process workflows end
+    // during each check.
+    const isUnfinished = isRoutine ? found.length > 0 : [...suspects.values()].some((times) => times > 1);
+    if (!isUnfinished) checksLeft--;
   };
   const { clock, logger } = engine;
-  return new Loop({ name: 'Looking for work that this process has let go of', everyMs, clock, logger, runOnce });
+  return new Loop({ name: 'The check for workflows that do not run here', everyMs, clock, logger, runOnce });
 }
 
-/** What is PENDING under a token of this process that nothing in it holds. */
-export async function unheld(engine: Holder): Promise<OwnedWorkflow[]> {
+/** Returns the workflows that are PENDING under a token of this process, and that this process does not have. */
+export async function missingInMemory(engine: RunningEngine): Promise<OwnedWorkflow[]> {
   const { storage, writer, owners, version } = engine;
   const { executorId } = writer;
   const found = await storage.takeovers.pendingUnder({ executorId, version, incarnation: owners.incarnation });
-  // After the look: what came to be held meanwhile is held. So is what has been started or claimed here and is not in
-  // memory yet: the answer, or its history, may take as long as a connection that is a black hole is waited for. Given
-  // back, it would run once more when that comes.
-  const held = new Set([...engine.inMemory.values()].map(({ claim }) => keyOf(claim)));
-  for (const rest of engine.suspendedWorkflows()) held.add(keyOf(rest));
-  const isComing = (each: OwnedWorkflow): boolean =>
+  // Memory is read after the database, so a workflow that was loaded in between counts as held. A workflow that is
+  // being started or claimed counts as held, too: its answer or its history may arrive only after a connection
+  // timeout. If such a workflow were handed over, it would run here and in another process.
+  const held = new Set([...engine.executions.inMemory.values()].map(({ claim }) => keyOf(claim)));
+  for (const suspended of engine.executions.allSuspended) held.add(keyOf(suspended));
+  const isLoading = (each: OwnedWorkflow): boolean =>
     engine.claims.isLoading(each) || engine.checkpoints.isStarting(each.owner);
-  return found.filter((each) => !held.has(keyOf(each)) && !isComing(each));
+  return found.filter((each) => !held.has(keyOf(each)) && !isLoading(each));
 }
 
-async function giveBack(engine: Holder, lost: readonly OwnedWorkflow[]): Promise<void> {
-  const which = lost.length === 1 ? `Workflow "${lost[0]?.workflowId}" is` : `${lost.length} workflows are`;
+async function giveBack(engine: RunningEngine, lost: readonly OwnedWorkflow[]): Promise<void> {
+  const isOne = lost.length === 1;
+  const subject = isOne ? `Workflow "${lost[0]?.workflowId}" is` : `${lost.length} workflows are`;
   engine.logger.warn(
-    `${which} on record as running in this process, which has let go of them: the database came back without its last ` +
-      'commits. They go on from what is on record.',
+    `${subject} recorded as running in this process, but ${isOne ? 'does' : 'do'} not run here: the database came ` +
+      `back without its last commits. ${isOne ? 'It continues' : 'They continue'} from the recorded steps.`,
   );
-  await handOver(engine, lost, patienceMs);
+  await handOver(engine, lost, retryForMs);
   engine.news.announce('queues');
 }
 

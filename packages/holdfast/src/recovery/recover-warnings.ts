@@ -4,12 +4,15 @@ import { didYouMean } from '../model/suggest.js';
 import type { WorkflowRecord } from '../storage/contract/storage.js';
 import type { Knowledge } from './incomplete.js';
 
-/** Why `recover()` has put back nothing of what it was given. An empty list alone would pass for "all is well". */
+/**
+ * Warnings about targets of `recover()` that were not recovered. Without them, an empty result would look like
+ * success.
+ */
 
-/** How many IDs are told of, one by one. */
+/** Maximum number of IDs with a warning of their own. */
 const maxLines = 20;
 
-/** Says of which of these executors nothing is known at all. `known`: those in the table, and those with work to recover. */
+/** Warns about executor IDs that are not in `known`: the executors in the table, and those with work to recover. */
 export async function warnOfUnknownExecutors(
   engine: Engine,
   executorIds: readonly string[],
@@ -27,18 +30,19 @@ export async function warnOfUnknownExecutors(
   for (const id of doubtful) {
     const other = elsewhere.find((each) => each.executorId === id);
     const hint = workflows.has(id)
-      ? ` A workflow has this ID: app.recovery.recover({ workflowIds: ['${id}'] }) puts back single workflows.`
+      ? ` A workflow has this ID: app.recovery.recover({ workflowIds: ['${id}'] }) recovers single workflows.`
       : didYouMean(id, [...known]);
     logger.warn(
       other
-        ? `recover(): the work of executor "${id}" is of version "${other.version ?? ''}", and this process of version ` +
-            `"${version}". Call it in a process of that version.`
-        : `recover(): nothing is known of executor "${id}": it has no unfinished work, and is not among the executors.${hint}`,
+        ? `recover(): the work of executor "${id}" has version "${other.version ?? ''}", but this process runs ` +
+            `version "${version}". Call recover() in a process of version "${other.version ?? ''}".`
+        : `recover(): executor "${id}" is unknown: it has no unfinished work, and no row in the table of ` +
+            `executors.${hint}`,
     );
   }
 }
 
-/** Says why these workflows were not put back. */
+/** Warns about each of these workflows, and says why it was not recovered. */
 export async function warnOfUnrecovered(
   engine: Engine,
   knowledge: Knowledge,
@@ -53,7 +57,7 @@ export async function warnOfUnrecovered(
     pending.map((record) => [record.workflowId, knowledge.plan(record, knowledge.ownerOf(record)).because]),
   );
   for (const id of ids) {
-    logger.warn(`recover() leaves workflow "${id}" alone: ${whyNot(engine, found.get(id), plans.get(id))}.`);
+    logger.warn(`recover() did not recover workflow "${id}": ${whyNot(engine, found.get(id), plans.get(id))}.`);
   }
 }
 
@@ -62,9 +66,9 @@ function whyNot(
   record: Pick<WorkflowRecord, 'status' | 'appName'> | undefined,
   plan: string | undefined,
 ): string {
-  if (!record) return 'there is none with this ID';
+  if (!record) return 'there is no workflow with this ID';
   const { status, appName } = record;
-  if (appName !== null && appName !== writer.appName) return `it is of the app "${appName}"`;
-  if (status === 'PENDING') return plan ?? 'someone has taken it up meanwhile';
-  return `it is ${status}${isResumable(status) ? ', and app.workflows.resume() starts it again' : ''}`;
+  if (appName !== null && appName !== writer.appName) return `it belongs to app "${appName}"`;
+  if (status === 'PENDING') return plan ?? 'another process has taken it over meanwhile';
+  return `it is ${status}${isResumable(status) ? '; app.workflows.resume() starts it again' : ''}`;
 }

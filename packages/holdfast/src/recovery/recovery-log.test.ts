@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Engine } from '../engine/engine.js';
 import { RecoveryLog } from './recovery-log.js';
 
-function stage() {
+function setUp() {
   const lines: string[] = [];
   const warn = (line: string): void => void lines.push(line);
   const engine = {
@@ -10,22 +10,22 @@ function stage() {
     registry: { get: () => ({}), policyOf: () => ({ autoResume: false }) },
     warnOnce: (_: string, line: string) => warn(line),
   };
-  return { notices: new RecoveryLog(engine as unknown as Engine), lines };
+  return { log: new RecoveryLog(engine as unknown as Engine), lines };
 }
 
-it('looks for stranded work once after each death, and forgets deaths that nobody knows of any more', () => {
-  const { notices } = stage();
+it('reports stranded work once after each death, and forgets deaths that are no longer listed', () => {
+  const { log } = setUp();
   const [a, b] = [{ incarnation: 'a' }, { incarnation: 'b' }];
-  expect(notices.fresh([a])).toEqual([a]);
-  notices.stranded([], [a]);
-  expect(notices.fresh([a, b])).toEqual([b]);
-  expect(notices.fresh([b])).toEqual([b]);
-  // Nothing was kept of it meanwhile.
-  expect(notices.fresh([a])).toEqual([a]);
+  expect(log.fresh([a])).toEqual([a]);
+  log.stranded([], [a]);
+  expect(log.fresh([a, b])).toEqual([b]);
+  expect(log.fresh([b])).toEqual([b]);
+  // The log forgot death a when the list did not contain it.
+  expect(log.fresh([a])).toEqual([a]);
 });
 
-it('says that work waits for an operator when there is more or other work, and keeps one thing for each name', () => {
-  const { notices, lines } = stage();
+it('reports work that waits for an operator again only when the work has changed', () => {
+  const { log, lines } = setUp();
   const left = (workflowId: string, count: number) => [
     { name: 'wf', className: null, configName: null, workflowId, count },
   ];
@@ -37,7 +37,7 @@ it('says that work waits for an operator when there is more or other work, and k
     ['b', 2],
     ['a', 1],
   ] as const) {
-    expect(notices.left(left(id, count), 'never')).toBe(false);
+    expect(log.left(left(id, count), 'never')).toBe(false);
   }
   expect(lines.map((line) => /^Workflow "(.)"(?: and (\d))?/.exec(line)?.slice(1))).toEqual([
     ['a', undefined],

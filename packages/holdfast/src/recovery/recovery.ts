@@ -1,91 +1,102 @@
+import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
 import type { RecoverySettings } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
 import type { ExecutorRecord } from '../storage/contract/executors.js';
 import type {
   DeadExecutor,
-  Free,
+  FreeWork,
   IncompleteFilter,
   IncompleteRecord,
   RecoveryDecision,
 } from '../storage/contract/takeovers.js';
 import { incarnationOf, type Knowledge, ownerOf, planHere } from './incomplete.js';
 import type { Death } from './peers.js';
-import { insisting, type RecoveryPlan } from './policy.js';
+import { forcedPolicy, type RecoveryPlan } from './policy.js';
 import { warnOfUnknownExecutors, warnOfUnrecovered } from './recover-warnings.js';
 import { RecoveryLog } from './recovery-log.js';
 import { type SweepReport, Tally } from './report.js';
-import { decisions, type Left, type Page, pageSize, type RecoveringEngine, takeOver } from './takeover.js';
+import { decisions, type Left, type Page, pageSize, takeOver } from './takeover.js';
 import { warnOfUnknownExecutorsWork } from './unknown-executors.js';
 
-/** Work that cannot be taken over yet, because its function is not registered, is tried again after this long. */
+/** Delay before retrying to take over work whose function was not registered. */
 const retryMs = 1000;
 
-/** How often all is looked at in any case. A death that is heard of is acted on at once. */
-const lookAgainMs = 5000;
+/** How often recovery searches for dead executors. A death that this process detects is handled at once. */
+const searchEveryMs = 5000;
 
 /**
- * How long a dead executor stays on record, for those who look at what became of its work. One that was only cut off takes
- * nothing on before it is on record again (engine/start-gate.ts).
+ * How long a dead executor stays in the table, for people who check what happened to its work. An executor that was
+ * only cut off claims nothing until it is in the table again (engine/start-gate.ts).
  */
-const buryAfterMs = 3_600_000;
+const forgetAfterMs = 3_600_000;
 
-/** How much is read by one statement of what a sweep plans. */
-const readPage = 1000;
+/** How many workflows one statement reads for the plan of a sweep. */
+const readPageSize = 1000;
 
-const heldReason = 'someone held on to it, or it came up meanwhile: the next sweep looks again';
+const skippedReason = 'another session has locked it, or it appeared during the sweep. The next sweep tries again';
 
-/** Who is dead, and who lives (liveness.ts). */
+/** Which executors are dead, and which are alive (liveness.ts). */
 interface Deaths {
-  /** Called when an executor was found dead. */
-  onDeath: (() => void) | undefined;
-  deaths(): readonly Pick<Death, 'executorId' | 'incarnation' | 'seenDeadAt' | 'beats'>[];
-  executors(): readonly { readonly record: ExecutorRecord; readonly standing: 'alive' | 'suspected' | 'dead' }[];
+  /** Calls the listener whenever executors are declared dead. Returns a function that removes the listener. */
+  onDeath(listener: () => void): () => void;
+  deaths(): readonly Pick<Death, 'executorId' | 'incarnation' | 'declaredDeadAt' | 'beats'>[];
+  executors(): readonly { readonly record: ExecutorRecord; readonly state: 'alive' | 'suspected' | 'dead' }[];
   isDead(incarnation: string): boolean;
   versions(): ReadonlySet<string>;
 }
 
 export interface RecoveryParts {
-  readonly engine: RecoveringEngine;
+  readonly engine: Engine;
   readonly deaths: Deaths;
   readonly settings: RecoverySettings;
-  /** Whether an executor that is in no table is certainly dead, by what its ID says of its process. */
+  /**
+   * Returns true if an executor without a row is certainly dead, because its ID names a process of this host that is
+   * gone.
+   */
   readonly isDeadHere: (executorId: string) => boolean;
-  /** Takes up work from the queues. Resolves when that is done. */
-  readonly takeUp: () => Promise<void>;
+  /** Makes this process claim work from its queues. Resolves when that is done. */
+  readonly claimNow: () => Promise<void>;
 }
 
 /**
- * Takes over what dead executors have left PENDING, in every process, all the time, without a leader: each statement takes
- * only what is still theirs. It is put back on its queue, and any process of its version and app goes on with it.
+ * Takes over workflows that dead executors have left PENDING. Every process does so continuously, without a leader:
+ * each statement takes only workflows that a dead executor still owns. A workflow goes back on its queue, and any
+ * process of its version and app continues it.
  *
- * Whose work it is: that of executors whose death was seen (liveness.ts); of processes of this host that are gone, by
- * their generated ID; and at launch that under this executor's own ID, unless a live process owns it. Anyone else's,
- * only on demand.
+ * Recovery takes over the work of these executors:
  *
- * A workflow whose function is not registered, or whose instance is missing, is warned about and tried again each second.
- * A round that fails is made again: a database that fails in the middle of it must not strand the rest.
+ *   - executors that this process has declared dead (liveness.ts);
+ *   - processes of this host that are gone, recognized by their generated executor ID;
+ *   - at launch, earlier processes with this executor's own ID, unless a live process owns the work.
+ *
+ * The work of any other executor is taken over only on demand.
+ *
+ * Recovery warns about a workflow whose function is not registered, or whose instance is missing, and retries it every
+ * second. A failed round is retried, so a database failure in the middle of a round does not strand the rest.
  */
 export class Recovery {
-  /** What `app.recovery.incomplete()` goes by. */
+  /** What this process knows about executors, for `app.recovery.incomplete()`. */
   readonly knowledge: Knowledge;
-  /** Executors with work that could not be taken over yet. */
+  /** Dead executors with work that is not taken over yet, by `keyOf`. */
   private readonly waiting = new Map<string, DeadExecutor>();
   private readonly loop: Loop;
-  private readonly underWay = new Set<Promise<unknown>>();
-  private readonly notices: RecoveryLog;
-  /** Executors with unfinished work of which nothing is known, when it was last looked. */
-  private strangers: readonly string[] = [];
+  private readonly inProgress = new Set<Promise<unknown>>();
+  private readonly log: RecoveryLog;
+  /** Unknown executors with unfinished work, as of the last search. */
+  private unknownExecutors: readonly string[] = [];
   private launched = false;
-  private begun = (): void => {};
-  private lookedAt = Number.NEGATIVE_INFINITY;
+  private resolveStart = (): void => {};
+  private searchedAt = Number.NEGATIVE_INFINITY;
   private stopped = false;
+
+  private stopListening = (): void => {};
 
   constructor(private readonly parts: RecoveryParts) {
     const { engine, deaths, settings } = parts;
     const { clock, logger } = engine;
     this.loop = new Loop({ name: 'Recovery', everyMs: retryMs, clock, logger, runOnce: () => this.runOnce() });
-    this.notices = new RecoveryLog(engine);
+    this.log = new RecoveryLog(engine);
     this.knowledge = {
       versions: () => deaths.versions(),
       ownerOf: (record) => {
@@ -94,100 +105,103 @@ export class Recovery {
           record,
           deaths.executors().find((each) => each.record.incarnation === incarnation),
         );
-        return known ?? { standing: record.executorId && parts.isDeadHere(record.executorId) ? 'dead' : 'unknown' };
+        return known ?? { state: record.executorId && parts.isDeadHere(record.executorId) ? 'dead' : 'unknown' };
       },
       plan: (record, owner) => planHere(engine, settings.enabled, record, owner),
     };
   }
 
   /**
-   * Recovers what it finds now, or as soon as the database allows, and keeps looking. Resolves when that is done, or well
-   * begun: what has been put back is not to wait for the rest of a hundred thousand.
+   * Starts recovery. Resolves when the first round is done, or when its first full page is put back: that page does
+   * not wait for the rest, which may be a hundred thousand workflows.
    */
   async start(): Promise<void> {
     if (!this.parts.settings.enabled) return;
-    this.parts.deaths.onDeath = () => this.lookNow();
+    this.stopListening = this.parts.deaths.onDeath(() => this.searchNow());
     this.loop.start();
-    const begun = new Promise<void>((resolve) => {
-      this.begun = resolve;
+    const firstPage = new Promise<void>((resolve) => {
+      this.resolveStart = resolve;
     });
-    await Promise.race([this.loop.runNow(), begun]);
+    await Promise.race([this.loop.runNow(), firstPage]);
   }
 
-  /** Looks again at once, for instance because a workflow was registered. */
+  /** Retries at once, for instance because a workflow was registered. */
   wake(): void {
     if (this.waiting.size > 0) this.loop.wake();
   }
 
-  /** For good. Resolves when nothing is being taken over any more. */
+  /** Stops recovery permanently. Resolves when no takeover is in progress. */
   async stop(): Promise<void> {
     this.stopped = true;
-    this.parts.deaths.onDeath = undefined;
-    await Promise.all([this.loop.stop(), Promise.allSettled(this.underWay)]);
+    this.stopListening();
+    await Promise.all([this.loop.stop(), Promise.allSettled(this.inProgress)]);
   }
 
-  /** On an operator's word. Returns the IDs of what was put back, oldest first. */
+  /** Recovers work that an operator names. Returns the IDs of the workflows that were put back, oldest first. */
   async recover(
     target: { readonly executorIds: readonly string[] } | { readonly workflowIds: readonly string[] },
   ): Promise<string[]> {
-    return this.noting('executorIds' in target ? this.ofExecutors(target.executorIds) : this.ofIds(target.workflowIds));
+    return this.track(
+      'executorIds' in target ? this.recoverExecutors(target.executorIds) : this.recoverWorkflows(target.workflowIds),
+    );
   }
 
+  /** Runs one sweep at once. With `dryRun` it only reads. */
   async sweep(dryRun: boolean): Promise<SweepReport> {
-    return this.noting(dryRun ? this.rehearse() : this.sweepNow());
+    return this.track(dryRun ? this.dryRun() : this.sweepNow());
   }
 
-  private async noting<T>(work: Promise<T>): Promise<T> {
-    this.underWay.add(work);
+  private async track<T>(work: Promise<T>): Promise<T> {
+    this.inProgress.add(work);
     try {
       return await work;
     } finally {
-      this.underWay.delete(work);
+      this.inProgress.delete(work);
     }
   }
 
-  private lookNow(): void {
-    this.lookedAt = Number.NEGATIVE_INFINITY;
+  private searchNow(): void {
+    this.searchedAt = Number.NEGATIVE_INFINITY;
     this.loop.wake();
   }
 
   private async runOnce(): Promise<void> {
-    await this.look();
-    this.forgetTheLiving();
+    await this.search();
+    this.dropLivingExecutors();
     const executors = [...this.waiting.values()];
-    if (executors.length === 0) return this.noteStranded();
+    if (executors.length === 0) return this.warnOfStranded();
     const free = this.freeOf(executors);
     let count = 0;
     const note = (page: Page): void => {
       count += page.putBack.filter(({ status }) => status === 'ENQUEUED').length;
-      this.notices.acted(page);
-      if (page.putBack.length === pageSize) this.begun();
+      this.log.acted(page);
+      if (page.putBack.length === pageSize) this.resolveStart();
     };
     const { engine } = this.parts;
-    const left = await takeOver(engine, { free, fates: decisions(engine), note, isOver: () => this.stopped });
+    const left = await takeOver(engine, { free, decisions: decisions(engine), note, isOver: () => this.stopped });
     if (count > 0) engine.logger.info(`Recovering ${count} unfinished workflows.`);
-    const isUnfinished = this.notices.left(left, 'it is tried again each second');
-    if (!isUnfinished) for (const each of executors) this.waiting.delete(textOf(each));
-    await this.noteStranded();
+    const isUnfinished = this.log.left(left, 'recovery retries it every second');
+    if (!isUnfinished) for (const each of executors) this.waiting.delete(keyOf(each));
+    await this.warnOfStranded();
   }
 
-  private async look(): Promise<void> {
+  private async search(): Promise<void> {
     const { engine } = this.parts;
     const now = engine.clock.now();
-    if (now - this.lookedAt < lookAgainMs) return;
-    for (const each of await this.findDead(this.launched ? 'later' : 'launch')) this.waiting.set(textOf(each), each);
+    if (now - this.searchedAt < searchEveryMs) return;
+    for (const each of await this.findDead(this.launched ? 'later' : 'launch')) this.waiting.set(keyOf(each), each);
     if (!this.launched) {
-      const theirs = this.strangers.map((executorId) => ({ executorId, incarnation: null }));
-      await warnOfUnknownExecutorsWork(engine, this.freeOf(theirs), this.strangers);
+      const unknown = this.unknownExecutors.map((executorId) => ({ executorId, incarnation: null }));
+      await warnOfUnknownExecutorsWork(engine, this.freeOf(unknown), this.unknownExecutors);
     }
-    [this.launched, this.lookedAt] = [true, now];
-    await this.bury(now);
+    [this.launched, this.searchedAt] = [true, now];
+    await this.forgetDead(now);
   }
 
-  /** One that was only silent for a while keeps what it has. */
-  private forgetTheLiving(): void {
-    for (const [text, { incarnation }] of this.waiting) {
-      if (incarnation !== null && !this.parts.deaths.isDead(incarnation)) this.waiting.delete(text);
+  /** Removes executors that are alive again: an executor that was only silent for a while keeps its work. */
+  private dropLivingExecutors(): void {
+    for (const [key, { incarnation }] of this.waiting) {
+      if (incarnation !== null && !this.parts.deaths.isDead(incarnation)) this.waiting.delete(key);
     }
   }
 
@@ -198,7 +212,7 @@ export class Recovery {
     const unlisted = pending.filter((id) => (id === writer.executorId ? when === 'launch' : isDeadHere(id)));
     const left = new Set(pending);
     const known = new Set([writer.executorId, ...deaths.executors().map(({ record }) => record.executorId)]);
-    this.strangers = pending.filter((id) => !known.has(id) && !isDeadHere(id));
+    this.unknownExecutors = pending.filter((id) => !known.has(id) && !isDeadHere(id));
     return [
       ...deaths
         .deaths()
@@ -208,13 +222,16 @@ export class Recovery {
     ];
   }
 
-  /** Whoever is in the table and not dead keeps what it owns, under whatever executor ID. */
-  private freeOf(executors: readonly DeadExecutor[]): Free {
+  /**
+   * The work of these executors, except work of an incarnation that is in the table and not dead, under any executor
+   * ID.
+   */
+  private freeOf(executors: readonly DeadExecutor[]): FreeWork {
     const { engine } = this.parts;
-    return { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), executors };
+    return { appName: engine.writer.appName, version: engine.version, ...this.incarnations(), executors };
   }
 
-  private whoLives(): Pick<Free, 'live' | 'dead'> {
+  private incarnations(): Pick<FreeWork, 'live' | 'dead'> {
     const { engine, deaths } = this.parts;
     return {
       live: [engine.owners.incarnation],
@@ -222,49 +239,51 @@ export class Recovery {
     };
   }
 
-  private async ofExecutors(executorIds: readonly string[]): Promise<string[]> {
+  private async recoverExecutors(executorIds: readonly string[]): Promise<string[]> {
     const { engine, deaths } = this.parts;
     const executors = executorIds.map((executorId) => ({ executorId, incarnation: null }));
-    for (const { record, standing } of deaths.executors()) {
-      if (standing !== 'alive' || !executorIds.includes(record.executorId)) continue;
+    for (const { record, state } of deaths.executors()) {
+      if (state !== 'alive' || !executorIds.includes(record.executorId)) continue;
       if (record.incarnation === engine.owners.incarnation) continue;
-      engine.logger.warn(`Executor "${record.executorId}" is alive, and its work is taken from it by recover().`);
+      engine.logger.warn(`Executor "${record.executorId}" is alive, but recover() takes over its work.`);
     }
     const { appName } = engine.writer;
-    const free: Free = { appName, version: engine.version, live: [engine.owners.incarnation], executors };
-    const asked = decisions(engine, (policy) => ({ ...policy, autoResume: true }));
+    const free: FreeWork = { appName, version: engine.version, live: [engine.owners.incarnation], executors };
+    const given = decisions(engine, (policy) => ({ ...policy, autoResume: true }));
     const pending = await engine.storage.takeovers.executors({ version: engine.version, appName });
-    const { ids, left } = await this.take(free, asked);
-    // Not watched from now on: that they are dead was said of this moment, and who comes under such an ID later may live.
-    this.notices.left(left, 'then call recover() again');
+    const { ids, left } = await this.take(free, given);
+    // There is no automatic retry. The operator declared these executors dead now; a later process with such an ID may
+    // be alive.
+    this.log.left(left, 'then call recover() again');
     const known = new Set([...pending, ...deaths.executors().map(({ record }) => record.executorId)]);
     await warnOfUnknownExecutors(engine, executorIds, known);
     return ids;
   }
 
-  private async ofIds(workflowIds: readonly string[]): Promise<string[]> {
+  private async recoverWorkflows(workflowIds: readonly string[]): Promise<string[]> {
     const { engine } = this.parts;
-    const free = { appName: engine.writer.appName, version: engine.version, ...this.whoLives(), workflowIds };
-    const { ids } = await this.take(free, decisions(engine, insisting));
+    const free = { appName: engine.writer.appName, version: engine.version, ...this.incarnations(), workflowIds };
+    const { ids } = await this.take(free, decisions(engine, forcedPolicy));
     const taken = new Set(ids);
     const others = workflowIds.filter((id) => !taken.has(id));
     await warnOfUnrecovered(engine, this.knowledge, others);
     return ids;
   }
 
-  private async take(free: Free, given: readonly RecoveryDecision[]): Promise<{ ids: string[]; left: Left }> {
+  private async take(free: FreeWork, given: readonly RecoveryDecision[]): Promise<{ ids: string[]; left: Left }> {
     const taken: { readonly workflowId: string; readonly createdAt: number }[] = [];
     const note = (page: Page): void => {
       for (const each of page.putBack) if (each.status === 'ENQUEUED') taken.push(each);
-      this.notices.acted(page);
+      this.log.acted(page);
     };
-    const { engine, takeUp } = this.parts;
-    // Here first: one that was only thought dead, and hears of it like the others, must not be the one to get it back.
+    const { engine, claimNow } = this.parts;
+    // This process claims first. A former owner that is alive after all receives the notification, too, and must not
+    // be the first to claim the work again.
     const announce = async (): Promise<void> => {
-      await takeUp();
+      await claimNow();
       engine.news.announceToOthers('queues');
     };
-    const left = await takeOver(engine, { free, fates: given, note, announce });
+    const left = await takeOver(engine, { free, decisions: given, note, announce });
     return { ids: taken.sort((a, b) => a.createdAt - b.createdAt).map(({ workflowId }) => workflowId), left };
   }
 
@@ -276,50 +295,53 @@ export class Recovery {
     const policyOf = (key: WorkflowKey) => engine.registry.policyOf(engine.registry.require(key));
     const note = (page: Page): void => {
       tally.addPage(page, policyOf);
-      this.notices.acted(page);
+      this.log.acted(page);
     };
-    await takeOver(engine, { free, fates: decisions(engine), note, isOver: () => this.stopped });
+    await takeOver(engine, { free, decisions: decisions(engine), note, isOver: () => this.stopped });
     for (const [record, { action, because }] of await this.plans()) {
       if (action === 'wait-for-operator' || action === 'other-version' || action === 'none')
         tally.add(record, action, because);
-      else tally.add(record, 'none', heldReason);
+      else tally.add(record, 'none', skippedReason);
     }
     return tally.toReport();
   }
 
-  /** What a sweep would do, from reading alone. */
-  private async rehearse(): Promise<SweepReport> {
+  /** Reports what a sweep would do. It only reads. */
+  private async dryRun(): Promise<SweepReport> {
     const { storage } = this.parts.engine;
     const plans = await this.plans();
-    const doomed = new Map(
+    const cancelled = new Map(
       plans.flatMap(([{ workflowId }, plan]) => (plan.action === 'cancel' ? [[workflowId, plan]] : [])),
     );
     const tally = new Tally();
-    // Whatever its own policy says, and whoever runs it: a cancellation reaches children.
-    const children = doomed.size === 0 ? [] : await storage.takeovers.descendants([...doomed.keys()]);
+    // A cancellation reaches all children, whatever their own policy is, and whoever runs them.
+    const children = cancelled.size === 0 ? [] : await storage.takeovers.descendants([...cancelled.keys()]);
     const isChild = new Set(children.map(({ workflowId }) => workflowId));
     for (const [record, { action, because }] of plans) {
       if (!isChild.has(record.workflowId)) tally.add(record, action, because);
     }
-    for (const child of children) tally.add(child, 'cancel', doomed.get(child.root)?.because ?? '');
+    for (const child of children) tally.add(child, 'cancel', cancelled.get(child.root)?.because ?? '');
     return tally.toReport();
   }
 
-  /** What becomes of all that the dead and the unknown have left, one by one, and of what was handed over to nobody. */
+  /**
+   * Returns the plan for each workflow of a dead or unknown executor, and for workflows that were handed over and not
+   * claimed.
+   */
   private async plans(): Promise<[IncompleteRecord, RecoveryPlan][]> {
     const { engine, deaths } = this.parts;
     const dead = [...(await this.findDead('later')), ...deaths.deaths()];
-    const strangers = new Set(this.strangers);
-    const executorIds = [...new Set([...dead.map(({ executorId }) => executorId), ...strangers])];
+    const unknownExecutors = new Set(this.unknownExecutors);
+    const executorIds = [...new Set([...dead.map(({ executorId }) => executorId), ...unknownExecutors])];
     const records = [
       ...(await this.readAll({ executorIds })),
       ...(await this.readAll({ handedOver: { butFor: [...deaths.versions()], only: true } })),
     ];
     return records.flatMap((record) => {
       const owner = this.knowledge.ownerOf(record);
-      const isFree = owner.standing === 'dead' || owner.standing === 'none';
-      const isStrange = owner.standing === 'unknown' && strangers.has(record.executorId ?? '');
-      return isFree || isStrange ? [[record, planHere(engine, true, record, owner)]] : [];
+      const isFree = owner.state === 'dead' || owner.state === 'none';
+      const isUnknown = owner.state === 'unknown' && unknownExecutors.has(record.executorId ?? '');
+      return isFree || isUnknown ? [[record, planHere(engine, true, record, owner)]] : [];
     });
   }
 
@@ -328,38 +350,41 @@ export class Recovery {
     const all: IncompleteRecord[] = [];
     for (;;) {
       const after = all.at(-1);
-      const filter = { ...which, appName: writer.appName, limit: readPage, ...(after && { after }) };
+      const filter = { ...which, appName: writer.appName, limit: readPageSize, ...(after && { after }) };
       const page = await storage.takeovers.incomplete(filter);
       all.push(...page);
-      if (page.length < readPage || this.stopped) return all;
+      if (page.length < readPageSize || this.stopped) return all;
     }
   }
 
-  /** Work of a version that no process runs any more would otherwise wait in silence. */
-  private async noteStranded(): Promise<void> {
+  /** Warns about work of versions that no process runs. Without the warning nobody would know that it waits. */
+  private async warnOfStranded(): Promise<void> {
     const { engine, deaths } = this.parts;
-    const fresh = this.notices.fresh(deaths.deaths());
+    const fresh = this.log.fresh(deaths.deaths());
     if (fresh.length === 0) return;
     const stranded = await engine.storage.takeovers.stranded(this.freeOf(fresh));
     const alive = deaths.versions();
-    this.notices.stranded(
+    this.log.stranded(
       stranded.filter(({ version }) => !alive.has(version)),
       fresh,
     );
   }
 
-  /** The table keeps those that own something of which nobody has taken care yet. */
-  private async bury(now: number): Promise<void> {
+  /**
+   * Removes executors that died long ago from the table. The statement keeps an executor that still owns PENDING work.
+   */
+  private async forgetDead(now: number): Promise<void> {
     const { engine, deaths } = this.parts;
-    const old = deaths.deaths().filter(({ seenDeadAt }) => now - seenDeadAt >= buryAfterMs);
+    const old = deaths.deaths().filter(({ declaredDeadAt }) => now - declaredDeadAt >= forgetAfterMs);
     if (old.length === 0) return;
     const isOld = new Set(old.map(({ incarnation }) => incarnation));
-    // By what was last seen of them: this process may have stood still since, and they may be back.
+    // With the last heartbeat that this process saw: it may have been stopped since then, and the executor may be
+    // alive again.
     const records = deaths.executors().flatMap(({ record }) => (isOld.has(record.incarnation) ? record : []));
-    await engine.storage.executors.bury(records.map(({ incarnation, beats }) => ({ incarnation, beats })));
+    await engine.storage.executors.forget(records.map(({ incarnation, beats }) => ({ incarnation, beats })));
   }
 }
 
-function textOf({ executorId, incarnation }: DeadExecutor): string {
+function keyOf({ executorId, incarnation }: DeadExecutor): string {
   return `${incarnation ?? ''} ${executorId}`;
 }

@@ -1,28 +1,34 @@
 import type { RecoveryPolicy } from '../model/recovery.js';
 import type { WorkflowKey } from '../model/workflow-key.js';
 import type { TakenOver } from '../storage/contract/takeovers.js';
-import { becauseOf, type RecoveryAction } from './policy.js';
+import { type RecoveryAction, reasonOf } from './policy.js';
 import type { Page } from './takeover.js';
 
-/** How many single workflows a report of a sweep names. */
-const longestPlan = 1000;
+/** Maximum number of workflows that the report of a sweep lists. */
+const maxPlanLength = 1000;
 
-/** What a sweep has done, or would do. */
+/** What a sweep has done. With `dryRun`, what it would do. All numbers count workflows. */
 export interface SweepReport {
-  /** Put back to be run, by any process. */
+  /** Put back on their queues, for any process of the version to continue. */
   readonly taken: number;
-  /** Given up, because they have had their attempts. */
+  /** Given up as MAX_RECOVERY_ATTEMPTS_EXCEEDED: their attempts are used up. */
   readonly deadLettered: number;
+  /** Cancelled by the recovery policy, with their children. */
   readonly cancelled: number;
-  readonly setAside: number;
-  /** Left where it is: for an operator, or for a process that has the workflow registered. */
+  /** Set to STALLED, because they have `resumable: false`. */
+  readonly stalled: number;
+  /** Left unchanged: they wait for an operator, or for a process that has the workflow registered. */
   readonly waiting: number;
-  /** Of other versions: only their own processes go on with it. What was handed over counts if there is none. */
+  /**
+   * Left unchanged because they have another version, and only processes of that version continue them. Workflows that
+   * were handed over are included if no process of their version is alive.
+   */
   readonly stranded: number;
-  /** The same one by one, at most 1000 of them. */
+  /** The workflows one by one, at most 1000. */
   readonly plan: readonly SweptWorkflow[];
 }
 
+/** A workflow in the report of a sweep: what happened to it, and why. */
 export interface SweptWorkflow {
   readonly workflowId: string;
   readonly name: string | undefined;
@@ -30,13 +36,13 @@ export interface SweptWorkflow {
   readonly because: string;
 }
 
-const done = {
+const actionOf = {
   ENQUEUED: 'resume',
-  STALLED: 'set-aside',
+  STALLED: 'stall',
   MAX_RECOVERY_ATTEMPTS_EXCEEDED: 'dead-letter',
 } as const satisfies Record<TakenOver['status'], RecoveryAction>;
 
-/** Counts what a sweep does, and remembers some of it. */
+/** Collects the report of a sweep. */
 export class Tally {
   private readonly counts = new Map<RecoveryAction, number>();
   private readonly plan: SweptWorkflow[] = [];
@@ -47,12 +53,12 @@ export class Tally {
     because: string,
   ): void {
     this.counts.set(action, this.of(action) + 1);
-    if (this.plan.length < longestPlan) this.plan.push({ workflowId, name, action, because });
+    if (this.plan.length < maxPlanLength) this.plan.push({ workflowId, name, action, because });
   }
 
   addPage({ cancelled, putBack }: Page, policyOf: (key: WorkflowKey) => Pick<RecoveryPolicy, 'maxAttempts'>): void {
     for (const each of cancelled) this.add(each, 'cancel', each.reason ?? '');
-    for (const each of putBack) this.add(each, done[each.status], becauseOf(done[each.status], policyOf(each)));
+    for (const each of putBack) this.add(each, actionOf[each.status], reasonOf(actionOf[each.status], policyOf(each)));
   }
 
   toReport(): SweepReport {
@@ -60,7 +66,7 @@ export class Tally {
       taken: this.of('resume'),
       deadLettered: this.of('dead-letter'),
       cancelled: this.of('cancel'),
-      setAside: this.of('set-aside'),
+      stalled: this.of('stall'),
       waiting: this.of('wait-for-operator') + this.of('none'),
       stranded: this.of('other-version'),
       plan: this.plan,

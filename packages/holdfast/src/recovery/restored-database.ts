@@ -2,142 +2,152 @@ import type { Execution } from '../engine/execution/execution.js';
 import type { Frontier } from '../engine/execution/frontier.js';
 import { internalQueue } from '../model/queues.js';
 import { type OwnedWorkflow, stepKey } from '../storage/contract/storage.js';
-import { type Holder, unheld } from './reclaim.js';
+import type { RunningEngine } from './drop-lost.js';
+import { missingInMemory } from './reclaim.js';
 
-/** How many workflows one statement reads or gives back. */
+/** How many workflows one statement reads or hands over. */
 const pageSize = 1_000;
 
-/** How many IDs a line of the log names, and how many lines there are of one event. */
+/** Maximum number of IDs in a log line, and of log lines for one event. */
 const idsPerLine = 50;
 const maxLines = 20;
 
-type Resting = OwnedWorkflow & { readonly frontier: Frontier };
-type Engined = Omit<Holder, 'suspendedWorkflows'> & { suspendedWorkflows(): readonly Resting[] };
-
 /**
- * A database that went back in time: it was restored from a backup under live processes, or a standby took over that lacks
- * the last commits. What this process knows of its workflows is not on record then, and they are run again from the record.
+ * Handles a database that went back in time: it was restored from a backup under live processes, or a standby took
+ * over that lacks the last commits. The memory of this process is then ahead of the database. Its workflows must run
+ * again from their recorded steps.
  *
- * Two things show it. A heartbeat finds a lower number than one that was answered before (liveness.ts): then everything of
- * this process is parked. Or a row is refused because its predecessors are not on record (storage/sql/predecessors.ts), even
- * where less was lost than a heartbeat tells: its execution is parked, and the others are looked at.
+ * There are two signs:
  *
- * What is parked goes back to its queue, and is claimed anew, by whichever process has room. It does not come back under its
- * owner token: a row of the parked execution may still be on its way, and would land under that token after the history was
- * read. That step would be run again, and have two outcomes.
+ * - A heartbeat finds a lower number than one that was answered before (liveness.ts). Then all workflows of this
+ *   process are parked: their code stops, and sees no error.
+ * - The database refuses a row because its predecessors are missing (storage/sql/predecessors.ts). This also detects a
+ *   loss of less than one heartbeat. Then the execution of that row is parked, and the other executions are checked.
+ *
+ * A parked workflow goes back to its queue, and any process with capacity claims it under a new owner token. The old
+ * token cannot be reused: a row of the parked execution may still be in flight, and would be written under that token
+ * after the history was read. That step would then run again, and have two outcomes.
  */
 export class RestoredDatabase {
   private behind: OwnedWorkflow[] = [];
   private gone: string[] = [];
-  private underWay: Promise<void> | undefined;
+  private parking: Promise<void> | undefined;
 
   constructor(
-    private readonly engine: Engined,
-    /** Reads anew what else this process knows of the database, and puts back what it registered at its launch. */
+    private readonly engine: RunningEngine,
+    /** Registers again what this process registered at its launch, and reads its cached data again. */
     private readonly reread: () => Promise<void>,
   ) {}
 
-  /** A row of this workflow was refused, and its execution is parked: what it has done before is not on record. */
+  /** Called when a row of this workflow was refused because earlier steps are missing. Its execution is parked. */
   noteBehind({ workflowId, owner }: OwnedWorkflow): void {
     this.behind.push({ workflowId, owner });
-    // Together with what else one statement refused.
-    if (this.behind.length === 1) setImmediate(() => void this.seeTo());
+    // One statement may refuse rows of several workflows. They are handled together.
+    if (this.behind.length === 1) setImmediate(() => void this.handleBehind());
   }
 
-  /** A workflow that ran here is not on record any more. Whoever waits for it is told. */
+  /** Called when a workflow that ran here is no longer in the database. Callers that wait for it get an error. */
   noteGone(workflowId: string): void {
     this.gone.push(workflowId);
     if (this.gone.length > 1) return;
     setImmediate(() => {
-      this.sayLost(this.gone.splice(0));
-      // Something else may be unfinished again.
+      this.logLost(this.gone.splice(0));
+      // Other workflows that ended here may be PENDING again.
       this.engine.startGate.rollbackCount++;
     });
   }
 
-  /** Resolves when nothing that this process holds is ahead of the record any more. One at a time. */
-  all(why: string): Promise<void> {
-    this.underWay ??= this.parkAll(why).finally(() => {
-      this.underWay = undefined;
+  /** Parks all workflows of this process. Resolves when no workflow in memory is ahead of the database. */
+  parkAll(why: string): Promise<void> {
+    this.parking ??= this.parkOnce(why).finally(() => {
+      this.parking = undefined;
     });
-    return this.underWay;
+    return this.parking;
   }
 
-  private async seeTo(): Promise<void> {
+  private async handleBehind(): Promise<void> {
     const { engine } = this;
     const behind = this.behind.splice(0);
-    this.say(
+    this.log(
       behind.map(({ workflowId }) => workflowId),
       (count) =>
         `${count} lost steps that were on record: the database came back without its last commits (a failover, or a ` +
-        'backup that was restored). Those steps are run again',
+        'restored backup). These steps run again',
     );
-    // Also what has ended here and is PENDING again.
+    // Makes reclaim.ts search for workflows that ended here and are PENDING again.
     engine.startGate.rollbackCount++;
-    await this.giveBack(behind);
-    if (await isAnyBehind(engine)) return this.all('results that were confirmed are not on record any more');
+    await this.handOver(behind);
+    if (await isAnyBehind(engine)) return this.parkAll('committed results are missing');
     await this.reread();
   }
 
-  private async parkAll(why: string): Promise<void> {
+  private async parkOnce(why: string): Promise<void> {
     const { engine } = this;
-    // In one turn with the parking: what is being started or claimed, and comes into memory later, looks for itself first.
+    // In the same event loop turn as the parking: a workflow that is loaded after this turn checks its owner itself.
     engine.startGate.lossCount++;
     engine.startGate.rollbackCount++;
-    const parked = [...[...engine.inMemory.values()].map(({ claim }) => claim), ...engine.suspendedWorkflows()];
+    const parked = [
+      ...[...engine.executions.inMemory.values()].map(({ claim }) => claim),
+      ...engine.executions.allSuspended,
+    ];
     engine.logger.warn(
-      `The database has gone back in time: ${why}. It was restored from a backup, or a standby took over that lacks the ` +
-        `last commits. The ${parked.length} unfinished workflows of this process go on from what is on record.`,
+      `The database has gone back in time: ${why}. It was restored from a backup, or a standby without the last ` +
+        `commits took over. The ${parked.length} unfinished workflows of this process continue from their recorded ` +
+        'steps.',
     );
     const held = parked.map(({ workflowId, owner }) => ({ workflowId, owner }));
-    for (const { workflowId, owner } of held) engine.superseded(workflowId, owner, { owner: null, status: 'PENDING' });
-    await this.tellOfLost(held);
-    const found = await engine.untilAnswered('Looking for what this process runs by the record', () => unheld(engine));
+    for (const { workflowId, owner } of held)
+      engine.executions.supersede(workflowId, owner, { owner: null, status: 'PENDING' });
+    await this.logMissing(held);
+    const found = await engine.untilAnswered('Reading the workflows of this process', () => missingInMemory(engine));
     const before = new Set(held.map(({ workflowId }) => workflowId));
     const ended = (found ?? []).filter(({ workflowId }) => !before.has(workflowId));
-    this.say(
+    this.log(
       ended.map(({ workflowId }) => workflowId),
-      (count) => `${count} had ended in this process, by a record that is lost: unfinished again, and run again`,
+      (count) => `${count} had ended in this process, but the database lost the outcome. Running again`,
     );
-    await this.giveBack(found ?? []);
+    await this.handOver(found ?? []);
     await this.reread();
   }
 
-  private async giveBack(owned: readonly OwnedWorkflow[]): Promise<void> {
+  private async handOver(owned: readonly OwnedWorkflow[]): Promise<void> {
     const { engine } = this;
     for (let from = 0; from < owned.length; from += pageSize) {
       const page = owned.slice(from, from + pageSize);
       const release = () =>
         engine.storage.workflows.release({ owned: page, queueName: internalQueue, now: engine.clock.now() });
-      await engine.untilAnswered('Giving back workflows whose record has gone back in time', release);
+      await engine.untilAnswered('Handing over workflows after the database went back in time', release);
     }
     engine.news.announce('queues');
   }
 
-  /** Whoever waits for one of them is told by the look for its outcome, which does not find it (engine/wait/completion-waiters.ts). */
-  private async tellOfLost(held: readonly OwnedWorkflow[]): Promise<void> {
+  /**
+   * Logs workflows that are missing in the database. Callers that wait for one get an error by
+   * engine/wait/completion-waiters.ts.
+   */
+  private async logMissing(held: readonly OwnedWorkflow[]): Promise<void> {
     const { engine } = this;
     const lost: string[] = [];
     for (let from = 0; from < held.length; from += pageSize) {
       const ids = held.slice(from, from + pageSize).map(({ workflowId }) => workflowId);
       const read = () => engine.storage.workflows.get(ids);
-      const found = await engine.untilAnswered('Looking for workflows in a database that has gone back', read);
+      const found = await engine.untilAnswered('Reading workflows after the database went back in time', read);
       const known = new Set((found ?? []).map(({ workflowId }) => workflowId));
       if (found) lost.push(...ids.filter((id) => !known.has(id)));
     }
-    this.sayLost(lost);
+    this.logLost(lost);
   }
 
-  private sayLost(ids: readonly string[]): void {
-    this.say(
+  private logLost(ids: readonly string[]): void {
+    this.log(
       ids,
       (count) =>
-        `${count} not on record any more, and will not go on: the database came back without them, or they were cancelled and ` +
-        'deleted elsewhere. Start them again if they matter',
+        `${count} could not be found: the database came back without its last commits, or another process cancelled ` +
+        'and deleted the workflow. Start again what you still need',
     );
   }
 
-  private say(ids: readonly string[], what: (count: string) => string): void {
+  private log(ids: readonly string[], what: (count: string) => string): void {
     const lines = Math.min(maxLines, Math.ceil(ids.length / idsPerLine));
     for (let line = 0; line < lines; line++) {
       const named = ids.slice(line * idsPerLine, (line + 1) * idsPerLine);
@@ -149,11 +159,14 @@ export class RestoredDatabase {
   }
 }
 
-/** Whether a result that this process has seen committed is missing in the record of a workflow that is still its own. */
-async function isAnyBehind(engine: Engined): Promise<boolean> {
+/** Returns true if a workflow that this process still owns lacks a result that was committed before. */
+async function isAnyBehind(engine: RunningEngine): Promise<boolean> {
   const held: { workflowId: string; owner: string; frontier: Frontier }[] = [
-    ...[...engine.inMemory.values()].map(({ claim, frontier }: Execution) => ({ ...ownedBy(claim), frontier })),
-    ...engine.suspendedWorkflows().map((rest) => ({ ...ownedBy(rest), frontier: rest.frontier })),
+    ...[...engine.executions.inMemory.values()].map(({ claim, frontier }: Execution) => ({
+      ...ownedBy(claim),
+      frontier,
+    })),
+    ...engine.executions.allSuspended.map((suspended) => ({ ...ownedBy(suspended), frontier: suspended.frontier })),
   ];
   const named = held.flatMap(({ workflowId, owner, frontier }) =>
     frontier.results.map(({ step, seq }) => ({ workflowId, owner, stepNumber: step, seq })),
@@ -161,10 +174,10 @@ async function isAnyBehind(engine: Engined): Promise<boolean> {
   for (let from = 0; from < named.length; from += pageSize) {
     const page = named.slice(from, from + pageSize);
     const read = () => engine.storage.steps.states(page);
-    const found = (await engine.untilAnswered('Looking whether results are still on record', read)) ?? [];
-    const standing = new Map(found.map((each) => [stepKey(each), each]));
+    const found = (await engine.untilAnswered('Reading whether committed results are still there', read)) ?? [];
+    const current = new Map(found.map((each) => [stepKey(each), each]));
     const isMissing = (each: (typeof page)[number]): boolean => {
-      const now = standing.get(stepKey(each));
+      const now = current.get(stepKey(each));
       return now?.owner === each.owner && now.status === 'PENDING' && now.completionSeq !== each.seq;
     };
     if (page.some(isMissing)) return true;

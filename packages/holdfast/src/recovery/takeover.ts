@@ -4,21 +4,19 @@ import { internalQueue } from '../model/queues.js';
 import type { RecoveryPolicy } from '../model/recovery.js';
 import { keyText } from '../model/workflow-key.js';
 import type { CancelledWorkflow } from '../storage/contract/storage.js';
-import type { DeadExecutor, Free, RecoveryDecision, TakenOver, Takeover } from '../storage/contract/takeovers.js';
+import type { DeadExecutor, FreeWork, RecoveryDecision, TakenOver, Takeover } from '../storage/contract/takeovers.js';
 import { decisionFor } from './policy.js';
 
-/** How many workflows one statement takes over: many dead ones are dealt with in pieces that nobody has to wait for. */
+/** How many workflows one statement takes over. Small statements do not make other work wait. */
 export const pageSize = 1000;
 
-/** The engine, as far as recovery needs more of it than other features do. */
-export type RecoveringEngine = Engine & { wasCancelled(cancelled: CancelledWorkflow): void };
-
+/** The result of one statement of a takeover. */
 export interface Page {
   readonly putBack: readonly TakenOver[];
   readonly cancelled: readonly (CancelledWorkflow & { readonly name: string })[];
 }
 
-/** What is to become of each workflow that this process knows. `adjust` is for those who do not go by the policy alone. */
+/** Returns the decision for each workflow that is registered in this process. `adjust` changes the policies first. */
 export function decisions(
   engine: Engine,
   adjust: (policy: RecoveryPolicy) => RecoveryPolicy = (policy) => policy,
@@ -27,80 +25,86 @@ export function decisions(
   return engine.registry.all().map((each) => decisionFor(each, adjust(engine.registry.policyOf(each)), now));
 }
 
-/** How often one goes on although a page was empty and more is there: others were taking the same, or holding on to it. */
+/**
+ * Maximum number of rounds. A round ends at an empty page. Work may be left then, because other processes were taking
+ * over the same rows, or had them locked.
+ */
 const maxRounds = 5;
 
-interface Terms {
-  readonly free: Free;
-  readonly fates: readonly RecoveryDecision[];
-  /** Hears of each page. */
+interface TakeoverParams {
+  readonly free: FreeWork;
+  readonly decisions: readonly RecoveryDecision[];
+  /** Called with the result of each statement. */
   note(page: Page): void;
-  /** Whether it is enough. */
+  /** Returns true if the takeover is to stop. */
   isOver?(): boolean;
-  /** Says that there is work on queues. Default: to everyone. */
+  /** Announces work on queues. Default: to this process and all others. */
   announce?(): Promise<void>;
 }
 
 /**
- * Takes over all that is free, page by page. What is put back is taken from its queue by whichever process has room for
- * it, and that counts the attempt. Returns what is free still, because it is not this process's to take.
+ * Takes over all free work, page by page. Workflows that are put back go to a queue. The process that claims them
+ * there counts the attempt. Returns the work that is still free, because this process may not take it over.
  */
-export async function takeOver(engine: RecoveringEngine, terms: Terms): Promise<Left> {
-  const resumed = new Set(terms.fates.filter((fate) => fate.resumes).map(keyText));
+export async function takeOver(engine: Engine, params: TakeoverParams): Promise<Left> {
+  const resumed = new Set(params.decisions.filter((decision) => decision.resumes).map(keyText));
   for (let round = 1; ; round++) {
-    const taken = (await cancelPages(engine, terms)) + (await putBackPages(engine, terms));
-    if (taken > 0 && 'executors' in terms.free) await tellFormerOwners(engine, terms.free.executors);
-    const left = await engine.storage.takeovers.left(terms.free);
-    if (round === maxRounds || terms.isOver?.() || !left.some((each) => resumed.has(keyText(each)))) return left;
+    const taken = (await cancelPages(engine, params)) + (await putBackPages(engine, params));
+    if (taken > 0 && 'executors' in params.free) await notifyFormerOwners(engine, params.free.executors);
+    const left = await engine.storage.takeovers.left(params.free);
+    if (round === maxRounds || params.isOver?.() || !left.some((each) => resumed.has(keyText(each)))) return left;
   }
 }
 
-export type Left = Awaited<ReturnType<RecoveringEngine['storage']['takeovers']['left']>>;
+/** Work that was free, but was not taken over: by workflow name, with a count. */
+export type Left = Awaited<ReturnType<Engine['storage']['takeovers']['left']>>;
 
-async function cancelPages(engine: RecoveringEngine, terms: Terms): Promise<number> {
+async function cancelPages(engine: Engine, params: TakeoverParams): Promise<number> {
   let taken = 0;
-  const cancels = terms.fates.some((fate) => fate.tooOld || fate.exceeded !== null || fate.notResumed !== null);
-  while (!terms.isOver?.() && cancels) {
-    const cancelled = await engine.storage.takeovers.cancel(pageOf(engine, terms));
+  const cancels = params.decisions.some(
+    ({ tooOld, exceeded, notResumed }) => tooOld || exceeded !== null || notResumed !== null,
+  );
+  while (!params.isOver?.() && cancels) {
+    const cancelled = await engine.storage.takeovers.cancel(pageOf(engine, params));
     if (cancelled.length === 0) break;
-    terms.note({ putBack: [], cancelled });
+    params.note({ putBack: [], cancelled });
     taken += cancelled.length;
-    await tellCancelled(engine, cancelled);
-    await letOthersRun();
+    await announceCancelled(engine, cancelled);
+    await yieldToEventLoop();
   }
   return taken;
 }
 
-async function putBackPages(engine: RecoveringEngine, terms: Terms): Promise<number> {
+async function putBackPages(engine: Engine, params: TakeoverParams): Promise<number> {
   let taken = 0;
-  while (!terms.isOver?.() && terms.fates.length > 0) {
-    const putBack = await putBackPage(engine, { ...pageOf(engine, terms), queueName: internalQueue });
+  while (!params.isOver?.() && params.decisions.length > 0) {
+    const putBack = await putBackPage(engine, { ...pageOf(engine, params), queueName: internalQueue });
     if (putBack.length === 0) break;
     taken += putBack.length;
-    terms.note({ putBack, cancelled: [] });
-    // Of all queues together: who hears of it looks at all of them in one statement, and thoroughly.
-    const announce = terms.announce ?? (async () => engine.news.announce('queues'));
+    params.note({ putBack, cancelled: [] });
+    // One notification for all queues: its receivers check all of them with one statement.
+    const announce = params.announce ?? (async () => engine.news.announce('queues'));
     if (putBack.some(({ status }) => status === 'ENQUEUED')) await announce();
     if (putBack.some(({ status }) => status !== 'ENQUEUED')) engine.news.announce('ended');
     for (const each of putBack) if (each.status === 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') reportDeadLetters(engine, each);
-    await letOthersRun();
+    await yieldToEventLoop();
   }
   return taken;
 }
 
 /**
- * One that was not dead after all finds out as soon as it hears of it, by its next heartbeat at the latest, and begins nothing
- * more of what it has lost.
+ * Records the takeover for the former owners. An owner that is alive after all learns of it by the notification, or by
+ * its next heartbeat at the latest. Then it starts no more steps of the workflows that it lost.
  */
-async function tellFormerOwners(engine: RecoveringEngine, executors: readonly DeadExecutor[]): Promise<void> {
-  const tell = () => engine.storage.executors.tellOfTakeover(executors);
-  await engine.untilAnswered('Telling an executor that its work was taken over', tell);
+async function notifyFormerOwners(engine: Engine, executors: readonly DeadExecutor[]): Promise<void> {
+  const record = () => engine.storage.executors.recordTakeover(executors);
+  await engine.untilAnswered('Recording that work of an executor was taken over', record);
   engine.news.announceToOthers('takeover');
 }
 
 /**
- * The lock on a row may be the dying owner's last checkpoint, and is waited for. If it is someone's who does not let go,
- * that row is left to a later round, and the rest goes on.
+ * Puts one page back. A locked row may be under the last checkpoint of the dying owner, so the first statement waits
+ * for the lock. If another session keeps the lock, the second statement leaves that row to a later round.
  */
 async function putBackPage({ storage }: Engine, page: Takeover & { readonly queueName: string }): Promise<TakenOver[]> {
   try {
@@ -111,24 +115,28 @@ async function putBackPage({ storage }: Engine, page: Takeover & { readonly queu
   }
 }
 
-/** SQLite answers without giving up the thread: a hundred pages in a row would be a process that stands still. */
-function letOthersRun(): Promise<void> {
+/**
+ * Lets other work of the event loop run. SQLite answers synchronously, so a hundred pages in a row would block the
+ * process.
+ */
+function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-function pageOf({ clock }: Engine, { free, fates: given }: Terms): Takeover {
-  return { free, fates: given, now: clock.now(), limit: pageSize };
+function pageOf({ clock }: Engine, { free, decisions: given }: TakeoverParams): Takeover {
+  return { free, decisions: given, now: clock.now(), limit: pageSize };
 }
 
-async function tellCancelled(engine: RecoveringEngine, cancelled: readonly CancelledWorkflow[]): Promise<void> {
+async function announceCancelled(engine: Engine, cancelled: readonly CancelledWorkflow[]): Promise<void> {
   for (const each of cancelled) {
-    engine.wasCancelled(each);
+    engine.cancellations.handle(each);
     if (each.queueName !== null) engine.news.announce(`queue:${each.queueName}`);
   }
   engine.news.announceToOthers('cancelled');
-  // A child whose start was committed while its parent was being cancelled was not seen then.
+  // Race: the start of a child may commit while its parent is cancelled. That cancellation misses the child, and this
+  // one finds it.
   for (const reason of new Set(cancelled.map((each) => each.reason))) {
     const ids = cancelled.filter((each) => each.reason === reason).map((each) => each.workflowId);
-    await engine.cancel(ids, reason);
+    await engine.cancellations.cancel(ids, reason);
   }
 }

@@ -1,14 +1,14 @@
 import type { Engine } from '../engine/engine.js';
-import type { Free } from '../storage/contract/takeovers.js';
+import type { FreeWork } from '../storage/contract/takeovers.js';
 
 /**
- * Executors with unfinished work of which nothing tells whether they live: they are not in the table of executors, and their
- * ID names no process of this host. DBOS is one (`local`), and so is an older process. Their work is left alone, because a
- * live one would run it as well; but an operator must hear of it.
+ * Warns about unfinished work of unknown executors: they have no row in the table of executors, and their ID names no
+ * process of this host. Examples are DBOS (`local`) and processes of an older Holdfast. Their work is not taken over,
+ * because such an executor may be alive and run the work as well. Therefore an operator must decide.
  */
 export async function warnOfUnknownExecutorsWork(
   engine: Engine,
-  free: Free,
+  free: FreeWork,
   executorIds: readonly string[],
 ): Promise<void> {
   if (executorIds.length === 0) return;
@@ -19,11 +19,12 @@ export async function warnOfUnknownExecutorsWork(
   const ids = executorIds.slice(0, maxNamed).map((id) => `'${id}'`);
   const [what, belongs] = count === 1 ? ['workflow', 'belongs'] : ['workflows', 'belong'];
   engine.logger.warn(
-    `${count} unfinished ${what} (${names.join(', ')}) of this version ${belongs} to executors that are not in the table ` +
-      `of executors: ${ids.join(', ')}. This process leaves them alone, because nothing tells whether those executors live. If they ` +
-      `are dead (DBOS, or an older process), app.recovery.recover([${ids.join(', ')}]) continues their work.`,
+    `${count} unfinished ${what} (${names.join(', ')}) of this version ${belongs} to executors that are not in the ` +
+      `table of executors: ${ids.join(', ')}. This process does not take them over, because those executors may be ` +
+      `alive. If they are dead (DBOS, or an older process), app.recovery.recover([${ids.join(', ')}]) continues ` +
+      'their work.',
   );
 }
 
-/** How many executors, and names of workflows, the log tells of. */
+/** Maximum number of executors, and of workflow names, in the warning. */
 const maxNamed = 10;

@@ -4,24 +4,27 @@ import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { afterChange } from '../storage/contract/failure.js';
 import type { ScheduleRecord } from '../storage/contract/schedules.js';
 import { cronOf } from './info.js';
-import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';
+import { announceRuns, sourceOf, tickId, toRun } from './runs.js';
 import { checkQueue } from './settings.js';
 
-/** A stretch of the past: a Date, an ISO time with its zone (or a date, in UTC), or epoch milliseconds. */
+/**
+ * A period of the past. Each end is a Date, an ISO time with its zone, an ISO date (which is in UTC), or epoch
+ * milliseconds.
+ */
 export interface BackfillRange {
-  /** The first instant that counts. */
+  /** The beginning of the period, inclusive. */
   readonly from: Date | string | number;
-  /** The first instant that does not count any more. Ticks that are still to come are left out in any case. */
+  /** The end of the period, exclusive. Future ticks are always left out. */
   readonly to: Date | string | number;
-  /** `true`: only says what would be run. */
+  /** `true`: lists the ticks instead of running them. */
   readonly preview?: boolean;
 }
 
-/** A tick as a preview shows it. */
+/** A tick in the preview of a backfill. */
 export interface BackfillTick {
   readonly scheduledAt: Date;
   readonly workflowId: string;
-  /** It was run, or is running or waiting: a backfill leaves it as it is. */
+  /** True if the tick already has a run, whatever its status. A backfill does not run such a tick again. */
   readonly exists: boolean;
 }
 
@@ -30,7 +33,7 @@ interface Range {
   readonly to: number;
 }
 
-/** Most ticks of one backfill. */
+/** The maximum number of ticks of one backfill. */
 const maxTicks = 10_000;
 /** How many runs one statement enqueues. */
 const pageSize = 500;
@@ -58,24 +61,24 @@ export async function previewBackfill(
   return ticks.map(({ at, workflowId }) => ({ scheduledAt: new Date(at), workflowId, exists: taken.has(workflowId) }));
 }
 
-/** Runs each tick of the range that was not run. A schedule that is changed meanwhile is begun with anew. */
+/** Runs each tick of the range that has no run yet. Starts again with a schedule that another process has changed. */
 export async function backfill(
   engine: Engine,
   read: () => Promise<ScheduleRecord>,
   range: Range,
 ): Promise<WorkflowHandle[]> {
   const started = new Set<string>();
-  const turn = async (): Promise<boolean> => {
+  const attempt = async (): Promise<boolean> => {
     if (await startAll(engine, await read(), range, started)) return true;
     await engine.queueCache.refresh();
     return false;
   };
-  // A page is started by a statement of its own: a later one may fail when others are under way.
-  while (!(await afterChange(turn, () => started.size > 0))) {}
+  // Each page has a statement of its own: a later page may fail after an earlier one has started its runs.
+  while (!(await afterChange(attempt, () => started.size > 0))) {}
   return [...started].map((workflowId) => createHandle(engine, workflowId));
 }
 
-/** Returns false if the schedule, or its queue, was changed or deleted since it was read. */
+/** Returns false if the schedule or its queue was changed or deleted after it was read. */
 async function startAll(
   engine: Engine,
   schedule: ScheduleRecord,
@@ -92,7 +95,7 @@ async function startAll(
     const now = engine.clock.now();
     const created = await engine.storage.schedules.fire({ schedule, runs, evenIfPaused: true, now });
     for (const id of created) started.add(id);
-    if (created.size > 0) tellOfRuns(engine, schedule);
+    if (created.size > 0) announceRuns(engine, schedule);
     if (created.size === runs.length) continue;
     const taken = await engine.storage.schedules.taken(runs.map((run) => run.workflowId));
     if (taken.size < runs.length) return false;
@@ -104,8 +107,8 @@ function ticksIn(engine: Engine, schedule: ScheduleRecord, { from, to }: Range):
   const ticks = cronOf(schedule).between(from - 1, Math.min(to - 1, engine.clock.now()), maxTicks + 1);
   if (ticks.length <= maxTicks) return ticks;
   const what = `backfill() of schedule "${schedule.name}"`;
-  const most = `early enough for a range of at most ${maxTicks} ticks (go through a longer one in parts)`;
-  throw invalidOption(what, 'to', new Date(to), most);
+  const expected = `early enough for a range of at most ${maxTicks} ticks (split a longer range into parts)`;
+  throw invalidOption(what, 'to', new Date(to), expected);
 }
 
 const isoTime = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
@@ -119,7 +122,7 @@ function instant(what: string, option: string, value: unknown): number {
 
 function parseTime(text: string): number {
   const date = isoTime.exec(text)?.[1];
-  // Date.parse takes the 30th of February for the 2nd of March.
+  // Date.parse reads the 30th of February as the 2nd of March.
   if (!date || Number.isNaN(Date.parse(date)) || !new Date(date).toISOString().startsWith(date)) return Number.NaN;
   return Date.parse(text);
 }

@@ -2,21 +2,21 @@ import type { Cron } from '../model/cron.js';
 import type { CatchUp } from './schedule.js';
 
 /**
- * Which ticks are to be run now: the arithmetic of catching up, without a database.
+ * Decides which ticks run now: the arithmetic of catching up, without a database.
  *
- * A tick is run if it is noticed within this time: a restart, or a pause of the process, takes none away. Later than
- * that it was missed, and the schedule says what becomes of it.
+ * A tick runs if a process notices it within this time, so a restart or a pause of the process loses no tick. A tick
+ * that is noticed later is missed, and the `catchUp` option of the schedule decides whether it runs.
  */
 const lateMs = 10_000;
 
 export interface Due {
   /** Oldest first. */
   readonly ticks: readonly number[];
-  /** Ticks were missed that the bound leaves out. */
+  /** True if `catchUpLimit` left out some of the missed ticks. */
   readonly dropped: boolean;
 }
 
-/** Of the ticks in (after, now]. */
+/** Returns the ticks in (after, now] that run now. */
 export function dueTicks(
   cron: Cron,
   policy: { readonly catchUp: CatchUp; readonly catchUpLimit: number },

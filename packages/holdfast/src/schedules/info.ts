@@ -4,23 +4,25 @@ import { type Cron, parseCron } from '../model/cron.js';
 import type { ScheduleRecord } from '../storage/contract/schedules.js';
 import { type CatchUp, defaultCatchUpLimit } from './schedule.js';
 
-/** A schedule as `get` and `list` show it. Instants are epoch milliseconds. */
+/** A schedule as it is stored in the database. Instants are epoch milliseconds. */
 export interface ScheduleInfo {
   readonly name: string;
   readonly workflowName: string;
-  /** Of a static method. */
+  /** The class of the workflow; undefined if the workflow is not a static method. */
   readonly className: string | undefined;
   readonly cron: string;
+  /** IANA name of the time zone. */
   readonly timezone: string;
+  /** The second argument of every run. */
   readonly context: unknown;
   readonly status: 'ACTIVE' | 'PAUSED';
-  /** Undefined: its runs start at once. */
+  /** The queue on which runs wait; undefined if runs start at once. */
   readonly queueName: string | undefined;
   readonly catchUp: CatchUp;
   readonly catchUpLimit: number;
-  /** The last tick that was run; `trigger` and `backfill` do not count. */
+  /** The last tick that ran. Runs by `trigger` and `backfill` do not count. */
   readonly lastFiredAt: number | undefined;
-  /** The next tick; undefined while it is paused. */
+  /** The next tick; undefined while the schedule is paused. */
   readonly nextRunAt: number | undefined;
 }
 
@@ -46,7 +48,7 @@ export function cronOf({ cron, timezone }: Pick<ScheduleRecord, 'cron' | 'timezo
   return parseCron(cron, timezone ?? 'UTC');
 }
 
-/** Another program may have stored what cannot be read: that must not hide the other schedules of a list. */
+/** Another program may have stored an invalid cron expression, which must not hide the other schedules of a list. */
 function nextTick(record: ScheduleRecord, now: number): number | undefined {
   try {
     return cronOf(record).next(now);

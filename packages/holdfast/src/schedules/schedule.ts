@@ -1,41 +1,41 @@
 import { queueNameOf } from '../engine/api/start-options.js';
 import { workflowInternals } from '../engine/api/workflow.js';
 import { parseCron } from '../model/cron.js';
-import { checkClassName, checkOwnName } from '../model/ids.js';
+import { checkClassName, checkUserName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { checkQueueName, type Queue } from '../model/queues.js';
 
 /**
- * What becomes of ticks that nobody could run within ten seconds, because no process was up, or none could reach the
- * database.
+ * Decides which missed ticks run later. A tick is missed if no process could start its run within ten seconds, because
+ * no process was running or none could reach the database.
  *
- * - `skip`: they are not run.
- * - `one`: the latest of them is, once.
- * - `all`: they all are, oldest first, up to `catchUpLimit`: then the latest ones.
+ * - `skip`: missed ticks do not run.
+ * - `one`: the latest missed tick runs.
+ * - `all`: all missed ticks run, oldest first. If there are more than `catchUpLimit`, only the latest of them run.
  */
 export type CatchUp = (typeof catchUps)[number];
 
 const catchUps = ['skip', 'one', 'all'] as const;
 
 export interface ScheduleOptions<Context = unknown> {
-  /** IANA name of the time zone that the cron expression is in, such as `Europe/Berlin` (default `UTC`). */
+  /** IANA name of the time zone of the cron expression, such as `Europe/Berlin` (default `UTC`). */
   readonly timezone?: string;
-  /** Given to every run as its second argument. */
+  /** The second argument of every run. */
   readonly context?: Context;
-  /** Where its runs wait for their turn, by value or name. Default: they run at once. */
+  /** The queue on which runs wait, by value or name. Default: runs start at once. */
   readonly queue?: Queue | string;
-  /** What becomes of missed ticks (default `skip`). */
+  /** Which missed ticks run later (default `skip`). */
   readonly catchUp?: CatchUp;
-  /** How many missed ticks `catchUp: 'all'` runs at most (default 100). */
+  /** The maximum number of missed ticks that `catchUp: 'all'` runs, up to 10,000 (default 100). */
   readonly catchUpLimit?: number;
 }
 
-/** A schedule, defined: nothing is stored until it is given to `launch` or `app.schedules`. */
+/** The definition of a schedule. Nothing is stored until the schedule is given to `launch` or `app.schedules`. */
 export interface Schedule {
   readonly name: string;
   readonly cron: string;
   readonly workflowName: string;
-  /** Of a static method. */
+  /** The class of the workflow; undefined if the workflow is not a static method. */
   readonly className: string | undefined;
   readonly timezone: string;
   readonly context: unknown;
@@ -44,21 +44,32 @@ export interface Schedule {
   readonly catchUpLimit: number;
 }
 
-/** A workflow that can be called with the time of a tick and the schedule's context. */
+/** A workflow that a schedule can run: its arguments are the time of the tick and the context of the schedule. */
 export interface ScheduledWorkflow<Context> {
   (scheduledAt: Date, context: Context): Promise<unknown>;
   readonly workflowName: string;
 }
 
-/** A context must be given if the workflow cannot do without one. */
+/** The context is required if the second parameter of the workflow does not accept `undefined`. */
 type OptionsFor<Context> = undefined extends Context
   ? [options?: ScheduleOptions<NoInfer<Context>>]
   : [options: ScheduleOptions<NoInfer<Context>> & { readonly context: NoInfer<Context> }];
 
 /**
- * Defines a schedule: the workflow is run at every tick of the cron expression, once in the whole fleet, with the time of
- * the tick and the schedule's context as arguments. The expression has five fields (minute hour day month weekday) or
- * six (second first). A client, which has no workflows, names the workflow.
+ * Defines a schedule, which runs a workflow at every tick of a cron expression. Each tick runs once, however many
+ * processes of the app are running. The arguments of the workflow are the time of the tick and the schedule's
+ * context.
+ *
+ * The expression has five fields (minute hour day month weekday), or six with the second first. The workflow is a
+ * value, or its name, for example in a client that has no workflows.
+ *
+ * @example
+ * const report = workflow('report', async (scheduledAt: Date, region: string) => { ... });
+ * const nightly = schedule('nightly', '30 2 * * *', report, {
+ *   timezone: 'Europe/Berlin',
+ *   context: 'eu',
+ * });
+ * const app = await launch({ name: 'shop', workflows: [report], schedules: [nightly] });
  */
 export function schedule<Context>(
   name: string,
@@ -82,15 +93,18 @@ export function schedule<Context>(
   });
 }
 
-/** What DBOS's schedules have too, which know no such bound. */
+/** Also applies to schedules that DBOS stored, which have no such limit. */
 export const defaultCatchUpLimit = 100;
-const largestCatchUpLimit = 10_000;
+const maxCatchUpLimit = 10_000;
 
-/** A schedule in which everything can be used, or a typed error: it may come from code that no compiler has seen. */
+/**
+ * Returns a copy of the schedule, or throws a typed error: a schedule may come from code that no compiler has
+ * checked.
+ */
 export function checkSchedule(given: Schedule): Schedule {
   const { name, cron, workflowName, className, timezone, context, queueName, catchUp, catchUpLimit } = given;
   const what = whatOf(name);
-  checkOwnName('A workflow name', workflowName);
+  checkUserName('A workflow name', workflowName);
   if (className !== undefined) checkClassName('A class name', className);
   parseCron(cron, timezone);
   if (queueName !== undefined) checkQueueName(queueName);
@@ -113,30 +127,30 @@ export function checkCatchUp(what: string, catchUp: unknown): CatchUp {
 }
 
 export function checkCatchUpLimit(what: string, limit: unknown): number {
-  if (Number.isInteger(limit) && Number(limit) >= 1 && Number(limit) <= largestCatchUpLimit) return Number(limit);
-  throw invalidOption(what, 'catchUpLimit', limit, `a whole number from 1 to ${largestCatchUpLimit}`);
+  if (Number.isInteger(limit) && Number(limit) >= 1 && Number(limit) <= maxCatchUpLimit) return Number(limit);
+  throw invalidOption(what, 'catchUpLimit', limit, `a whole number from 1 to ${maxCatchUpLimit}`);
 }
 
-/** What a schedule runs. */
+/** The workflow that a schedule runs. */
 export type ScheduleTarget = Pick<Schedule, 'workflowName' | 'className'>;
 
 export function keyOf({ workflowName, className }: { workflowName: string; className?: string | null | undefined }) {
   return { name: workflowName, className: className ?? null, configName: null };
 }
 
-/** What to run, given by value or name. */
+/** Returns the workflow of a schedule, given by value or name. */
 export function targetOf(what: string, workflow: unknown): ScheduleTarget {
   const own = workflowInternals(workflow);
   if (own) {
     const { name, className, configName } = own.definition;
-    // A schedule on record has no place for it, here as with DBOS.
+    // A stored schedule has no column for the name of an instance, in Holdfast as in DBOS.
     if (configName !== null) {
       throw invalidOption(what, 'workflow', `${className}/${configName}.${name}`, 'a function or a static method');
     }
     return { workflowName: name, className: className ?? undefined };
   }
   if (typeof workflow === 'string') {
-    return { workflowName: checkOwnName('A workflow name', workflow), className: undefined };
+    return { workflowName: checkUserName('A workflow name', workflow), className: undefined };
   }
   throw invalidOption(what, 'workflow', workflow, 'what workflow() returns, or its name');
 }

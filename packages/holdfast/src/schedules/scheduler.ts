@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.js';
-import { outside } from '../engine/execution/scope-storage.js';
+import { runOutsideScope } from '../engine/execution/scope-storage.js';
 import { Loop } from '../engine/loop.js';
 import type { Retried } from '../engine/write/outage-log.js';
 import type { Timer } from '../model/clock.js';
@@ -9,37 +9,41 @@ import { describeKey } from '../model/workflow-key.js';
 import type { ScheduledRun, ScheduleRecord } from '../storage/contract/schedules.js';
 import { dueTicks } from './due.js';
 import { cronOf } from './info.js';
-import { sourceOf, tellOfRuns, tickId, toRun } from './runs.js';
+import { announceRuns, sourceOf, tickId, toRun } from './runs.js';
 import { defaultCatchUpLimit, keyOf } from './schedule.js';
 import { appNameOf, checkQueue } from './settings.js';
 
-/** Schedules are read again at news of a change, and this often in any case, give or take a tenth. */
+/**
+ * How often schedules are read, give or take a tenth. A notification of a change also makes the scheduler read them.
+ */
 const reloadMs = 5_000;
 const jitter = 0.1;
 
-/** A tick that the database did not take is tried again after this long, until it has been missed. */
+/** Delay before retrying a tick after a failure of the database. Retries end when the tick counts as missed. */
 const retryMs = 1_000;
 
-/** A schedule that ticks. */
+/** An active schedule that this process can run. */
 interface Ticking {
   readonly record: ScheduleRecord;
   readonly cron: Cron;
-  /** Ticks up to here are no longer this process's concern. */
+  /** This process has handled all ticks up to this instant. */
   readonly handledUntil: number;
-  /** When to look at it next. */
+  /** When the next tick, or the retry of a failed one, is due. */
   readonly dueAt: number;
-  /** A statement was not answered: the next one may find as taken what that one has started. */
+  /** True after a statement failed without an answer. The run of its tick may exist nevertheless. */
   readonly unsure: boolean;
 }
 
 /**
- * Starts the runs of an app's schedules, in every process alike: all try to insert a tick's run under the same ID, and
- * one of them succeeds. To lose that race costs one statement.
+ * Starts the runs of an app's schedules. Every process tries to insert the run of a tick under the same ID, and
+ * one of them succeeds. Losing that race costs one statement.
  *
- * What a process knows of a schedule may be out of date at any moment. The statement that fires a tick does nothing
- * then, and the change, once it is known here, is followed from its own beginning: no tick is lost by that.
+ * The schedules that a process has read may be out of date at any moment. The statement that fires a tick does
+ * nothing if the stored schedule has changed. Once this process reads the change, it follows the schedule from its
+ * stored last tick, or from the change if that is later. Therefore no tick is lost.
  *
- * A process leaves alone what it has no workflow for. It would not know how to store the arguments, nor the timeout.
+ * A process ignores schedules whose workflow it has not registered: it does not know how to encode the arguments, nor
+ * the timeout.
  */
 export class Scheduler {
   private readonly loop: Loop;
@@ -60,27 +64,27 @@ export class Scheduler {
     });
   }
 
-  /** Resolves when it has looked once. */
+  /** Resolves when the schedules have been read and the ticks that were due have fired. */
   async start(): Promise<void> {
     this.loop.start();
     await this.loop.runNow();
     await Promise.all(this.firing.values());
   }
 
-  /** Schedules, or the workflows that they run, may have changed. */
+  /** Reads the schedules again: schedules or registered workflows may have changed. */
   wake(): void {
     this.stale = true;
-    // Whoever brings the news may be code of a workflow.
-    outside(() => this.loop.wake());
+    // The caller may be the code of a workflow, and the loop must not run in the scope of that workflow.
+    runOutsideScope(() => this.loop.wake());
   }
 
-  /** What was fired may not be on record any more: each schedule is followed from where its record says. */
-  forget(): void {
+  /** Called after the database was restored from a backup: follows each schedule from its stored last tick. */
+  resetAfterRestore(): void {
     this.ticking.clear();
     this.wake();
   }
 
-  /** For good. Resolves when nothing is being fired any more. */
+  /** Stops permanently. Resolves when no tick is being fired. */
   async stop(): Promise<void> {
     this.stopped = true;
     this.alarm?.cancel();
@@ -88,7 +92,7 @@ export class Scheduler {
     await Promise.all(this.firing.values());
   }
 
-  /** As a crash would: not another statement. */
+  /** Stops as a crash would: sends no further statement. */
   async abandon(): Promise<void> {
     this.crashed = true;
     await this.stop();
@@ -99,7 +103,7 @@ export class Scheduler {
       const age = Math.abs(this.engine.clock.now() - this.readAt);
       if (this.stale || age >= reloadMs * (1 - jitter)) await this.load();
     } finally {
-      // Also with what was known before: it may well be as it was.
+      // Even if reading failed: the schedules read before are probably still correct.
       for (const name of this.ticking.keys()) this.fireSoon(name);
       this.setAlarm();
     }
@@ -122,21 +126,23 @@ export class Scheduler {
   }
 
   /**
-   * What was fired under other terms was not fired: a changed schedule is followed from where its record says, not from
-   * where this process had got with it. Ticks that were run after all are found by their IDs.
+   * Returns the state of a schedule that was read. A schedule with changed terms is followed from its stored last
+   * tick, not from `handledUntil` of this process: ticks handled under the old terms do not count. Ticks that have a
+   * run already are recognized by its ID.
    */
   private follow(record: ScheduleRecord, known: Ticking | undefined): Ticking | undefined {
     if (!this.canRun(record)) return undefined;
-    const same = known && sameTerms(known.record, record) ? known : undefined;
-    // DBOS stores neither for a schedule that never ran: then it is followed from when it was first seen.
-    const firstSeen = same?.handledUntil ?? this.engine.clock.now();
+    const unchanged = known && sameTerms(known.record, record) ? known : undefined;
+    // For a schedule that never ran, DBOS stores neither instant. Such a schedule is followed from when it was first
+    // read.
+    const firstSeen = unchanged?.handledUntil ?? this.engine.clock.now();
     const baseline = Math.max(record.lastFiredAt ?? 0, record.activeSince ?? 0) || firstSeen;
-    if (same && baseline <= same.handledUntil) return { ...same, record };
+    if (unchanged && baseline <= unchanged.handledUntil) return { ...unchanged, record };
     try {
-      const cron = same?.cron ?? cronOf(record);
+      const cron = unchanged?.cron ?? cronOf(record);
       return { record, cron, handledUntil: baseline, dueAt: nextTick(cron, baseline), unsure: false };
     } catch (error) {
-      // Stored by another program, or by a version that knows more of cron.
+      // Another program stored the expression, or a later version that supports more of cron.
       this.engine.warnOnce(
         `cron of ${record.name}`,
         `Schedule "${record.name}" does not tick: ${describeError(error)}`,
@@ -150,13 +156,13 @@ export class Scheduler {
     if (this.engine.registry.get(key)) return true;
     this.engine.warnOnce(
       `workflow of ${name}`,
-      `Schedule "${name}" runs the workflow "${describeKey(key)}", which is not registered in this process: its ticks are ` +
-        'left to others. Give the workflow to launch() or app.register(), or delete the schedule.',
+      `Schedule "${name}" runs the workflow "${describeKey(key)}", which is not registered in this process, so ` +
+        'other processes must run its ticks. Give the workflow to launch() or app.register(), or delete the schedule.',
     );
     return false;
   }
 
-  /** Not waited for: a schedule whose statement is held up must not hold up the others. */
+  /** Does not wait for the statement: a statement that waits for a lock must not delay other schedules. */
   private fireSoon(name: string): void {
     if (this.firing.has(name)) return;
     const firing = this.fireDue(name).finally(() => {
@@ -168,13 +174,13 @@ export class Scheduler {
 
   private setAlarm(): void {
     this.alarm?.cancel();
-    const resting = [...this.ticking].filter(([name]) => !this.firing.has(name));
-    const next = Math.min(...resting.map(([, each]) => each.dueAt));
+    const idle = [...this.ticking].filter(([name]) => !this.firing.has(name));
+    const next = Math.min(...idle.map(([, each]) => each.dueAt));
     if (this.stopped || next === Number.POSITIVE_INFINITY) return;
     this.alarm = this.engine.clock.at(next, () => this.loop.wake(), 'tick');
   }
 
-  /** Never fails: one schedule must not hold up the others. */
+  /** Never rejects: the failure of one schedule must not affect the others. */
   private async fireDue(name: string): Promise<void> {
     const now = this.engine.clock.now();
     const ticking = this.ticking.get(name);
@@ -188,19 +194,21 @@ export class Scheduler {
     const next = fired
       ? { handledUntil: now, dueAt: nextTick(cron, now), unsure: false }
       : { dueAt: now + retryMs, unsure: true };
-    // It may have been changed meanwhile, and is then followed from the beginning of that.
+    // If the schedule has changed during the statement, `load` has set its state already.
     const current = this.ticking.get(name);
     if (current && sameTerms(current.record, record)) this.ticking.set(name, { ...current, ...next });
   }
 
   private warnOfDropped(name: string, limit: number): void {
     this.engine.logger.warn(
-      `Schedule "${name}" has missed more ticks than its catchUpLimit allows it to catch up with: the latest ${limit} ` +
-        'are run. app.schedules.backfill() runs the others.',
+      `Schedule "${name}" has missed more ticks than its catchUpLimit. Only the latest ${limit} of them run now. ` +
+        'Call app.schedules.backfill() to run the others.',
     );
   }
 
-  /** None if they cannot be made, now or ever: the arguments do not fit the workflow, or cannot be read. */
+  /**
+   * Returns no runs if the arguments do not match the schema of the workflow, or the stored context cannot be read.
+   */
   private async makeRuns(record: ScheduleRecord, ticks: readonly number[]): Promise<ScheduledRun[]> {
     const { engine } = this;
     const { name, queueName } = record;
@@ -211,12 +219,12 @@ export class Scheduler {
       const source = await sourceOf(engine, record);
       return await Promise.all(ticks.map((tick) => toRun(engine, source, tickId(name, tick), tick)));
     } catch (error) {
-      engine.logger.error(`Schedule "${name}" is not run this time: ${describeError(error)}`);
+      engine.logger.error(`Schedule "${name}" does not run this time: ${describeError(error)}`);
       return [];
     }
   }
 
-  /** Returns false if it is to be tried again. */
+  /** Returns false if the tick must be tried again. */
   private async fire(ticking: Ticking, runs: readonly ScheduledRun[], lastTick: number): Promise<boolean> {
     const { engine } = this;
     const { storage, clock, logger } = engine;
@@ -224,10 +232,11 @@ export class Scheduler {
     try {
       const created = await storage.schedules.fire({ schedule, runs, evenIfPaused: false, now: clock.now() });
       if (this.crashed) return true;
-      if (created.size > 0) tellOfRuns(engine, schedule);
-      else await this.explainNothing(schedule);
-      // Who started it notes it. If that is lost, the ID still says that the tick was run.
-      if (created.size > 0 || (ticking.unsure && (await this.isTaken(schedule.name, lastTick)))) {
+      if (created.size > 0) announceRuns(engine, schedule);
+      else await this.warnIfQueueMissing(schedule);
+      // The process that started the run records the tick. If it crashes before that, the run's ID still shows that
+      // the tick has run.
+      if (created.size > 0 || (ticking.unsure && (await this.hasRun(schedule.name, lastTick)))) {
         await storage.schedules.markFired({ name: schedule.name, scheduledAt: lastTick });
       }
       return true;
@@ -241,17 +250,17 @@ export class Scheduler {
     }
   }
 
-  private async isTaken(name: string, scheduledAt: number): Promise<boolean> {
+  private async hasRun(name: string, scheduledAt: number): Promise<boolean> {
     return (await this.engine.storage.schedules.taken([tickId(name, scheduledAt)])).size > 0;
   }
 
-  /** As a rule another process was first. */
-  private async explainNothing({ name, queueName }: ScheduleRecord): Promise<void> {
+  /** Warns if the queue is missing. Otherwise another process has started the run, which is normal. */
+  private async warnIfQueueMissing({ name, queueName }: ScheduleRecord): Promise<void> {
     if (queueName === null) return;
     await this.engine.queueCache.require(queueName).catch((error) => {
       this.engine.warnOnce(
         `queue of ${name}`,
-        `Schedule "${name}" is not run as long as its queue is missing. ${describeError(error)}`,
+        `Schedule "${name}" does not run while its queue is missing. ${describeError(error)}`,
       );
     });
   }
@@ -261,7 +270,9 @@ function nextTick(cron: Cron, after: number): number {
   return cron.next(after) ?? Number.POSITIVE_INFINITY;
 }
 
-/** Whether a tick of one is a tick of the other, run alike. */
+/**
+ * Returns true if both records have the same ticks, and run the same workflow with the same context.
+ */
 function sameTerms(a: ScheduleRecord, b: ScheduleRecord): boolean {
   const terms = ['cron', 'timezone', 'context', 'workflowName', 'className', 'activeSince'] as const;
   return terms.every((term) => a[term] === b[term]);

@@ -19,21 +19,26 @@ import {
   targetOf,
 } from './schedule.js';
 
-/** What to change of a schedule: what is left out stays. */
+/** Changes to a schedule. Settings that are left out stay as they are. */
 export interface ScheduleChanges {
   readonly cron?: string;
+  /** IANA name of the time zone of the cron expression. */
   readonly timezone?: string;
+  /** The second argument of every run. */
   readonly context?: unknown;
-  /** `null`: none, so that its runs start at once. */
+  /** The queue on which runs wait, by value or name. `null`: runs start at once. */
   readonly queue?: Queue | string | null;
+  /** Which missed ticks run later. */
   readonly catchUp?: CatchUp;
+  /** The maximum number of missed ticks that `catchUp: 'all'` runs. */
   readonly catchUpLimit?: number;
+  /** The workflow to run, by value or name. */
   readonly workflow?: ScheduledWorkflow<never> | string;
 }
 
 const changeNames = ['cron', 'timezone', 'context', 'queue', 'catchUp', 'catchUpLimit', 'workflow'];
 
-/** Schedules that can be stored together, each with its own name. What can be told without a database. */
+/** Checks schedules that are stored together, as far as that is possible without a database. */
 export function checkSchedules(what: string, schedules: readonly Schedule[]): readonly Schedule[] {
   if (!Array.isArray(schedules)) {
     throw invalidOption(what, 'schedules', schedules, 'a list of what schedule() returns');
@@ -49,7 +54,7 @@ export function checkSchedules(what: string, schedules: readonly Schedule[]): re
   });
 }
 
-/** What is stored of a schedule. Everything that could be wrong with it is found here, before anything is written. */
+/** Returns a schedule as it is stored. All errors in the schedule are found here, before anything is written. */
 export async function toSettings(engine: Engine, schedule: Schedule): Promise<ScheduleSettings> {
   const { name, cron, workflowName, timezone, context, queueName = null, catchUp, catchUpLimit } = schedule;
   const what = `Schedule "${name}"`;
@@ -71,7 +76,7 @@ export async function toSettings(engine: Engine, schedule: Schedule): Promise<Sc
   };
 }
 
-/** The changes as they are stored, checked together with what stays. */
+/** Returns changes as they are stored, checked together with the settings that stay. */
 export async function toChanges(
   engine: Engine,
   record: ScheduleRecord,
@@ -102,7 +107,7 @@ export async function toChanges(
   };
 }
 
-/** A schedule without a zone is in UTC, here as with DBOS. */
+/** UTC is stored as null, as DBOS does. */
 function toZone(timezone: string): string | null {
   return timezone === 'UTC' ? null : timezone;
 }
@@ -111,12 +116,12 @@ async function encodeContext(engine: Engine, what: string, context: unknown): Pr
   return engine.codecs.native.encode(context, `The context of ${what}`);
 }
 
-/** A client runs nothing and knows no workflow but by name. */
+/** A client has an empty version. It has registered no workflows, so it cannot check a name. */
 function checkRegistered(engine: Engine, target: ScheduleTarget): void {
   if (engine.version !== '') engine.registry.require(keyOf(target));
 }
 
-/** Makes the arguments of the next run: what the workflow would refuse then is better refused now. */
+/** Encodes the arguments of the next run, so that arguments which the workflow would refuse then are refused now. */
 async function rehearse(
   engine: Engine,
   { name, cron, timezone }: Pick<Schedule, 'name' | 'cron' | 'timezone'>,
@@ -127,7 +132,7 @@ async function rehearse(
   await toRun(engine, source, tickId(name, scheduledAt), scheduledAt);
 }
 
-/** A queue on which the runs of a schedule would be taken up. */
+/** Throws if processes of this app would not run the runs of a schedule on this queue. */
 export async function checkQueue(engine: Engine, what: string, queueName: string | null): Promise<void> {
   if (queueName === null) return;
   const { appName, settings } = await engine.queueCache.require(queueName);
@@ -138,13 +143,13 @@ export async function checkQueue(engine: Engine, what: string, queueName: string
   if (appName === null || own === null || appName === own) return;
   throw new HoldfastError(
     'QUEUE_CONFLICT',
-    `${what}: queue "${queueName}" belongs to the app "${appName}", whose processes would not run the workflows of ` +
-      `"${own}". Use a queue of this app.`,
+    `${what} cannot use queue "${queueName}", which belongs to the app "${appName}": the processes of "${appName}" ` +
+      `do not run workflows of "${own}". Use a queue of "${own}".`,
     { details: { name: queueName, owner: appName } },
   );
 }
 
-/** The app that schedules are stored under; null for a client that belongs to none. */
+/** Returns the app that schedules are stored under; null for a client that belongs to no app. */
 export function appNameOf(engine: Engine): string | null {
   return engine.writer.appName === '' ? null : engine.writer.appName;
 }

@@ -1,55 +1,56 @@
 /**
- * What must not be shown of the settings of a connection. Servers and drivers repeat what they were sent, whole or in part
- * (`unrecognized configuration parameter "..."`), so that every error of theirs passes here before anybody sees it.
+ * Hides the secrets of connection settings in errors. Servers and drivers repeat what they were sent, in whole or in
+ * part (`unrecognized configuration parameter "..."`). Therefore every error of a server or driver passes through here
+ * before it is shown.
  *
- * 1. An error that has four characters in a row of a secret, in any spelling, is replaced by one that has nothing but its
- *    code. Nothing is cut out of a text: what is missing would tell what the secret is.
- * 2. Names that are shown anyway (host, user, database) are no secret, also where the secret is the same.
+ * 1. If an error contains four consecutive characters of a secret, in any spelling, it is replaced by an error with
+ *    only its code. No part is cut out of a text: the gap would reveal the secret.
+ * 2. Names that are shown anyway (host, user, database) are not secret, even if a secret has the same text.
  */
 export class Secrets {
   private readonly texts = new Set<string>();
   private readonly shown = new Set<string>();
-  private passing: string[] = [];
+  private shortLived: string[] = [];
 
-  /** Anything: texts, bytes, and objects or lists of them, as in `ssl`. */
+  /** Adds secrets of any type: texts, bytes, and objects or lists of them, as in `ssl`. */
   add(secret: unknown, depth = 0): void {
     if (typeof secret === 'string') for (const spelling of spellings(secret)) this.texts.add(spelling.toLowerCase());
     else if (secret instanceof Uint8Array) this.add(Buffer.from(secret).toString());
     else if (typeof secret === 'object' && secret !== null && depth < 4) {
-      // pg hides the keys of certificates from whoever enumerates them.
+      // pg makes the keys of certificates non-enumerable, so `Object.keys` would miss them.
       for (const key of Reflect.ownKeys(secret)) this.add((secret as Record<PropertyKey, unknown>)[key], depth + 1);
     }
   }
 
-  /** A password that will be another one soon: the last ones are enough. */
-  addPassing(token: unknown): void {
-    if (typeof token !== 'string' || this.passing.includes(token)) return;
-    this.passing = [token, ...this.passing].slice(0, 5);
+  /** Adds a short-lived password. Only the last five are kept. */
+  addShortLived(token: unknown): void {
+    if (typeof token !== 'string' || this.shortLived.includes(token)) return;
+    this.shortLived = [token, ...this.shortLived].slice(0, 5);
   }
 
-  /** A name that is no secret. */
+  /** Adds a name that is not secret. */
   addShown(name: string): void {
     if (name !== '') this.shown.add(name.toLowerCase());
   }
 
-  /** The error itself, or what may be told of it. */
-  tell(error: unknown): unknown {
-    if (!textsOf(error).some((text) => this.isIn(text))) return error;
+  /** Returns the error itself, or a replacement that contains no secrets. */
+  redact(error: unknown): unknown {
+    if (!textsOf(error).some((text) => this.containsSecret(text))) return error;
     const code = (error as { code?: unknown } | null)?.code;
-    const message = 'what it says is not shown, because it may repeat a part of the password or of another setting';
-    const told = new Error(message);
-    // By a code nobody learns anything, and failures are told apart by it.
+    const message = 'the message is not shown, because it may contain part of the password or of another setting';
+    const replacement = new Error(message);
+    // A code reveals no secret, and callers use it to distinguish failures.
     if (typeof code === 'string' && /^[A-Z0-9_]{1,40}$/.test(code)) {
-      Object.assign(told, { code, message: `${code}, ${message}` });
+      Object.assign(replacement, { code, message: `${code}: ${message}` });
     }
-    return told;
+    return replacement;
   }
 
-  private isIn(text: string): boolean {
+  private containsSecret(text: string): boolean {
     const lower = text.toLowerCase();
     const shown = [...this.shown].flatMap((name) => occurrences(lower, name));
-    const passing = this.passing.flatMap((token) => spellings(token).map((spelling) => spelling.toLowerCase()));
-    return [...this.texts, ...passing].some((secret) => {
+    const shortLived = this.shortLived.flatMap((token) => spellings(token).map((spelling) => spelling.toLowerCase()));
+    return [...this.texts, ...shortLived].some((secret) => {
       const length = Math.min(4, secret.length);
       for (let at = 0; at + length <= lower.length; at++) {
         const isShown = shown.some(([from, to]) => from <= at && at + length <= to);
@@ -63,9 +64,10 @@ export class Secrets {
 function spellings(secret: string): string[] {
   const text = secret.toWellFormed();
   const found = new Set([secret, encodeURI(text), encodeURIComponent(text)]);
-  // In the query of a URL a plus sign is a blank, and an encoded plus sign is a plus sign: blanks come first.
+  // In the query of a URL, a plus sign stands for a space and an encoded plus sign for a plus sign. Therefore plus
+  // signs are replaced before decoding.
   for (const start of [secret, secret.replaceAll('+', ' ')]) {
-    // Encoded twice by mistake, and decoded once by the driver.
+    // The secret may be encoded twice by mistake and decoded once by the driver.
     for (let each = start, times = 0; times < 3; times++) {
       each = decoded(each);
       found.add(each).add(each.replaceAll('+', ' '));
@@ -88,16 +90,16 @@ function occurrences(text: string, name: string): [from: number, to: number][] {
   return found;
 }
 
-/** Of an error: names and numbers that come from code, never from settings. */
-const ofCode = new Set(['name', 'code', 'severity', 'file', 'line', 'routine', 'syscall', 'length']);
+/** Properties of an error whose values come from code, never from settings. */
+const harmlessProperties = new Set(['name', 'code', 'severity', 'file', 'line', 'routine', 'syscall', 'length']);
 
-/** All texts of an error, its causes and its properties. Of a stack what comes before the frames. */
+/** Returns all texts of an error, its causes and its properties. Of a stack, only the text before the frames. */
 function textsOf(value: unknown, depth = 0): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value === 'number') return [String(value)];
   if (typeof value !== 'object' || value === null || depth > 6) return [];
   return Reflect.ownKeys(value).flatMap((key) => {
-    if (typeof key === 'symbol' || ofCode.has(key)) return [];
+    if (typeof key === 'symbol' || harmlessProperties.has(key)) return [];
     const own = (value as Record<string, unknown>)[key];
     if (key === 'stack' && typeof own === 'string') return [own.split('\n    at ')[0] ?? ''];
     return textsOf(own, depth + 1);

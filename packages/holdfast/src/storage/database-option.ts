@@ -1,145 +1,146 @@
 import type { DatabaseOption } from '../model/database.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkKnownOptions, misplacedOption } from '../model/options.js';
+import { checkKnownOptions, wrongOption } from '../model/options.js';
 import { databaseFromEnvironment } from './database-environment.js';
 
-/** What connections to Postgres are opened with. `Client`: the class of them, where that is not the driver's own. */
+/**
+ * The settings for connections to Postgres. `Client` is the class of the connections, if it is not the class of the
+ * driver.
+ */
 export interface PostgresSettings {
   readonly config: Readonly<Record<string, unknown>>;
   readonly Client?: unknown;
 }
 
-/** Where the database is: one of the first two. */
+/** The location of the database, given as `url` or as `settings`. */
 export interface DatabaseSource {
   readonly url?: string;
   readonly settings?: PostgresSettings;
-  /** Where to listen, if not there. */
+  /** The URL for listening, if it differs from the location of the database. */
   readonly listenUrl?: string;
 }
 
-type Given = Readonly<Record<string, unknown>>;
+type Properties = Readonly<Record<string, unknown>>;
 
 /**
- * The option `database`, checked: else the environment, else a file beside the process. What is refused is not repeated,
- * because it may have a password in it.
+ * Checks the option `database`. If the option is missing, the environment names the database, otherwise a file in the
+ * working directory. Errors do not repeat the value, because it may contain a password.
  */
 export function databaseOf(
   what: string,
   options: { readonly database?: DatabaseOption | undefined; readonly name?: string },
-): Found {
+): ParsedDatabase {
   const file = options.name === undefined ? '' : `sqlite:./${options.name}.sqlite`;
   const given: unknown = options.database ?? databaseFromEnvironment() ?? file;
   if (typeof given !== 'object' || !given) return { url: checkedUrl(what, given) };
-  if (isPool(given)) return ofPool(what, given);
-  if (!isPlain(given) || Object.keys(given).length === 0) throw notUnderstood(what, given);
-  const isBare = !['url', 'config', 'pool', 'listen'].some((key) => key in given);
-  return isBare ? ofConfig(what, given) : ofWrapper(what, given);
+  if (isPool(given)) return fromPool(what, given);
+  if (!isPlain(given) || Object.keys(given).length === 0) throw invalidDatabase(what, given);
+  const isConfig = !['url', 'config', 'pool', 'listen'].some((key) => key in given);
+  return isConfig ? fromConfig(what, given) : fromWrapper(what, given);
 }
 
-/** With the `max` of a configuration that was made for Holdfast. That of a pool says how many connections the pool has. */
-interface Found extends DatabaseSource {
+/**
+ * `max` comes from a configuration that was made for Holdfast. The `max` of a pool is ignored, because it is the size
+ * of that pool.
+ */
+interface ParsedDatabase extends DatabaseSource {
   readonly max?: unknown;
 }
 
-function ofWrapper(what: string, given: Given): Found {
+function fromWrapper(what: string, given: Properties): ParsedDatabase {
   checkKnownOptions(`${what}: "database"`, given, ['url', 'config', 'pool', 'listen']);
   const { url, config, pool, listen } = given;
   if ([url, config, pool].filter((each) => each !== undefined).length !== 1) {
-    throw misplacedOption(what, 'database', 'must have one of "url", "config" and "pool", and only one');
+    throw wrongOption(what, 'database', 'must have exactly one of "url", "config" and "pool"');
   }
-  const source = url !== undefined ? { url: checkedUrl(what, url) } : ofObject(what, config, pool);
+  const source = url !== undefined ? { url: checkedUrl(what, url) } : fromObject(what, config, pool);
   if (listen === undefined) return source;
   if ('url' in source && !isPostgresUrl(source.url)) {
-    throw misplacedOption(what, 'database.listen', 'is for Postgres: a SQLite file has nothing to listen to');
+    throw wrongOption(what, 'database.listen', 'is for Postgres only: a SQLite file sends no notifications');
   }
   if (typeof listen === 'string' && isPostgresUrl(listen.trim())) return { ...source, listenUrl: listen.trim() };
-  throw misplacedOption(what, 'database.listen', 'must be a URL of the same database, as in "postgres://..."');
+  throw wrongOption(what, 'database.listen', 'must be a URL of the same database, as in "postgres://..."');
 }
 
-function ofObject(what: string, config: unknown, pool: unknown): Found {
+function fromObject(what: string, config: unknown, pool: unknown): ParsedDatabase {
   if (pool !== undefined) {
-    if (typeof pool === 'object' && pool !== null && isPool(pool)) return ofPool(what, pool);
-    throw misplacedOption(
-      what,
-      'database.pool',
-      'must be a Pool of pg, and not a Client or the pool of another driver',
-    );
+    if (typeof pool === 'object' && pool !== null && isPool(pool)) return fromPool(what, pool);
+    throw wrongOption(what, 'database.pool', 'must be a Pool of pg, not a Client or the pool of another driver');
   }
-  if (typeof config === 'object' && config !== null && isPlain(config)) return ofConfig(what, config);
-  throw misplacedOption(what, 'database.config', 'must be an object, as `new Pool()` of pg takes it');
+  if (typeof config === 'object' && config !== null && isPlain(config)) return fromConfig(what, config);
+  throw wrongOption(what, 'database.config', 'must be an object with the options of `new Pool()` of pg');
 }
 
 interface Pool {
-  readonly options: Given;
+  readonly options: Properties;
   readonly Client?: unknown;
 }
 
-/** Not by its class: the pool may be of another copy of the package. */
+/** Does not use `instanceof`: the pool may come from another copy of the package. */
 function isPool(given: object): given is object & Pool {
-  const { connect, query, options } = given as Given;
+  const { connect, query, options } = given as Properties;
   const isObject = typeof options === 'object' && options !== null;
   return isObject && typeof connect === 'function' && typeof query === 'function' && 'totalCount' in given;
 }
 
-function ofPool(what: string, { options, Client }: Pool): Found {
-  // pg hides the password from whoever copies or prints the options.
+function fromPool(what: string, { options, Client }: Pool): ParsedDatabase {
+  // pg makes the password non-enumerable, so a copy of the options lacks it.
   const config = { ...options, ...('password' in options && { password: options.password }) };
-  checkTexts(what, config);
-  return { settings: { config: connecting(config), ...(typeof Client === 'function' && { Client }) } };
+  checkValues(what, config);
+  return { settings: { config: connectionSettings(config), ...(typeof Client === 'function' && { Client }) } };
 }
 
-/** What `new Pool()` and `new Client()` of pg know. */
-const known = (
+/** The settings that `new Pool()` and `new Client()` of pg know. */
+const knownSettings = (
   'host port user password database connectionString ssl sslnegotiation options stream application_name ' +
-  'fallback_application_name client_encoding keepAlive keepAliveInitialDelayMillis enableChannelBinding scramMaxIterations ' +
-  'maxLifetimeSeconds max onConnect Client ' +
-  // These are for Holdfast to choose.
-  'min maxUses idleTimeoutMillis allowExitOnIdle connectionTimeoutMillis query_timeout statement_timeout lock_timeout ' +
-  'idle_in_transaction_session_timeout types binary pipeline replication parseInputDatesAsUTC verify log Promise'
+  'fallback_application_name client_encoding keepAlive keepAliveInitialDelayMillis enableChannelBinding ' +
+  'scramMaxIterations maxLifetimeSeconds max onConnect Client ' +
+  // Holdfast chooses the values of these settings itself.
+  'min maxUses idleTimeoutMillis allowExitOnIdle connectionTimeoutMillis query_timeout statement_timeout ' +
+  'lock_timeout idle_in_transaction_session_timeout types binary pipeline replication parseInputDatesAsUTC verify ' +
+  'log Promise'
 ).split(' ');
 
-const chosenByHoldfast = new Set(['max', 'Client', ...known.slice(known.indexOf('min'))]);
+const chosenByHoldfast = new Set(['max', 'Client', ...knownSettings.slice(knownSettings.indexOf('min'))]);
 
-function ofConfig(what: string, config: Given): Found {
-  checkKnownOptions(`${what}: "database"`, config, known);
-  checkTexts(what, config);
+function fromConfig(what: string, config: Properties): ParsedDatabase {
+  checkKnownOptions(`${what}: "database"`, config, knownSettings);
+  checkValues(what, config);
   const { max, Client } = config;
   return {
-    settings: { config: connecting(config), ...(Client !== undefined && { Client }) },
+    settings: { config: connectionSettings(config), ...(Client !== undefined && { Client }) },
     ...(max !== undefined && { max }),
   };
 }
 
-function connecting(config: Given): Given {
+function connectionSettings(config: Properties): Properties {
   return Object.fromEntries(
     Object.entries(config).filter(([key, value]) => value !== undefined && !chosenByHoldfast.has(key)),
   );
 }
 
-/** Values of another kind would be left out, or turned to texts, by the driver: which server would it connect to? */
-function checkTexts(what: string, config: Given): void {
+/**
+ * The driver would ignore values of another type or convert them to texts, and could then connect to the wrong server.
+ */
+function checkValues(what: string, config: Properties): void {
   for (const key of ['host', 'user', 'database', 'connectionString', 'options', 'application_name']) {
     const value = config[key];
     if (value !== undefined && value !== null && typeof value !== 'string') {
-      throw misplacedOption(what, `database.${key}`, 'must be a text');
+      throw wrongOption(what, `database.${key}`, 'must be a text');
     }
   }
   const { host, port, password, stream, onConnect } = config;
   if (typeof host === 'string' && /@|:\/\//.test(host)) {
-    throw misplacedOption(
-      what,
-      'database.host',
-      'must be a host name, an address or the folder of a socket, and not a URL',
-    );
+    throw wrongOption(what, 'database.host', 'must be a host name, an address or the directory of a socket, not a URL');
   }
   const isPort = port === undefined || port === null || /^\d{1,5}$/.test(String(port));
-  if (!isPort) throw misplacedOption(what, 'database.port', 'must be a number');
+  if (!isPort) throw wrongOption(what, 'database.port', 'must be a number');
   if (password !== undefined && password !== null && !['string', 'function'].includes(typeof password)) {
-    throw misplacedOption(what, 'database.password', 'must be a text, or a function that returns one');
+    throw wrongOption(what, 'database.password', 'must be a text, or a function that returns one');
   }
   for (const [key, value] of Object.entries({ stream, onConnect })) {
     if (value !== undefined && typeof value !== 'function') {
-      throw misplacedOption(what, `database.${key}`, 'must be a function, which is called for each connection');
+      throw wrongOption(what, `database.${key}`, 'must be a function that is called for each connection');
     }
   }
 }
@@ -150,10 +151,10 @@ export function isPostgresUrl(url: string): boolean {
 
 function checkedUrl(what: string, given: unknown): string {
   if (typeof given === 'string' && given.trim() !== '') return given.trim();
-  throw notUnderstood(what, given);
+  throw invalidDatabase(what, given);
 }
 
-function notUnderstood(what: string, given: unknown): HoldfastError {
+function invalidDatabase(what: string, given: unknown): HoldfastError {
   const problem =
     given === ''
       ? 'is missing or empty'
@@ -168,12 +169,13 @@ function kindOf(value: unknown): string {
   if (typeof value === 'string') return 'a blank text';
   if (value === null || typeof value !== 'object') return value === null ? 'null' : `a ${typeof value}`;
   if (value instanceof URL) return 'an object of class URL: give its href';
-  if (typeof (value as Given).query === 'function') return 'a client or another library: give the Pool of pg';
-  return Array.isArray(value) ? 'a list' : 'an object that is none of them';
+  if (typeof (value as Properties).query === 'function')
+    return 'a client or an object of another library: give the Pool of pg';
+  return Array.isArray(value) ? 'a list' : 'a different object';
 }
 
-function isPlain(value: object): value is Given {
+function isPlain(value: object): value is Properties {
   const prototype: unknown = Object.getPrototypeOf(value);
-  // Of another realm (jest, vm), an object has another prototype, which has none itself.
+  // An object of another realm (jest, vm) has a different prototype, which itself has no prototype.
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -1,13 +1,16 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The command that installs a driver with the package manager of this project. */
+/** Returns the command that installs a driver with the package manager of this project. */
 export function howToInstall(wanted: string): string {
   const commands = { npm: 'npm install', pnpm: 'pnpm add', yarn: 'yarn add' };
   return `Run: ${commands[packageManager()]} ${wanted}.`;
 }
 
-/** Version 12 has an install script, which package managers may run only if they are told to; 13 brings its binaries. */
+/**
+ * Returns the command that installs better-sqlite3. Version 12 has an install script, which package managers run only
+ * with permission. Version 13 includes its binaries.
+ */
 export function howToInstallSqlite(major: number): string {
   const wanted = `better-sqlite3@${major}`;
   if (major !== 12) return howToInstall(wanted);
@@ -22,8 +25,10 @@ export function howToInstallSqlite(major: number): string {
 export function howToBuildSqlite(): string {
   const commands = {
     npm: 'npm rebuild better-sqlite3 (if npm blocks install scripts: npm install-scripts approve better-sqlite3)',
-    pnpm: 'pnpm approve-builds, choose better-sqlite3, and then pnpm rebuild better-sqlite3',
-    yarn: `yarn rebuild better-sqlite3 (if yarn blocks install scripts: ${yarnAllows}); with yarn 1, yarn install --force`,
+    pnpm: 'pnpm approve-builds, select better-sqlite3, and then run pnpm rebuild better-sqlite3',
+    yarn:
+      `yarn rebuild better-sqlite3 (if yarn blocks install scripts: ${yarnAllows}), or with yarn 1: ` +
+      'yarn install --force',
   };
   return `Run: ${commands[packageManager()]}.`;
 }
@@ -38,7 +43,10 @@ const lockfiles: readonly (readonly [string, PackageManager])[] = [
   ['package-lock.json', 'npm'],
 ];
 
-/** Who started this process, or else whose lockfile is in the working folder or nearest above it. */
+/**
+ * The package manager that started this process. Otherwise the one whose lockfile is in the working directory or in the
+ * nearest directory above it.
+ */
 function packageManager(): PackageManager {
   const [name] = (process.env.npm_config_user_agent ?? '').split('/');
   if (name === 'npm' || name === 'pnpm' || name === 'yarn') return name;

@@ -1,8 +1,8 @@
 import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
-import { misplacedOption } from '../model/options.js';
+import { wrongOption } from '../model/options.js';
 import { storageInTransaction } from './caller/in-transaction.js';
-import { databaseFailed, isDatabaseError, unusable } from './contract/failure.js';
+import { databaseFailedError, isDatabaseError, unusableError } from './contract/failure.js';
 import type { StatementProbe } from './contract/probe.js';
 import type { Storage } from './contract/storage.js';
 import type { Database, Statement, Statements } from './database.js';
@@ -22,33 +22,40 @@ import { SqlTakeovers } from './sql/takeovers.js';
 import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
 
-export { databaseOf } from './database-option.js';
-export { checkCompat } from './migrations/compat.js';
+export { databaseFromEnvironment } from './database-environment.js';
+export { type DatabaseSource, databaseOf } from './database-option.js';
+export { type Compat, checkCompat } from './migrations/compat.js';
 export { checkPoolSize } from './postgres/connect.js';
 export { checkSchema } from './postgres/identifiers.js';
+export { schemaSql } from './schema-sql.js';
 
 export interface StorageOptions extends DatabaseSource {
-  /** Schema of the system tables on Postgres; a SQLite file has none. */
+  /** The schema of the system tables on Postgres; a SQLite file has no schemas. */
   readonly schema: string;
   readonly migrate: boolean;
   /** False, on Postgres: works without the trigger that announces messages. */
   readonly triggers?: boolean;
-  /** True, on Postgres: the role must have every right that a process needs which runs workflows. */
+  /** True, on Postgres: the role must have every right that a process needs to run workflows. */
   readonly checksRights?: boolean;
-  /** On Postgres: the layout of the tables. Absent: as it is. */
+  /** On Postgres: the layout of the tables. Absent: the layout stays as it is. */
   readonly compat?: Compat | undefined;
-  /** Whether a layout that was chosen before may be changed. */
+  /** True: a layout that was chosen before may be changed. */
   readonly mayChangeCompat?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
-  /** How long an unanswered statement is waited for on Postgres, in place of the default. */
+  /** How long to wait for the answer to a statement on Postgres, instead of the default. */
   readonly answerTimeoutMs?: number;
-  /** How many connections to Postgres there are at most, besides one that listens and one for what is held up; two at least. */
+  /**
+   * The maximum number of connections to Postgres, at least two. The connection that listens and the connection for
+   * blocked statements are not counted.
+   */
   readonly poolSize?: number;
   readonly probe?: StatementProbe;
 }
 
-/** Opens the database behind a URL, with its schema in place (or verified, with `migrate: false`). */
+/**
+ * Opens the database of a URL or of settings. Creates or migrates its tables, or verifies them with `migrate: false`.
+ */
 export async function openStorage(options: StorageOptions): Promise<Storage> {
   const database = withTypedErrors(await openDatabase(options));
   const impatient: Database = { ...database, ...database.impatient };
@@ -75,18 +82,18 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     classify: (error) => database.classify(error),
     now: () => database.now(),
     changeCounter: () => database.changeCounter(),
-    breaks: () => database.breaks(),
+    lostConnections: () => database.lostConnections(),
     silentMessages: database.silentMessages === true,
     announce: (topics) => database.announce(topics),
     inTransaction: (tx) => storageInTransaction(database, tx),
-    listen: (hearing) => database.listen(hearing),
+    listen: (callbacks) => database.listen(callbacks),
     close: () => database.close(),
   };
 }
 
 /**
- * The same database, with typed errors: after its end each call fails with APP_CLOSED, and what fails by the database and
- * not by its data with DATABASE_FAILED, whatever the driver throws then.
+ * Wraps the database so that it throws typed errors, whatever the driver throws. After `close`, every call fails with
+ * APP_CLOSED. A failure that is caused by the database, and not by the data, becomes DATABASE_FAILED.
  */
 function withTypedErrors(database: Database): Database {
   let closed = false;
@@ -95,7 +102,7 @@ function withTypedErrors(database: Database): Database {
     return work().catch((error: unknown) => {
       const failure = database.classify(error);
       if (failure === 'refused' || isHoldfastError(error)) throw error;
-      throw failure === 'unusable' ? unusable(name, error) : databaseFailed(name, failure, error);
+      throw failure === 'unusable' ? unusableError(name, error) : databaseFailedError(name, failure, error);
     });
   };
   const typed = (statements: Statements): Statements => ({
@@ -110,11 +117,11 @@ function withTypedErrors(database: Database): Database {
     ...(database.impatient && { impatient: typed(database.impatient) }),
     classify: (error) => database.classify(isDatabaseError(error) ? error.cause : error),
     now: () => run({ name: 'now' }, () => database.now()),
-    checkPlace: () => database.checkPlace?.(),
+    checkFile: () => database.checkFile?.(),
     changeCounter: () => database.changeCounter(),
-    breaks: () => database.breaks(),
-    announce: (topics, by) => run({ name: 'announce' }, () => database.announce(topics, by)),
-    listen: (hearing) => database.listen(hearing),
+    lostConnections: () => database.lostConnections(),
+    announce: (topics, query) => run({ name: 'announce' }, () => database.announce(topics, query)),
+    listen: (callbacks) => database.listen(callbacks),
     close: () => {
       closed = true;
       return database.close();
@@ -129,12 +136,12 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
     return openPostgres(options);
   }
   if (options.compat !== undefined) {
-    throw misplacedOption(options.applicationName, 'compat', 'is for Postgres: a SQLite file has the one layout');
+    throw wrongOption(options.applicationName, 'compat', 'is for Postgres only: a SQLite file has only one layout');
   }
-  // In the words of SQLAlchemy: this library, and not what Node brings.
+  // The URL scheme of SQLAlchemy: it asks for this library instead of the SQLite of Node.
   const plain = url.replace(/^sqlite\+better-sqlite3:/, 'sqlite:');
   const path = sqlitePath(plain);
-  // The rest of a server's URL behind the scheme of SQLite is no path, and its password must not become a file name.
+  // The rest of a server's URL behind the scheme of SQLite is not a path: its password must not become a file name.
   if (path === undefined || path.includes('://') || /^sqlite:\/\/[^/].*@/.test(plain)) throw invalidUrl(url);
   const { openSqlite } = await import('./sqlite/database.js');
   const driver = plain === url ? undefined : 'better-sqlite3';
@@ -142,26 +149,33 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
 }
 
 /**
- * `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. In `sqlite:///name.sqlite` and `sqlite:///./name.sqlite` the file
- * is relative, as DBOS and SQLAlchemy read it: nobody means a file in the root folder. Four slashes make any path absolute.
+ * Returns the path of `sqlite:file`, `sqlite:///absolute/file` or `sqlite::memory:`. In `sqlite:///name.sqlite` and
+ * `sqlite:///./name.sqlite` the file is relative, as in DBOS and SQLAlchemy: users do not mean a file in the root
+ * directory. With four slashes any path is absolute.
  */
 function sqlitePath(url: string): string | undefined {
   const path = /^sqlite:(?:\/\/)?(.+)$/.exec(url)?.[1];
   return url.startsWith('sqlite:///') ? path?.replace(/^\/(?=[^/]+$|\/|\.\.?\/)/, '') : path;
 }
 
-/** For a file that cannot be opened: DBOS and SQLAlchemy look for `sqlite:///data/shop.sqlite` in the working folder. */
+/**
+ * A hint for a file that cannot be opened: DBOS and SQLAlchemy look for `sqlite:///data/shop.sqlite` in the working
+ * directory.
+ */
 function threeSlashesHint(url: string): string {
   const rest = /^sqlite:\/\/\/([^/].*)$/.exec(url)?.[1];
   return rest?.includes('/') ? ` For a file in the working folder, write "sqlite:${rest}".` : '';
 }
 
-/** Schemes that people try. Of a text that is none of Holdfast's nothing else is shown: it may have a password anywhere. */
+/**
+ * Schemes that users try. Only one of these schemes is shown of an invalid URL: the rest may contain a password
+ * anywhere.
+ */
 const otherSchemes = /^(postgres|postgresql|mysql|mariadb|mongodb|mssql|sqlserver|redis|libsql|http|https|file|jdbc):/i;
 
 const postgresHint = ' Begin it with "postgres://" in small letters, with both slashes.';
 
-/** A misspelt scheme is not shown either. */
+/** A misspelled scheme is not shown either. */
 function otherHint(url: string): string {
   return /^(?!file:)[^/]+:\/\//i.test(url) ? ' Check the part before "://".' : ' A path begins with "sqlite:".';
 }

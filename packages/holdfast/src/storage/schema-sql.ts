@@ -3,7 +3,7 @@ import { holdfastMigrations } from './migrations/holdfast.js';
 import { dropIndex, oldestCodeAt, plainStatements } from './migrations/migration.js';
 import { target } from './migrations/migration-state.js';
 import { sharedMigrations } from './migrations/shared.js';
-import { withoutTriggers } from './postgres/adopted.js';
+import { dropTriggerStatements } from './postgres/adopted.js';
 import { postgresDdl } from './postgres/ddl.js';
 import { grantStatements, neededRights } from './postgres/rights.js';
 import { sqliteDdl } from './sqlite/ddl.js';
@@ -16,13 +16,14 @@ export interface SchemaSqlOptions {
   readonly triggers: boolean;
   /** On Postgres. */
   readonly compat?: Compat;
-  /** On Postgres: grants this role what a process needs. */
+  /** On Postgres: the role that gets the rights that a process needs. */
   readonly grants?: string;
 }
 
 /**
- * What `migrate` would run on an empty database, as one transaction for psql or sqlite3: for databases that nobody but an
- * administrator may change. Processes find their counters set afterwards, and launch with `migrate: false`.
+ * Returns the SQL that `migrate` would run on an empty database, as one transaction for psql or sqlite3. Use it for
+ * databases that only an administrator may change. Afterwards the version counters are set, and processes launch with
+ * `migrate: false`.
  */
 export function schemaSql(options: SchemaSqlOptions): string {
   const { database, schema, triggers, grants, compat } = options;
@@ -36,7 +37,7 @@ export function schemaSql(options: SchemaSqlOptions): string {
     ...sharedMigrations.flatMap((each) => plainStatements(ddl, each)),
     counter('holdfast_migrations'),
     ...holdfastMigrations.flatMap((each) => plainStatements(ddl, each)),
-    ...(isPostgres && !triggers ? withoutTriggers(ddl) : []),
+    ...(isPostgres && !triggers ? dropTriggerStatements(ddl) : []),
     `insert into ${ddl.table('dbos_migrations')} (version) values (${target.shared})`,
     `insert into ${ddl.table('holdfast_migrations')} (version, oldest_code) ` +
       `values (${target.own}, ${oldestCodeAt(holdfastMigrations, target.own)})`,
@@ -48,8 +49,8 @@ export function schemaSql(options: SchemaSqlOptions): string {
   const heading =
     `-- The tables of Holdfast for an empty ${isPostgres ? 'schema' : 'file'}: dbos_migrations ${target.shared}, ` +
     `holdfast_migrations ${target.own}.\n`;
-  const granted = grants === undefined ? '' : `\n${grantsSql(schema, grants)}`;
-  return `${heading}begin;\n${statements.map((each) => `${each};\n`).join('')}commit;\n${granted}`;
+  const grantsText = grants === undefined ? '' : `\n${grantsSql(schema, grants)}`;
+  return `${heading}begin;\n${statements.map((each) => `${each};\n`).join('')}commit;\n${grantsText}`;
 }
 
 function grantsSql(schema: string, role: string): string {

@@ -1,23 +1,31 @@
 import type { StatementProbe } from '../storage/contract/probe.js';
 
 /**
- * A moment at which to crash: at the n-th database statement (from 1), in one of four phases.
+ * The moment of a crash: the number of a database statement (from 1), and one of four phases.
  *
- * - `before-send`: it never reaches the database.
- * - `after-apply`: it is committed, but this process has not read the reply.
- * - `after-reply`: the driver has the reply, the engine does not act on it any more.
- * - `before-resolve`: the engine has acted on it, and is about to hand a result to the workflow's code.
+ * - `before-send`: the statement never reaches the database.
+ * - `after-apply`: the statement is committed, but this process has not read the reply.
+ * - `after-reply`: the driver has the reply, but the engine does not process it.
+ * - `before-resolve`: the engine has processed the reply, and is about to pass a result to the workflow function.
+ *
+ * @example
+ * const test = await testApp({ workflows: [pair], crashAt: { statement: 3, phase: 'after-apply' } });
+ * void pair.with({ id: 'pair-1' })().catch(() => {}); // never settles, because its app crashes
+ * await test.crashed;
+ * const restarted = await test.restart();
  */
 export interface CrashPoint {
+  /** Number of the statement, from 1. */
   readonly statement: number;
   readonly phase: (typeof crashPhases)[number];
 }
 
+/** The four phases of a {@link CrashPoint}. */
 export const crashPhases = ['before-send', 'after-apply', 'after-reply', 'before-resolve'] as const;
 
-/** Counts the statements of an app and, if told to, crashes at one of them. */
+/** Counts the database statements of an app. With a crash point, it crashes the app at that point. */
 export class CrashClock {
-  /** Statements sent so far, by name, in order. */
+  /** Names of the statements sent so far, in order. */
   readonly statements: string[] = [];
   private replied = 0;
 
@@ -26,7 +34,7 @@ export class CrashClock {
     private readonly crash: (phase: CrashPoint['phase']) => void = killThisProcess,
   ) {}
 
-  /** Statements that have been sent and not answered. */
+  /** Number of statements that were sent and are not answered. */
   get underWay(): number {
     return this.statements.length - this.replied;
   }
@@ -51,16 +59,25 @@ export class CrashClock {
   }
 }
 
-/** Parses `12:after-apply`, the form in which a parent process hands a crash point to its child. */
+/**
+ * Parses a crash point such as `12:after-apply`, for example from an environment variable. Returns undefined if the
+ * text is not a crash point.
+ *
+ * @example
+ * const clock = new CrashClock(parseCrashPoint(process.env.CRASH_AT));
+ */
 export function parseCrashPoint(text: string | undefined): CrashPoint | undefined {
   const match = /^(\d+):(.+)$/.exec(text ?? '');
   const phase = crashPhases.find((each) => each === match?.[2]);
   return phase && { statement: Number(match?.[1]), phase };
 }
 
-/** As a power cut would: no handlers, no flushing, no good-bye to the database. */
+/**
+ * Ends the process as a power failure would: no handlers run, nothing is flushed, and the database connection is not
+ * closed.
+ */
 function killThisProcess(): void {
   process.kill(process.pid, 'SIGKILL');
-  // The signal is delivered when the process next returns to the kernel; nothing must run until then.
+  // The signal is delivered when the process next returns from the kernel. No code must run until then.
   for (;;);
 }

@@ -2,7 +2,7 @@ import type { AttemptFacts, ProbedAttempt, StepProbe, StepStub } from '../engine
 import { HoldfastError } from '../model/errors.js';
 import type { Stubs } from './stubs.js';
 
-/** What the kit sees of the steps of one app, and puts in their place. What is counted is counted on after a restart. */
+/** The running steps of one app, and the stubs that replace steps. The attempt counts continue after a restart. */
 export class RunningSteps implements StepProbe {
   private readonly running = new Set<RunningAttempt>();
 
@@ -23,8 +23,8 @@ export class RunningSteps implements StepProbe {
   }
 
   /**
-   * The attempt that has run longest, of those that are at work: one that waits for the app itself, or for a signal of the
-   * test, is not.
+   * Returns the longest-running attempt that is at work. An attempt that waits for the app itself, or for a signal of
+   * the test, is not at work.
    */
   atWork(): RunningAttempt | undefined {
     for (const attempt of this.running) if (attempt.isAtWork) return attempt;
@@ -33,7 +33,7 @@ export class RunningSteps implements StepProbe {
 }
 
 export class RunningAttempt implements ProbedAttempt {
-  /** In real time. */
+  /** Start of the attempt on the monotonic clock of the process, in milliseconds. */
   readonly since = performance.now();
   private waits = 0;
 
@@ -54,7 +54,7 @@ export class RunningAttempt implements ProbedAttempt {
   }
 }
 
-/** How many attempts of each step the kit has seen begin, by workflow. */
+/** Counts the attempts of each step, by workflow. */
 export class AttemptCounts {
   private readonly seen = new Map<string, number>();
 
@@ -71,14 +71,20 @@ function keyOf(workflowId: string, stepNumber: number): string {
   return `${stepNumber} ${workflowId}`;
 }
 
-/** The clock would stand still for ever, and the test would fail by its own time limit without a word of why. */
-export function clockHeld({ step, workflowId, workflow, attempt }: AttemptFacts, patienceMs: number): HoldfastError {
+/**
+ * Returns the error for a step that blocks the virtual clock. Without it, the test would only fail by its own timeout.
+ */
+export function clockHeldError(
+  { step, workflowId, workflow, attempt }: AttemptFacts,
+  patienceMs: number,
+): HoldfastError {
   return new HoldfastError(
     'CLOCK_HELD',
-    `The clock waits for step "${step}" of workflow "${workflowId}" (${workflow}), which has been running for more than ` +
-      `${patienceMs} ms of real time. Time moves only while no step is at work. If the step blocks on purpose, let it wait ` +
-      'for a signal of the test (signals.wait), or pass { whileRunning: true } to advance() or runUntil(). If it only is slow, raise ' +
-      'testApp({ patience }). If it calls what is not there in a test, stub it: testApp({ stubs }).',
+    `The clock waits for step "${step}" of workflow "${workflowId}" (${workflow}), which has been running for more ` +
+      `than ${patienceMs} ms of real time. Time moves only while no step is at work. If the step blocks on purpose, ` +
+      'let it wait for a signal of the test (signals.wait), or pass { whileRunning: true } to advance() or ' +
+      'runUntil(). If the step is slow, raise testApp({ patience }). If the step calls a service that tests do not ' +
+      'have, replace the step with a stub: testApp({ stubs }).',
     { details: { step, workflowId, workflow, attempt, patienceMs } },
   );
 }

@@ -1,11 +1,23 @@
 import { whileWaiting } from '../engine/api/context.js';
 
-/** Named signals between the code under test and the test, in the place of sleeps. */
+/**
+ * Named signals between the code under test and the test. Use them instead of sleeps.
+ *
+ * @example
+ * const upload = workflow('upload', () => run('send', async () => test.signals.emit('sending')));
+ * await upload.start();
+ * await test.signals.wait('sending');
+ */
 export class Signals {
   private readonly counts = new Map<string, number>();
   private readonly waiters = new Set<{ name: string; count: number; resolve: () => void }>();
 
-  /** Called by the code under test: this point has been reached. */
+  /**
+   * Emits a signal, and wakes all that wait for it.
+   *
+   * @example
+   * test.signals.emit('sending');
+   */
   emit(name: string): void {
     const count = this.count(name) + 1;
     this.counts.set(name, count);
@@ -16,13 +28,17 @@ export class Signals {
     }
   }
 
+  /** Returns how often a signal was emitted. */
   count(name: string): number {
     return this.counts.get(name) ?? 0;
   }
 
   /**
-   * Resolves when the signal has been given that many times, counted from the beginning. A virtual clock does not wait for
-   * a step that waits for a signal: the test is about to give it.
+   * Resolves when the signal was emitted `count` times since the app started. A virtual clock does not wait for a step
+   * that waits for a signal, because the test emits that signal.
+   *
+   * @example
+   * await test.signals.wait('sending', 2);
    */
   wait(name: string, count = 1): Promise<void> {
     if (this.count(name) >= count) return Promise.resolve();

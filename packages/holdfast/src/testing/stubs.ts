@@ -4,20 +4,35 @@ import { HoldfastError } from '../model/errors.js';
 import { invalidOption } from '../model/options.js';
 import { didYouMean } from '../model/suggest.js';
 
-/** A function that runs instead of a step's own. `unknown` for arguments whose types it leaves out. */
+/**
+ * A function that runs instead of the function of a step. Arguments without a declared type have the type `unknown`.
+ */
 export type StubFunction = { stub(...args: unknown[]): unknown }['stub'];
 
-/** Functions that run instead of steps, by the name of the step: defined with `step` or `transaction`, or inline with `run`. */
+/**
+ * Functions that run instead of steps, by step name. The steps are defined with `step` or `transaction`, or inline
+ * with `run`.
+ */
 export type StepStubs = Readonly<Record<string, StubFunction>>;
 
 const typedStub = Symbol('holdfast.stub');
 
-/** The steps whose stubs the calling code runs in: such a stub may call the step itself, which then is the real one. */
-const stubbedAround = new AsyncLocalStorage<readonly string[]>();
+/**
+ * Names of the steps whose stubs are running around the calling code. A stub that calls its own step gets the real
+ * step.
+ */
+const runningStubs = new AsyncLocalStorage<readonly string[]>();
 
 /**
- * A stub with the types of the step: `testApp({ stubs: { ...stub(charge, async (order) => receipt) } })`. Its name is the
- * step's, so that it cannot be misspelt.
+ * Returns a stub for a step, with the types of the step. The stub takes its name from the step, so the name cannot be
+ * misspelled.
+ *
+ * @example
+ * const charge = step('charge', async (order: Order) => bank.charge(order));
+ * const test = await testApp({
+ *   workflows: [checkout],
+ *   stubs: { ...stub(charge, async (order) => ({ receipt: `test-${order.id}` })) },
+ * });
  */
 export function stub<Args extends unknown[], Result>(
   step: (...args: Args) => Promise<Result>,
@@ -27,7 +42,7 @@ export function stub<Args extends unknown[], Result>(
   return { [step.name]: Object.assign(stubbed, { [typedStub]: true }) as StubFunction };
 }
 
-/** The stubs of an app and of its restarts, and which of them any step has asked for. */
+/** The stubs of an app and of its restarts, and the names of the stubs that were used. */
 export class Stubs {
   private readonly names = new Set<string>();
 
@@ -41,7 +56,7 @@ export class Stubs {
     }
   }
 
-  /** For the same app after a restart: what ran before it, ran. */
+  /** Returns the stubs for the same app after a restart. The names of steps and stubs that ran before still count. */
   renewed(stubs: StepStubs | undefined): Stubs {
     const next = new Stubs(stubs ?? this.stubs, this.used);
     for (const name of this.names) next.names.add(name);
@@ -51,15 +66,16 @@ export class Stubs {
   take(stepName: string): StepStub | undefined {
     this.names.add(stepName);
     const fn = Object.hasOwn(this.stubs, stepName) ? this.stubs[stepName] : undefined;
-    const around = stubbedAround.getStore() ?? [];
-    if (!fn || around.includes(stepName)) return undefined;
+    const running = runningStubs.getStore() ?? [];
+    if (!fn || running.includes(stepName)) return undefined;
     this.used.add(stepName);
-    return (...args) => stubbedAround.run([...around, stepName], () => fn(...args));
+    return (...args) => runningStubs.run([...running, stepName], () => fn(...args));
   }
 
   /**
-   * A stub whose name is misspelt lets the real step run. Which steps there are is known only when they run, so it is
-   * found out at the end; a name that the code of a workflow mentions may be of a branch that this test did not take.
+   * Throws if a stub has a name that no step has, because then the real step ran. Step names are known only when steps
+   * run, so this check comes at the end. A name that appears in the code of a workflow is accepted: its branch may not
+   * have run in this test.
    */
   checkKnown(sources: readonly string[]): void {
     const isKnown = ([name, fn]: [string, StubFunction]): boolean =>

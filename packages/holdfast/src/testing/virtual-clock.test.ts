@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from './virtual-clock.js';
 
-it('stands at whole milliseconds only, whatever instants it is asked to stop at', async () => {
+it('stops only at whole milliseconds, even if alarms are between them', async () => {
   const clock = new VirtualClock(1000);
   const rung: number[] = [];
   const done = new Promise<void>((resolve) => {

@@ -3,32 +3,41 @@ import type { Clock, Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 
-type Kind = 'work' | 'tick' | 'background';
+/** What waits for an alarm: a workflow or step, a schedule, or a service. */
+type AlarmKind = 'work' | 'tick' | 'background';
 
 /** Options of `advance` and `runUntil`. */
 export interface MoveOptions {
-  /** Moves the clock while steps run, too: for steps that block until a time has come. Default: it waits for them. */
+  /**
+   * True: the clock also moves while steps run. Use it for steps that block until a certain time. Default: it waits
+   * for steps.
+   */
   readonly whileRunning?: boolean;
 }
 
-/** How an app is waited for before the clock moves. */
+/** How to wait for an app before the clock moves. */
 export interface Settling {
-  /** Whether steps may be running still. Asked again and again. */
+  /** Returns true if the clock may move while steps run. Called repeatedly. */
   whileRunning(): boolean;
 }
 
 interface Alarm {
   readonly at: number;
   readonly fire: () => void;
-  readonly kind: Kind;
-  /** A step that waits for the alarm is not at work until then. */
-  readonly over: (() => void) | undefined;
+  readonly kind: AlarmKind;
+  /** Called when the alarm fires or is cancelled. Until then, a step that waits for the alarm is not at work. */
+  readonly ended: (() => void) | undefined;
 }
 
 /**
- * A clock that stands still until a test moves it, so that a 30-day sleep takes no time. Between two alarms it waits
- * until the app has done everything that the first one set off, running steps included: nothing is skipped, only the
- * waiting.
+ * A clock that stands still until a test moves it, so a sleep of 30 days takes no time. After each alarm (a sleep,
+ * timeout or retry), the clock waits until the app has done all work that the alarm triggered, including steps. The
+ * test skips only the waiting time, and no work.
+ *
+ * @example
+ * const test = await testApp({ workflows: [trial], clock: new VirtualClock(new Date('2030-06-01')) });
+ * await trial.start();
+ * await test.clock.advance('30 days');
  */
 export class VirtualClock implements Clock {
   private readonly alarms = new Set<Alarm>();
@@ -39,35 +48,45 @@ export class VirtualClock implements Clock {
     this.current = Number(start);
   }
 
+  /** Returns the time of the clock in epoch milliseconds. */
   now(): number {
     return this.current;
   }
 
-  at(at: number, fire: () => void, kind: Kind = 'work'): Timer {
-    // To the millisecond, as a real clock is: the time of an alarm becomes that of records, which hold whole numbers.
-    const over = kind === 'work' ? currentScope()?.step?.probed?.wait() : undefined;
-    const alarm: Alarm = { at: Math.ceil(at), fire, kind, over };
+  /** Calls `fire` when the clock reaches `at` (epoch milliseconds). */
+  at(at: number, fire: () => void, kind: AlarmKind = 'work'): Timer {
+    // Rounded to whole milliseconds: the time of an alarm is stored in rows, which hold whole numbers.
+    const ended = kind === 'work' ? currentScope()?.step?.probed?.wait() : undefined;
+    const alarm: Alarm = { at: Math.ceil(at), fire, kind, ended };
     this.alarms.add(alarm);
-    // An alarm for now or earlier rings by itself, as it would on a real clock.
+    // An alarm that is already due fires without a move of the clock, as on a real clock.
     if (alarm.at <= this.current) setImmediate(() => this.ring(alarm));
     return { cancel: () => void this.remove(alarm) };
   }
 
-  /** Says how to wait until an app has come to rest. The test app does that; several apps may share one clock. */
+  /**
+   * Adds a function that waits until an app is idle. The clock calls it before each move. Test apps call `onMove`
+   * themselves, and several apps may share one clock. Returns a function that removes it.
+   */
   onMove(settle: (settling: Settling) => Promise<void>): () => void {
     this.settlers.add(settle);
     return () => void this.settlers.delete(settle);
   }
 
   /**
-   * Moves the clock on, stopping at every sleep, timeout, retry and tick of a schedule on the way. `advance(0)` moves
-   * nothing, and so waits for no step that is running. Nor does it wait for the step that calls it.
+   * Moves the clock forward. It stops at every sleep, timeout, retry and schedule tick on the way. `advance(0)` does
+   * not move the clock: it waits until the app is idle, except for running steps. `advance` never waits for the step
+   * that calls it.
+   *
+   * @example
+   * await trial.start();
+   * await test.clock.advance('30 days');
    */
   advance(duration: Duration, options: MoveOptions = {}): Promise<void> {
-    return whileWaiting(this.advanced(duration, options));
+    return whileWaiting(this.moveBy(duration, options));
   }
 
-  private async advanced(duration: Duration, options: MoveOptions): Promise<void> {
+  private async moveBy(duration: Duration, options: MoveOptions): Promise<void> {
     const moved = parseDuration(duration, 'The argument of advance()');
     const { whileRunning = moved === 0 } = checkMove('advance()', options);
     const settling: Settling = { whileRunning: () => whileRunning };
@@ -79,14 +98,19 @@ export class VirtualClock implements Clock {
   }
 
   /**
-   * Moves the clock from one sleep, timeout or retry to the next until the promise settles. Schedules tick for ever, and
-   * are not waited for unless nothing else is ahead: what ticks on the way comes late, perhaps too late.
+   * Moves the clock from one sleep, timeout or retry to the next until the promise settles. It does not stop at
+   * schedule ticks unless nothing else is pending, because schedules tick forever. So a tick on the way fires late,
+   * and may be missed.
+   *
+   * @example
+   * const handle = await trial.start();
+   * const result = await test.clock.runUntil(handle.result());
    */
   runUntil<T>(promise: Promise<T>, options: MoveOptions = {}): Promise<T> {
-    return whileWaiting(this.ranUntil(promise, options));
+    return whileWaiting(this.moveUntil(promise, options));
   }
 
-  private async ranUntil<T>(promise: Promise<T>, options: MoveOptions): Promise<T> {
+  private async moveUntil<T>(promise: Promise<T>, options: MoveOptions): Promise<T> {
     const { whileRunning = false } = checkMove('runUntil()', options);
     const settling: Settling = { whileRunning: () => whileRunning || !pending };
     let pending = true;
@@ -99,11 +123,11 @@ export class VirtualClock implements Clock {
       if (!pending) return promise;
       const next = this.next('work');
       if (next !== undefined) await this.moveTo(next, settling);
-      else await this.beat(settling);
+      else await this.moveBackground(settling);
     }
   }
 
-  private next(...kinds: Kind[]): number | undefined {
+  private next(...kinds: AlarmKind[]): number | undefined {
     let earliest: number | undefined;
     for (const alarm of this.alarms) {
       if (kinds.includes(alarm.kind) && (earliest === undefined || alarm.at < earliest)) earliest = alarm.at;
@@ -111,8 +135,11 @@ export class VirtualClock implements Clock {
     return earliest;
   }
 
-  /** Only services wait for the clock, perhaps for another process, or a step waits for the test: give them time. */
-  private async beat(settling: Settling): Promise<void> {
+  /**
+   * Called when no workflow or step waits for the clock. Gives others 1 ms of real time (another process, or the
+   * test), then moves to the next alarm of a schedule or service.
+   */
+  private async moveBackground(settling: Settling): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 1));
     await this.moveTo(this.next('tick') ?? this.next('background') ?? this.current, settling);
   }
@@ -125,7 +152,7 @@ export class VirtualClock implements Clock {
   }
 
   private async settle(settling: Settling): Promise<void> {
-    // A turn of the event loop in any case: with no app left (it crashed), nothing else would let anyone get on.
+    // Always waits one event loop turn. Without an app (it crashed), nothing else would let other code run.
     const turn = new Promise<void>((resolve) => setImmediate(resolve));
     await Promise.all([turn, ...[...this.settlers].map((settle) => settle(settling))]);
   }
@@ -136,7 +163,7 @@ export class VirtualClock implements Clock {
 
   private remove(alarm: Alarm): boolean {
     const isSet = this.alarms.delete(alarm);
-    if (isSet) alarm.over?.();
+    if (isSet) alarm.ended?.();
     return isSet;
   }
 }

@@ -4,29 +4,29 @@ import { HoldfastError } from '../model/errors.js';
 export function endedByItself(name: string): HoldfastError {
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    `Transaction "${name}" was committed or rolled back by its own function. Leave that to Holdfast: return to commit, throw to ` +
-      'roll back. If it was a commit, what it has written stays, without a record that it has.',
+    `Transaction "${name}" was committed or rolled back by its own function. Leave that to Holdfast: return to ` +
+      'commit, throw to roll back. If the function committed, its changes remain, but the step is not stored as done.',
   );
 }
 
-/** Another execution has recorded an outcome of this step. */
-export class Beaten extends Error {
+/** Another execution has stored an outcome of this step first. */
+export class RecordConflict extends Error {
   constructor() {
-    super('Another execution of the workflow came first.');
+    super('Another execution of the workflow has already stored an outcome of this step.');
   }
 }
 
-/** The workflow is not this execution's any more, or what it has done before is not on record any more. */
-export class Refused extends Beaten {}
+/** This execution no longer owns the workflow, or the earlier results of this execution are no longer stored. */
+export class CheckpointRefused extends RecordConflict {}
 
-/** The execution is over: the transaction is rolled back, and nobody waits for what it would have come to. */
-export class Over extends Error {
+/** The execution has ended. The transaction is rolled back, and its outcome is not needed. */
+export class ExecutionEnded extends Error {
   constructor() {
-    super('The execution is over.');
+    super('The execution has ended.');
   }
 }
 
-/** Rolls a transaction back whose result cannot be stored. */
+/** The result cannot be stored. Throwing this error rolls the transaction back. */
 export class Unstorable extends Error {
   constructor(readonly outcome: Outcome) {
     super('The result cannot be stored.');

@@ -1,11 +1,16 @@
 import { isError, isHoldfastError } from '../model/errors.js';
 import { isDatabaseError } from '../storage/contract/failure.js';
-import { classifyPostgres, sqlState, standsWrong } from '../storage/postgres/failures.js';
-import { isSqlite, sqliteCode } from '../storage/sqlite/codes.js';
+import {
+  classifyPostgres,
+  isReadOnlyServer as isReadOnlyFailure,
+  isSqlite,
+  sqliteCode,
+  sqlState,
+} from '../storage/open-datasource.js';
 
 /**
- * What an error of the application's database means. Libraries wrap the driver's error, so its causes count as well; what
- * the user throws as an error of ours, such as FatalError, is the user's whatever its cause.
+ * Returns an error of the application's database and its causes, because libraries wrap the error of the driver. A
+ * HoldfastError such as FatalError is an error of the user's code, whatever its cause, and ends the list.
  */
 function causes(error: unknown): Error[] {
   const found: Error[] = [];
@@ -21,7 +26,7 @@ function codeOf(error: Error): string {
 
 const conflictStates = new Set(['40001', '40P01']);
 
-/** Two transactions were in each other's way, and this one is certainly rolled back: it is as if it had not been. */
+/** Returns true for a conflict with another transaction. This transaction is certainly rolled back. */
 export function isConflict(error: unknown): boolean {
   return causes(error).some(
     (each) => conflictStates.has(codeOf(each)) || isSqlite(each, 'SQLITE_BUSY', 'SQLITE_LOCKED'),
@@ -30,7 +35,7 @@ export function isConflict(error: unknown): boolean {
 
 const outageStates = new Set(['57P01', '57P02', '57P03', '53300']);
 
-/** The server says, or the library by a code of its own, or our storage, that there is no connection (any more). */
+/** Returns true if the server, the library (by its own code) or our storage reports that there is no connection. */
 export function isOutage(error: unknown): boolean {
   if (isDatabaseError(error)) return true;
   return causes(error).some((each) => {
@@ -40,25 +45,25 @@ export function isOutage(error: unknown): boolean {
   });
 }
 
-/** The server had no time for a statement of ours, behind somebody's lock, or no room: another time it may have. */
-export function isPutOff(error: unknown): boolean {
+/** Returns true after a lock timeout, a statement timeout or a lack of server resources. A retry may succeed. */
+export function isTemporaryRefusal(error: unknown): boolean {
   return causes(error).some((each) => /^(55P03|57014|53...|58...)$/.test(sqlState(each) ?? ''));
 }
 
 /**
- * The server takes no changes: after a failover, the old primary. Another connection may lead to the new one. Of a
- * transaction that was begun as read-only it says nothing about the server.
+ * Returns true if the server accepts no changes, such as the old primary after a failover. Another connection may
+ * lead to the new primary. In a transaction that began as read-only the same error says nothing about the server.
  */
 export function isReadOnlyServer(error: unknown): boolean {
-  return causes(error).some(standsWrong);
+  return causes(error).some(isReadOnlyFailure);
 }
 
-/** A statement has failed before, and Postgres takes no more of them in this transaction. */
+/** Returns true if Postgres refuses all further statements of the transaction, because a statement has failed. */
 export function isAborted(error: unknown): boolean {
   return causes(error).some((each) => sqlState(each) === '25P02');
 }
 
-const unreachable = new Set([
+const unreachableCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
   'EPIPE',
@@ -69,13 +74,13 @@ const unreachable = new Set([
   'EAI_AGAIN',
 ]);
 
-/** The same of an attempt to connect, where such a code can be of nothing else. */
+/** Like {@link isOutage}, for an attempt to connect. There a network error code can only come from the connection. */
 export function isUnreachable(error: unknown): boolean {
-  return isOutage(error) || causes(error).some((each) => unreachable.has(codeOf(each)));
+  return isOutage(error) || causes(error).some((each) => unreachableCodes.has(codeOf(each)));
 }
 
-/** Nobody has said whether the transaction was committed: the connection was lost over it. */
-export function isUnanswered(error: unknown): boolean {
+/** Returns true if the connection was lost before the server confirmed or refused the commit. */
+export function isUnconfirmed(error: unknown): boolean {
   const all = causes(error);
   if (all.some((each) => sqliteCode(each) !== '')) return false;
   return all.length > 0 && all.every((each) => classifyPostgres(each) === 'lost');

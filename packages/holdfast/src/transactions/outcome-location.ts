@@ -1,63 +1,72 @@
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { processWide } from '../model/process-wide.js';
-import { type Completions, hasCompletions, openCompletions } from '../storage/caller/completions.js';
-import type { Datasource } from '../storage/caller/datasource.js';
-import type { CallerTransaction } from '../storage/caller/transaction.js';
-import { sqlState } from '../storage/postgres/failures.js';
+import {
+  type CallerTransaction,
+  type Completions,
+  type Datasource,
+  hasCompletions,
+  openCompletions,
+  sqlState,
+} from '../storage/open-datasource.js';
 
 /**
- * Where the outcome of a transaction is kept, so that it is committed together with what the transaction did:
+ * Where the outcome of a transaction is stored, so that it commits together with the changes of the transaction:
  *
- * - `checkpoint`: the step's own checkpoint, where the datasource reaches the database of the system tables.
- * - `record`: a row of `transaction_completion` in the application's database; the checkpoint follows.
+ * - `checkpoint`: the checkpoint of the step, if the datasource reaches the database with the system tables.
+ * - `record`: a row of `transaction_completion` in the application's database. The checkpoint is written after it.
  *
- * Two executions of a workflow may judge differently (rights were granted in between, a server failed over), and both be
- * in the function at once. Checkpoints are fenced: what comes after one knows of it. A record is not, so that whoever
- * comes after one that may still be written must meet it in its table:
+ * Two executions of a workflow may choose different locations (rights were granted in between, a server failed over),
+ * and both may be in the function at the same time. Checkpoints are fenced: a later execution always sees them.
+ * Records are not fenced: an earlier execution may still write one. A later execution must then conflict with that
+ * record:
  *
- * 1. An execution with `record` has owned its workflow at a moment at which the table was there already ({@link outcomeLocationOf}).
- * 2. So it is there for every execution that comes later. One with `checkpoint` that may have had predecessors looks for
- *    it when it owns the workflow, and if it is there, commits a record as well: the primary key lets one of them through.
+ * 1. An execution with `record` owned its workflow when the table already existed ({@link outcomeLocationOf}).
+ * 2. Therefore the table exists for every later execution. An execution with `checkpoint` that may have had
+ *    predecessors looks for the table while it owns the workflow. If the table exists, the execution also commits a
+ *    record. The primary key lets only one of the two executions commit.
  */
 export type OutcomeLocation =
   | { readonly kind: 'record'; readonly completions: Completions }
-  /** `earlier`: where others keep, or kept, records: processes that judge differently, or DBOS. If it is there by now. */
+  /** `earlier` returns the table in which processes with the other location, or DBOS, keep records, if it exists. */
   | { readonly kind: 'checkpoint'; readonly earlier: () => Promise<Completions | undefined> };
 
-type Homes = WeakMap<Engine, WeakMap<object, Promise<OutcomeLocation | undefined>>>;
-const homes = processWide<Homes>('transactionHomes', () => new WeakMap());
+type Locations = WeakMap<Engine, WeakMap<object, Promise<OutcomeLocation | undefined>>>;
+const locations = processWide<Locations>('transactionHomes', () => new WeakMap());
 const tables = processWide('completionTables', () => new WeakMap<object, Promise<Completions>>());
 
-/** Executions that have owned their workflow since the table of the datasource was there. */
-const heldSince = processWide('heldSinceCompletions', () => new WeakMap<object, WeakSet<Execution>>());
+/** By datasource: the executions that owned their workflow at a time when the table of the datasource existed. */
+const ownersSince = processWide('heldSinceCompletions', () => new WeakMap<object, WeakSet<Execution>>());
 
-/** Found out once per app and datasource. Undefined: the workflow has another owner, which is no time to find out. */
+/**
+ * Returns the location, which is determined once per app and datasource. Returns undefined if the workflow has
+ * another owner, because the location cannot be determined then.
+ */
 export async function outcomeLocationOf<Tx>(
   execution: Execution,
   datasource: Datasource<Tx>,
 ): Promise<OutcomeLocation | undefined> {
-  const known = homes.get(execution.engine) ?? new WeakMap();
-  homes.set(execution.engine, known);
+  const known = locations.get(execution.engine) ?? new WeakMap();
+  locations.set(execution.engine, known);
   const found = await remembered(known, datasource, () => find(execution, datasource));
-  // That another workflow has lost its owner says nothing about this one.
-  const home = found ?? (await find(execution, datasource));
-  return home?.kind !== 'record' || (await isHeldSince(execution, datasource)) ? home : undefined;
+  // Undefined may come from another workflow that asked at the same time and has lost its owner. Then ask again.
+  const location = found ?? (await find(execution, datasource));
+  return location?.kind !== 'record' || (await ownsSinceTable(execution, datasource)) ? location : undefined;
 }
 
-/** What was found out may be so no longer: a database was not reached, and may be another one when it is. */
-export function judgeAgain<Tx>(execution: Execution, datasource: Datasource<Tx>): void {
-  homes.get(execution.engine)?.delete(datasource);
+/** Forgets the location: a database was not reachable, and the datasource may lead to another database afterwards. */
+export function forgetLocation<Tx>(execution: Execution, datasource: Datasource<Tx>): void {
+  locations.get(execution.engine)?.delete(datasource);
 }
 
-/** Asked once per execution, and only where there are homes of both kinds. */
-async function isHeldSince<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<boolean> {
+/** Checked once per execution, and only on Postgres, where both locations are possible. */
+async function ownsSinceTable<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<boolean> {
   if (datasource.dialect === 'sqlite') return true;
-  const held = heldSince.get(datasource) ?? new WeakSet();
-  heldSince.set(datasource, held);
-  if (held.has(execution)) return true;
+  const owners = ownersSince.get(datasource) ?? new WeakSet();
+  ownersSince.set(datasource, owners);
+  if (owners.has(execution)) return true;
   if (!(await isOwner(execution))) return false;
-  held.add(execution);
+  owners.add(execution);
   return true;
 }
 
@@ -66,21 +75,22 @@ async function isOwner({ engine, claim }: Execution): Promise<boolean> {
   return row?.owner === claim.owner && row.status === 'PENDING';
 }
 
-export function borrowed<Tx>(datasource: Datasource<Tx>, tx: Tx): CallerTransaction {
+export function callerTransactionOf<Tx>(datasource: Datasource<Tx>, tx: Tx): CallerTransaction {
   return { dialect: datasource.dialect, query: (text, params) => datasource.query(tx, text, params) };
 }
 
 async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<OutcomeLocation | undefined> {
   const onSqlite = datasource.dialect === 'sqlite';
-  // The record has a table of its own there, also in our own file: which must not be open with two copies of SQLite.
+  // On SQLite the outcome is always a record, even in the file of the app. `reaches` refuses if two copies of SQLite
+  // have that file open.
   if (onSqlite) await datasource.transact({ readOnly: true }, (tx) => reaches(execution, datasource, tx));
-  const seen = onSqlite ? 'elsewhere' : await look(execution, datasource);
-  if (seen === 'fenced') return undefined;
-  if (seen === 'elsewhere') return { kind: 'record', completions: await tableOf(datasource) };
+  const database = onSqlite ? 'other' : await databaseOf(execution, datasource);
+  if (database === 'fenced') return undefined;
+  if (database === 'other') return { kind: 'record', completions: await tableOf(datasource) };
   return { kind: 'checkpoint', earlier: () => earlierOf(datasource) };
 }
 
-/** Asked each time until the table is there: another process, or DBOS, may create it at any time. */
+/** Queried each time until the table exists, because another process or DBOS may create the table at any time. */
 async function earlierOf<Tx>(datasource: Datasource<Tx>): Promise<Completions | undefined> {
   const known = tables.get(datasource);
   if (known !== undefined) return known;
@@ -93,28 +103,31 @@ function tableOf<Tx>(datasource: Datasource<Tx>): Promise<Completions> {
 }
 
 function reaches<Tx>({ engine }: Execution, datasource: Datasource<Tx>, tx: Tx): Promise<boolean> {
-  return engine.storage.inTransaction(borrowed(datasource, tx)).reaches('record a step');
+  return engine.storage.inTransaction(callerTransactionOf(datasource, tx)).reaches('record a step');
 }
 
-/** The row of this very workflow under its owner token is in no other database. */
-async function look<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<'elsewhere' | 'fenced' | 'here'> {
+/**
+ * Finds out whether the datasource leads to the database of the app: only that database has the row of this workflow
+ * with its owner token. Returns `fenced` if the workflow has another owner.
+ */
+async function databaseOf<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<'own' | 'other' | 'fenced'> {
   const { storage } = execution.engine;
   const { workflowId, owner } = execution.claim;
-  const seen = await datasource
+  const hasRow = await datasource
     .transact({}, async (tx) => {
-      const within = storage.inTransaction(borrowed(datasource, tx));
+      const within = storage.inTransaction(callerTransactionOf(datasource, tx));
       return (await within.reaches('record a step')) && (await within.owns(workflowId, owner));
     })
     .catch((error: unknown) => {
-      // The tables are not for this role, wherever they are.
+      // This role may not use the tables, even if they are in this database.
       if (sqlState(error) === '42501' || sqlState((error as Error)?.cause) === '42501') return false;
       throw error;
     });
-  if (seen) return 'here';
-  return (await isOwner(execution)) ? 'elsewhere' : 'fenced';
+  if (hasRow) return 'own';
+  return (await isOwner(execution)) ? 'other' : 'fenced';
 }
 
-/** What failed, or was undefined, is asked for again by the next. */
+/** Caches the result of `make`. A failure or undefined is not cached, so that the next call tries again. */
 function remembered<T>(cache: WeakMap<object, Promise<T>>, key: object, make: () => Promise<T>): Promise<T> {
   const existing = cache.get(key);
   if (existing !== undefined) return existing;

@@ -1,31 +1,34 @@
-import { enter, type Scope, type StepScope, whileWaiting } from '../engine/api/context.js';
+import { runInScope, type Scope, type StepScope, whileWaiting } from '../engine/api/context.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { type Outcome, succeeded } from '../engine/execution/outcome.js';
 import { stepResult, untilConfirmed } from '../engine/execution/run-step.js';
 import { type Result, stalledError } from '../engine/execution/workflow-errors.js';
 import { Backoff } from '../engine/write/backoff.js';
 import { isHoldfastError } from '../model/errors.js';
-import { type Completion, type Completions, forbidden, isForbidden } from '../storage/caller/completions.js';
-import {
-  type Datasource,
-  hasOneSnapshot,
-  openness,
-  rolledBackSilently,
-  type TransactionMode,
-  withoutWrites,
-} from '../storage/caller/datasource.js';
 import { type After, stepKey } from '../storage/contract/storage.js';
-import { Beaten, endedByItself, Over, Refused, Unstorable } from './ends.js';
+import {
+  type Completion,
+  type Completions,
+  type Datasource,
+  forbiddenError,
+  hasOneSnapshot,
+  isForbidden,
+  rolledBackError,
+  type TransactionMode,
+  watchOpen,
+  withoutWrites,
+} from '../storage/open-datasource.js';
+import { CheckpointRefused, ExecutionEnded, endedByItself, RecordConflict, Unstorable } from './ends.js';
 import {
   isAborted,
   isConflict,
   isOutage,
-  isPutOff,
   isReadOnlyServer,
-  isUnanswered,
+  isTemporaryRefusal,
+  isUnconfirmed,
   isUnreachable,
 } from './failures.js';
-import { borrowed, judgeAgain, type OutcomeLocation, outcomeLocationOf } from './outcome-location.js';
+import { callerTransactionOf, forgetLocation, type OutcomeLocation, outcomeLocationOf } from './outcome-location.js';
 
 export interface TransactionCall<Tx> {
   readonly datasource: Datasource<Tx>;
@@ -36,34 +39,34 @@ export interface TransactionCall<Tx> {
   readonly maxBytes: number | undefined;
 }
 
-/** `recording`: the function has returned; what is under way is ours. */
+/** `recording`: the function has returned, and the statements that run now are our own. */
 type Phase = 'opening' | 'running' | 'recording' | 'committing';
 
 /**
- * One transaction step of one execution: the user's function, and the record of what it came to, in one transaction.
+ * One transaction step of one execution: the user's function and the record of its outcome, in one transaction.
  *
- * 1. The record is looked for before the function runs, and again before the function's error counts: an execution that
- *    is gone may have had its commit under way when this one looked. The function then fails over what is already there.
- * 2. Two executions that get as far as the record meet in its primary key, also if only one of them takes a checkpoint
- *    for it (outcome-location.ts). The later one rolls back and takes what the earlier one recorded.
- * 3. An execution that has lost its workflow does not commit. With a checkpoint for a record that is certain, by its
- *    fence; with a record in another database it is as soon as the loss is known here, and then (2) keeps it single.
+ * 1. The record is queried before the function runs, and again before an error of the function counts. An earlier
+ *    execution may have been committing during the first query, and its changes may have caused the error.
+ * 2. Two executions that write the record conflict on its primary key, even if one of them also writes a checkpoint
+ *    (outcome-location.ts). The later one rolls back and uses the outcome of the earlier one.
+ * 3. An execution that has lost its workflow does not commit. A checkpoint is fenced, so it guarantees this. Before a
+ *    record in another database is written, only the memory of this process is checked; then (2) lets one commit.
  */
 export class TransactionRun<Tx> {
   private phase: Phase = 'opening';
   /** The function has ended the transaction by a statement. */
   private isEnded = false;
-  /** The function was not called, because nobody knows whether the workflow is still this process's. */
-  private isUnheard = false;
-  /** False if all attempts were used up before one began here: nobody has looked for what those came to. */
+  /** The function was not called, because the start gate closed: another process may own the workflow now. */
+  private gateClosed = false;
+  /** False if earlier executions used up all attempts. Then this execution has not queried their outcome yet. */
   private wasTried = false;
-  /** Stays what it was: of an attempt whose commit was not answered the next one must learn in the same place. */
-  private home: OutcomeLocation | undefined;
-  /** Where records are looked for and written. Undefined: nobody else writes any, and this execution does without. */
+  /** Never changes: an attempt whose commit was not confirmed must be queried at the same location. */
+  private location: OutcomeLocation | undefined;
+  /** The table of the records. Undefined if no other execution can write records and this one needs none. */
   private completions: Completions | undefined;
-  /** How many statements had been confirmed before the first transaction began that went on record. */
-  private since = 0;
-  /** Its place among the results, from the first time it went on record: it stays its own if that was rolled back. */
+  /** Number of statements that had been confirmed when the transaction that took `seq` began. */
+  private confirmedBefore = 0;
+  /** Place in the completion order, taken with the first checkpoint. Kept while the commit may have succeeded. */
   private seq: number | undefined;
 
   constructor(
@@ -71,7 +74,7 @@ export class TransactionRun<Tx> {
     private readonly call: TransactionCall<Tx>,
   ) {}
 
-  /** One attempt of the step: repeated as long as the database, and not the function, is what it fails by. */
+  /** Runs one attempt of the step. Repeats it while the database causes the failure, and not the function. */
   async attempt(scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
     const { execution, call } = this;
     const { logger } = execution.engine;
@@ -80,20 +83,20 @@ export class TransactionRun<Tx> {
     for (;;) {
       if (!execution.engine.startGate.isOpen) await whileWaiting(untilConfirmed(execution), scope.step);
       this.phase = 'opening';
-      [this.isUnheard, this.isEnded] = [false, false];
+      [this.gateClosed, this.isEnded] = [false, false];
       try {
         return await this.confirmed(await this.commit(scope, startedAt), startedAt, backoff);
       } catch (error) {
         if (error instanceof Unstorable) return error.outcome;
         if (!execution.running) throw error;
-        if (this.isUnheard) continue;
-        if (this.isOurs && isForbidden(error)) this.refuse(error);
-        const settled = this.mayBeSettled(error) ? await this.settled(startedAt, backoff) : undefined;
-        if (settled) return settled;
-        if (error instanceof Beaten) await this.checkOwned(error instanceof Refused);
-        if (!isUnanswered(error)) this.givePlaceBack();
+        if (this.gateClosed) continue;
+        if (this.runsOurStatements && isForbidden(error)) this.refuse(error);
+        const stored = this.mayBeStored(error) ? await this.storedOutcome(startedAt, backoff) : undefined;
+        if (stored) return stored;
+        if (error instanceof RecordConflict) await this.checkOwned(error instanceof CheckpointRefused);
+        if (!isUnconfirmed(error)) this.releasePlace();
         if (!this.isDatabaseFault(error) || !execution.running) throw error;
-        if (!(error instanceof Beaten) && !isConflict(error)) judgeAgain(execution, call.datasource);
+        if (!(error instanceof RecordConflict) && !isConflict(error)) forgetLocation(execution, call.datasource);
         await backoff.pause(error);
         if (!execution.running) throw error;
       }
@@ -101,24 +104,25 @@ export class TransactionRun<Tx> {
   }
 
   /**
-   * Postgres answers the commit of a transaction in which a statement failed by a rollback, and libraries that hide the
-   * answer take it for a commit: what they say they have committed is looked for.
+   * Postgres rolls back instead of committing if a statement of the transaction has failed. Libraries that hide this
+   * answer report a commit, so the outcome is queried after the commit.
    */
   private async confirmed(outcome: Outcome, startedAt: number, backoff: Backoff): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
-    if (mode.readOnly || datasource.confirmsCommit || (await this.settled(startedAt, backoff, outcome))) return outcome;
-    throw rolledBackSilently(name);
+    if (mode.readOnly || datasource.confirmsCommit) return outcome;
+    if (await this.storedOutcome(startedAt, backoff, outcome)) return outcome;
+    throw rolledBackError(name);
   }
 
-  /** It is certainly rolled back: results that came later need not wait until it is done in another way. */
-  private givePlaceBack(): void {
+  /** The transaction is certainly rolled back, so later results do not wait for its place in the completion order. */
+  private releasePlace(): void {
     if (this.seq !== undefined) this.execution.deliveries.skip(this.seq);
     this.seq = undefined;
   }
 
   /**
-   * A failure counts only once it is on record where a success would be: an execution that has lost the workflow may
-   * still be in the function, and would commit what this one has reported as failed.
+   * Stores a failure at the location where a success would be stored. Only then the failure counts: another execution
+   * may still be in the function, and would otherwise commit changes that this one has reported as failed.
    */
   async settleFailure(outcome: Outcome): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
@@ -127,18 +131,18 @@ export class TransactionRun<Tx> {
     const backoff = new Backoff(`Recording the failure of transaction "${name}"`, logger);
     while (this.execution.running) {
       try {
-        if (!this.wasTried) await this.findHome();
+        if (!this.wasTried) await this.findLocation();
         const { completions } = this;
         if (!completions) return outcome;
         const { error, serialization } = outcome;
         const row = { ...this.key, output: null, error, serialization, createdAt: clock.now() };
         const written = await datasource.transact({}, (tx) => completions.insert(datasource, tx, row));
         if (written) return outcome;
-        const earlier = await this.settled(outcome.startedAt, backoff);
+        const earlier = await this.storedOutcome(outcome.startedAt, backoff);
         if (earlier) return earlier;
         await this.checkOwned();
       } catch (error) {
-        if (error instanceof Over) return outcome;
+        if (error instanceof ExecutionEnded) return outcome;
         if (!this.wasTried && isForbidden(error)) this.refuse(error);
         await backoff.pause(error);
       }
@@ -146,7 +150,7 @@ export class TransactionRun<Tx> {
     return outcome;
   }
 
-  /** The outcome, with the place that it took in vain when it went on record the first time. */
+  /** Returns the outcome with the place in the completion order that an earlier, unconfirmed commit took. */
   placed(outcome: Outcome): Outcome {
     return this.seq === undefined ? outcome : { ...outcome, seq: this.seq };
   }
@@ -159,14 +163,14 @@ export class TransactionRun<Tx> {
         this.phase = 'committing';
         return done;
       });
-      // A library whose transaction was ended by the function does not wait for the rest.
+      // If the function has ended the transaction itself, some libraries do not wait for this promise.
       working.catch(() => {});
       return working;
     });
     const outcome = await committed.catch((error: unknown) => {
-      // Libraries that find nothing to roll back say that instead.
+      // Libraries that find no open transaction to roll back throw another error.
       if (this.isEnded) throw endedByItself(name);
-      throw this.phase === 'recording' && isAborted(error) ? rolledBackSilently(name, error) : error;
+      throw this.phase === 'recording' && isAborted(error) ? rolledBackError(name, error) : error;
     });
     if (!outcome || this.phase !== 'committing') throw endedByItself(name);
     return outcome;
@@ -176,63 +180,64 @@ export class TransactionRun<Tx> {
     const { datasource, mode } = this.call;
     const body = (tx: Tx): Promise<Outcome> => this.body(tx, scope, startedAt);
     if (mode.readOnly) return (tx) => withoutWrites(datasource, tx, () => body(tx));
-    const home = await this.findHome();
+    const location = await this.findLocation();
     const { after } = this.execution.frontier;
-    if (this.seq === undefined) this.since = this.execution.engine.checkpoints.landings;
+    if (this.seq === undefined) this.confirmedBefore = this.execution.engine.checkpoints.confirmedCount;
     return async (tx) => {
       const recorded = await this.recorded(tx, startedAt);
       if (recorded) return recorded;
-      const isOpen = await openness(datasource, tx);
+      const isOpen = await watchOpen(datasource, tx);
       const outcome = await body(tx);
       this.isEnded = !(await isOpen());
       if (this.isEnded) throw endedByItself(this.call.name);
-      await this.putOnRecord(tx, outcome);
-      return home.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome, after);
+      await this.insertRecord(tx, outcome);
+      return location.kind === 'record' ? outcome : this.withCheckpoint(tx, outcome, after);
     };
   }
 
-  private async findHome(): Promise<OutcomeLocation> {
-    this.home ??= await outcomeLocationOf(this.execution, this.call.datasource);
-    const { home } = this;
-    if (!home) {
+  private async findLocation(): Promise<OutcomeLocation> {
+    this.location ??= await outcomeLocationOf(this.execution, this.call.datasource);
+    const { location } = this;
+    if (!location) {
       const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
       return this.lost(row ?? null);
     }
-    // A first run knows that there is nothing of an earlier one, and its fence keeps it apart from later ones.
-    if (home.kind === 'record') this.completions = home.completions;
-    else if (this.isLater) this.completions ??= await home.earlier();
-    return home;
+    // A first run has no records of an earlier one, and its fence separates it from later ones: it needs no table.
+    if (location.kind === 'record') this.completions = location.completions;
+    else if (this.mayHavePredecessors) this.completions ??= await location.earlier();
+    return location;
   }
 
   private async body(tx: Tx, scope: Scope & { step: StepScope }, startedAt: number): Promise<Outcome> {
-    // The database was waited for since the attempt began, and this process may have been stopped meanwhile. Not to be
-    // waited for in an open transaction.
-    this.isUnheard = !this.execution.engine.startGate.isOpen;
-    if (this.isUnheard) throw new Error('It is not certain that this process is heard.');
+    // The start gate may have closed while the attempt waited for the database, for example if the process was
+    // stopped. An open transaction must not wait for the gate, so it is rolled back.
+    this.gateClosed = !this.execution.engine.startGate.isOpen;
+    if (this.gateClosed) throw new Error('No step may start, because heartbeats of this process are not confirmed.');
     this.phase = 'running';
-    const value = await enter(scope, () => this.call.fn(tx));
+    const value = await runInScope(scope, () => this.call.fn(tx));
     this.phase = 'recording';
     const outcome = await succeeded(this.execution, stepResult(this.call.name), startedAt, value, this.call.maxBytes);
     if (!outcome.result.ok) throw new Unstorable(outcome);
-    if (!this.execution.running) throw new Over();
+    if (!this.execution.running) throw new ExecutionEnded();
     return outcome;
   }
 
-  private async putOnRecord(tx: Tx, { output, serialization }: Outcome): Promise<void> {
+  private async insertRecord(tx: Tx, { output, serialization }: Outcome): Promise<void> {
     const row = { ...this.key, output, error: null, serialization, createdAt: this.execution.engine.clock.now() };
     const written = await this.completions?.insert(this.call.datasource, tx, row);
-    if (written === false) throw new Beaten();
+    if (written === false) throw new RecordConflict();
   }
 
   /**
-   * The step's checkpoint, in the user's transaction and fenced like any other. A transaction with a single snapshot does not see
-   * what other steps have committed since it began: it can name only what came `before` that. Nothing gets past a loss by
-   * this, because the snapshot does not see a row of the workflow that was put back meanwhile either.
+   * Writes the checkpoint of the step in the user's transaction, fenced like any other. A transaction with one
+   * snapshot does not see steps that were committed since it began, so it can only name results from `before` that.
+   * This is safe: if a backup was restored meanwhile, the snapshot does not see the restored row of the workflow
+   * either.
    */
   private async withCheckpoint(tx: Tx, outcome: Outcome, before: After): Promise<Outcome> {
     const { engine, claim, deliveries } = this.execution;
     const { stepNumber, name, datasource } = this.call;
-    // Taken at the last moment: from here on results that come after it wait for it.
+    // Taken as late as possible, because from here on later results wait for this one.
     this.seq ??= deliveries.takeSeq();
     const completedAt = engine.clock.now();
     const { output, error, serialization, childWorkflowId, startedAt } = outcome;
@@ -241,27 +246,27 @@ export class TransactionRun<Tx> {
     const requestedAfter = this.execution.requestedAfter(stepNumber);
     const { after } = this.execution.frontier;
     const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written };
-    const { steps } = engine.storage.inTransaction(borrowed(datasource, tx));
+    const { steps } = engine.storage.inTransaction(callerTransactionOf(datasource, tx));
     const record = async (named: After): Promise<boolean> =>
       (await steps.recordMany(engine.writer.appName, [{ ...row, ...named }])).has(stepKey(row));
     if (
       !(await record(after)) &&
       (after === before || !(await hasOneSnapshot(datasource, tx)) || !(await record(before)))
     )
-      throw new Refused();
-    return { ...outcome, seq: this.seq, writtenAt: completedAt, since: this.since };
+      throw new CheckpointRefused();
+    return { ...outcome, seq: this.seq, writtenAt: completedAt, since: this.confirmedBefore };
   }
 
-  /** It may have had predecessors, with or without steps that they left. */
-  private get isLater(): boolean {
+  /** Earlier executions of the workflow may have run, with or without recorded steps. */
+  private get mayHavePredecessors(): boolean {
     return this.execution.history !== undefined || this.execution.claim.attempt > 1;
   }
 
   private get key() {
     const { workflowId, incarnation } = this.execution.claim;
     const { stepNumber } = this.call;
-    // A retry frees the number: what has another instant on record then is of the attempts before it, and is replaced.
-    return { workflowId, stepNumber, startedAt: this.execution.isNewSince(stepNumber), incarnation };
+    // A retry of the workflow uses the step number again. A record with another instant is older, and is replaced.
+    return { workflowId, stepNumber, startedAt: this.execution.ownDataSince(stepNumber), incarnation };
   }
 
   private async recorded(tx: Tx, startedAt: number): Promise<Outcome | undefined> {
@@ -282,67 +287,69 @@ export class TransactionRun<Tx> {
       return { output, error, serialization: codec.name, childWorkflowId: null, startedAt, begun: false, result };
     } catch (cause) {
       const why = `the record of transaction "${this.call.name}" cannot be read. ${codecs.errors.describe(cause)}`;
-      void engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
-      throw new Over();
+      void engine.executions.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
+      throw new ExecutionEnded();
     }
   }
 
-  /** What is under way is a statement of ours, and not of the function. */
-  private get isOurs(): boolean {
+  /** True while our own statements run, and not statements of the function. */
+  private get runsOurStatements(): boolean {
     return !this.call.mode.readOnly && (this.phase === 'opening' || this.phase === 'recording');
   }
 
   /**
-   * The records are not for this role. Nobody knows what an earlier execution, whose role had the rights, has committed:
-   * neither to run the function nor to call it failed would be right, and to try again changes nothing.
+   * This role may not use the records. An earlier execution with another role may have committed. Therefore neither
+   * running the function nor failing the step is correct, and a retry does not help: the workflow is stalled.
    */
   private refuse(error: unknown): never {
     const { engine, claim } = this.execution;
     const { datasource, name } = this.call;
-    const refusal = isHoldfastError(error) ? error : forbidden(datasource, name, error);
-    if (!this.isLater) {
-      // Its failure cannot go on record there either, and nobody else needs to meet it.
+    const refusal = isHoldfastError(error) ? error : forbiddenError(datasource, name, error);
+    if (!this.mayHavePredecessors) {
+      // The failure cannot be stored as a record either. Without predecessors no other execution needs the record.
       this.completions = undefined;
       throw refusal;
     }
-    const why = `${refusal.message} Then resume it.`;
-    void engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
-    throw new Over();
+    const why = `${refusal.message} Then resume the workflow.`;
+    void engine.executions.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
+    throw new ExecutionEnded();
   }
 
-  /** Whether an outcome may be on record although this failed: its own, or that of another execution. */
-  private mayBeSettled(error: unknown): boolean {
+  /** Returns true if an outcome may be stored despite the error: of this execution or of another one. */
+  private mayBeStored(error: unknown): boolean {
     if (this.call.mode.readOnly || this.phase === 'opening') return false;
     return (
-      error instanceof Beaten || !this.isDatabaseFault(error) || (this.phase === 'committing' && isUnanswered(error))
+      error instanceof RecordConflict ||
+      !this.isDatabaseFault(error) ||
+      (this.phase === 'committing' && isUnconfirmed(error))
     );
   }
 
   private isDatabaseFault(error: unknown): boolean {
-    if (error instanceof Beaten || isConflict(error)) return true;
+    if (error instanceof RecordConflict || isConflict(error)) return true;
     if (isReadOnlyServer(error)) return !this.call.mode.readOnly;
-    // Before the record was looked for nobody knows whether an earlier execution committed: then no error counts.
-    if (this.phase === 'opening') return isUnreachable(error) || this.isLater;
+    // Until the record has been queried, an earlier execution may have committed. Until then no error counts.
+    if (this.phase === 'opening') return isUnreachable(error) || this.mayHavePredecessors;
     if (this.phase === 'running') return isOutage(error);
-    return isUnanswered(error) || isPutOff(error);
+    return isUnconfirmed(error) || isTemporaryRefusal(error);
   }
 
   /**
-   * What is on record by now, if anything. Asked until there is an answer: without one nobody knows. Whoever has just
-   * put `own` there asks only whether it is.
+   * Returns the stored outcome, if there is one. Retries the query until the database answers. `own` is the outcome
+   * that this execution has just written: then only its existence is checked.
    */
-  private async settled(startedAt: number, backoff: Backoff, own?: Outcome): Promise<Outcome | undefined> {
+  private async storedOutcome(startedAt: number, backoff: Backoff, own?: Outcome): Promise<Outcome | undefined> {
     while (this.execution.running) {
       try {
-        const checkpoint = this.home?.kind === 'checkpoint' ? await this.checkpointed(own) : undefined;
+        const checkpoint = this.location?.kind === 'checkpoint' ? await this.checkpointed(own) : undefined;
         if (checkpoint || !this.completions) return checkpoint;
         return await this.call.datasource.transact({}, (tx) => this.recorded(tx, startedAt));
       } catch (error) {
-        if (error instanceof Over) throw error;
+        if (error instanceof ExecutionEnded) throw error;
         await backoff.pause(error);
       }
     }
-    throw new Over();
+    throw new ExecutionEnded();
   }
 
   private async checkpointed(own?: Outcome): Promise<Outcome | undefined> {
@@ -352,7 +359,7 @@ export class TransactionRun<Tx> {
     const [now] = await storage.steps.states([{ workflowId, stepNumber }]);
     if (now?.owner !== owner || now.status !== 'PENDING') return this.lost(now ?? null);
     if (!now.recorded) return undefined;
-    // Under our owner token nobody else writes: no need to read it, among all steps of a workflow that may have many.
+    // No other execution writes under our owner token, so the history, which may be long, need not be read.
     if (own) return own;
     const step = (await storage.steps.history([workflowId])).find((each) => each.stepNumber === stepNumber);
     if (!step) return undefined;
@@ -361,11 +368,13 @@ export class TransactionRun<Tx> {
       ...outcome,
       ...(step.completionSeq !== null && { seq: step.completionSeq }),
       writtenAt: step.completedAt ?? 0,
-      since: this.since,
+      since: this.confirmedBefore,
     };
   }
 
-  /** Who was beaten by a record that is not of its workflow may be of one that was deleted, and would never get through. */
+  /**
+   * Ends the execution if the workflow was deleted or has another owner: every further attempt would conflict again.
+   */
   private async checkOwned(isRefused = false): Promise<void> {
     const { engine, claim, workflowId } = this.execution;
     const read = () => engine.storage.workflows.get([workflowId]);
@@ -373,12 +382,12 @@ export class TransactionRun<Tx> {
     if (isRefused || row?.owner !== claim.owner || row.status !== 'PENDING') this.lost(row ?? null);
   }
 
-  /** The workflow is no longer this execution's. */
+  /** Ends this execution, because it no longer owns the workflow. */
   private lost(now: { readonly owner: string | null; readonly status: Superseding } | null): never {
     const { engine, claim, workflowId } = this.execution;
-    engine.superseded(workflowId, claim.owner, { owner: now?.owner ?? null, status: now?.status });
-    throw new Over();
+    engine.executions.supersede(workflowId, claim.owner, { owner: now?.owner ?? null, status: now?.status });
+    throw new ExecutionEnded();
   }
 }
 
-type Superseding = Parameters<Execution['engine']['superseded']>[2]['status'];
+type Superseding = Parameters<Execution['engine']['executions']['supersede']>[2]['status'];

@@ -4,38 +4,52 @@ import { attemptPolicy, type StepOptions } from '../engine/api/step.js';
 import { once } from '../engine/execution/once.js';
 import { performAttempts, performStep } from '../engine/execution/run-step.js';
 import { HoldfastError } from '../model/errors.js';
-import { checkOwnName } from '../model/ids.js';
-import { checkKnownOptions, invalidOption, misplacedOption } from '../model/options.js';
+import { checkUserName } from '../model/ids.js';
+import { checkKnownOptions, invalidOption, wrongOption } from '../model/options.js';
 import { processWide } from '../model/process-wide.js';
 import {
   checkIntact,
   type Datasource,
   type Isolation,
-  rolledBackSilently,
+  rolledBackError,
   type TransactionMode,
   withoutWrites,
-} from '../storage/caller/datasource.js';
+} from '../storage/open-datasource.js';
 import { isAborted } from './failures.js';
 import { TransactionRun } from './run-transaction.js';
 
 /** Options of `transaction(datasource, name, fn, options)`. */
 export interface TransactionOptions extends Pick<StepOptions, 'retries' | 'maxValueBytes'> {
-  /** Default: the database's own. */
+  /** The isolation level. Default: the default of the database. */
   readonly isolation?: Isolation;
-  /** It changes nothing, and is run again if its outcome was not recorded in time. */
+  /** The transaction changes nothing. It runs again if the process crashes before its outcome is stored. */
   readonly readOnly?: boolean;
 }
 
 const isolations: readonly Isolation[] = ['read committed', 'repeatable read', 'serializable'];
 
-/** Transactions that were called outside any workflow, to tell one inside another. */
-const plain = processWide('plainTransaction', () => new AsyncLocalStorage<string>());
+/** Set inside a transaction that was called outside a workflow, to detect nested transactions. */
+const plainTransactions = processWide('plainTransaction', () => new AsyncLocalStorage<string>());
 const inTransaction = processWide('transactionScopes', () => new WeakSet<StepScope>());
 
 /**
- * Defines a transaction: a step whose changes to the application's own database are committed together with the record
- * that it was done, so that they are made exactly once. `fn` gets the library's transaction, and then the arguments of the
- * call. What it throws rolls everything back and is the step's error. Outside a workflow it is a transaction and no more.
+ * Defines a transaction: a step that changes the application's own database. The changes and the outcome of the step
+ * are committed together, so that the changes are made exactly once. `fn` gets the transaction of the database
+ * library and the arguments of the call. An error of `fn` rolls everything back and is the error of the step. Outside
+ * a workflow the call is an ordinary database transaction.
+ *
+ * @example
+ * ```ts
+ * const orders = pgDatasource(pool);
+ *
+ * const insertOrder = transaction(orders, 'insertOrder', async (tx, id: string, total: number) => {
+ *   await tx.query('insert into orders (id, total) values ($1, $2)', [id, total]);
+ * });
+ *
+ * const checkout = workflow('checkout', async (id: string, total: number) => {
+ *   await insertOrder(id, total);
+ * });
+ * ```
  */
 export function transaction<Tx, Args extends unknown[], Result>(
   datasource: Datasource<Tx>,
@@ -43,9 +57,9 @@ export function transaction<Tx, Args extends unknown[], Result>(
   fn: (tx: Tx, ...args: Args) => Result,
   options: TransactionOptions = {},
 ): (...args: Args) => Promise<Awaited<Result>> {
-  // Left out, so that the name is in its place.
+  // A string here means that the datasource was omitted and the name is the first argument.
   if (typeof datasource === 'string') throw withoutDatasource(`Transaction "${String(datasource)}"`);
-  const what = `Transaction "${checkOwnName('A transaction name', name)}"`;
+  const what = `Transaction "${checkUserName('A transaction name', name)}"`;
   checkDefinition(what, datasource, fn, options);
   const { isolation, readOnly } = options;
   const mode: TransactionMode = { ...(isolation && { isolation }), ...(readOnly && { readOnly }) };
@@ -54,11 +68,11 @@ export function transaction<Tx, Args extends unknown[], Result>(
     const scope = currentScope();
     const body = (tx: Tx) => fn(tx, ...args);
     if (scope?.step) return Promise.reject(misplaced(what, inTransaction.has(scope.step)));
-    if (!scope) return plainly(what, datasource, mode, body) as Promise<Awaited<Result>>;
+    if (!scope) return runPlain(what, datasource, mode, body) as Promise<Awaited<Result>>;
     const { execution } = scope;
     execution.engine.registry.checkStep(name, defined);
     const stub = execution.engine.registry.stepProbe?.stubOf(name);
-    // A plain step then, for which no database of the application need be there.
+    // With a stub of the test kit it runs as an ordinary step, which needs no application database.
     const call = { name, policy, fn: () => stub?.(...args) };
     if (stub) return once(execution, name, (stepNumber) => performStep(execution, { ...call, stepNumber }));
     return once(execution, name, async (stepNumber) => {
@@ -72,7 +86,8 @@ export function transaction<Tx, Args extends unknown[], Result>(
       });
       const outcome = await performAttempts(execution, { name, stepNumber, policy }, (inside, startedAt) => {
         inTransaction.add(inside.step);
-        // What a step says beside its result is not in the record that this one may be answered from.
+        // A transaction has no effects (events, stream values): the record from which a replay may be answered
+        // contains only the result.
         inside.step.effects = null;
         return run.attempt(inside, startedAt);
       });
@@ -100,31 +115,31 @@ function checkDefinition(what: string, datasource: unknown, fn: unknown, options
 }
 
 function withoutDatasource(what: string): HoldfastError {
-  return misplacedOption(what, 'datasource', 'must be one, and come first: such as pgDatasource(pool) of holdfast/pg');
+  return wrongOption(what, 'datasource', 'must be the first argument, such as pgDatasource(pool) of holdfast/pg');
 }
 
-function misplaced(what: string, within: boolean): HoldfastError {
+function misplaced(what: string, isNested: boolean): HoldfastError {
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    within
-      ? `${what} cannot be called inside another transaction: it would commit by itself. Use the transaction at hand.`
-      : `${what} cannot be called inside a step: only the step's own result is recorded. Call it in the workflow instead.`,
+    isNested
+      ? `${what} cannot be called inside another transaction, because it would commit separately. Use the open one.`
+      : `${what} cannot be called inside a step, because only the result of a step is stored. Call it in the workflow.`,
   );
 }
 
-async function plainly<Tx>(
+async function runPlain<Tx>(
   what: string,
   datasource: Datasource<Tx>,
   mode: TransactionMode,
   body: (tx: Tx) => unknown,
 ): Promise<unknown> {
-  if (plain.getStore() !== undefined) throw misplaced(what, true);
+  if (plainTransactions.getStore() !== undefined) throw misplaced(what, true);
   return datasource.transact(mode, (tx) =>
-    plain.run(what, async () => {
+    plainTransactions.run(what, async () => {
       if (mode.readOnly) return withoutWrites(datasource, tx, async () => body(tx));
       const value = await body(tx);
       await checkIntact(datasource, tx).catch((error: unknown) => {
-        throw isAborted(error) ? rolledBackSilently(undefined, error) : error;
+        throw isAborted(error) ? rolledBackError(undefined, error) : error;
       });
       return value;
     }),

@@ -7,7 +7,7 @@ import * as own from '../../src/index.js';
 import { event, registerClass, run, stream, transaction, workflow } from '../../src/index.js';
 import { sqliteTransactions } from '../../src/storage/caller/adapters/sqlite-transactions.js';
 import { checkDatasource } from '../../src/storage/caller/datasource.js';
-import { openAlone } from '../../src/storage/sqlite/copies.js';
+import { openExclusively } from '../../src/storage/sqlite/copies.js';
 import { loadDriver } from '../../src/storage/sqlite/drivers.js';
 import { describeBackends } from '../support/backends.js';
 import { anotherCopy, anotherCopyOf, anotherRelease } from '../support/copies.js';
@@ -21,7 +21,7 @@ describeBackends('two copies of the package in one execution', (backend) => {
     other = await anotherCopy();
   });
 
-  it('give out each message once (P5)', async () => {
+  it('deliver each message once (P5)', async () => {
     const wf = workflow('wf', async () => {
       const receives = [own, other, own, other].map((copy) => copy.topic<number>('t').receive());
       return Promise.all(receives);
@@ -45,7 +45,7 @@ describeBackends('two copies of the package in one execution', (backend) => {
     expect((await t.app.workflows.steps(handle.id)).filter(({ name }) => name === 'DBOS.closeStream')).toHaveLength(1);
   });
 
-  it('keep what they say in the order of the calls', async () => {
+  it('write events and stream values in the order of the calls', async () => {
     const slow = gate();
     const serializer = {
       name: 'slow-first',
@@ -97,7 +97,7 @@ describeBackends('two copies of the package in one execution', (backend) => {
 });
 
 describe('two copies of the package', () => {
-  it('take their turns on one connection to SQLite', async () => {
+  it('use one connection to SQLite one after the other', async () => {
     const { sqliteTransactions: another } = await anotherCopyOf(
       () => import('../../src/storage/caller/adapters/sqlite-transactions.js'),
     );
@@ -116,19 +116,19 @@ describe('two copies of the package', () => {
     expect(db.prepare('select count(*) as n from t').get()).toEqual({ n: 1 });
   });
 
-  it('refuse to open a file with a library each', async () => {
-    const { openAlone: another } = await anotherCopyOf(() => import('../../src/storage/sqlite/copies.js'));
+  it('refuse to open the same file with different libraries', async () => {
+    const { openExclusively: another } = await anotherCopyOf(() => import('../../src/storage/sqlite/copies.js'));
     const driver = await loadDriver();
     const path = join(mkdtempSync(join(tmpdir(), 'holdfast-copies-')), 'app.sqlite');
     onTestFinished(() => rmSync(dirname(path), { recursive: true }));
-    const db = openAlone(driver, path);
+    const db = openExclusively(driver, path);
     onTestFinished(() => db.close());
     const name = driver.name === 'node:sqlite' ? 'better-sqlite3' : 'node:sqlite';
-    const open = () => expect.fail('it was opened, and closing it would do the harm');
+    const open = () => expect.fail('the file was opened, and closing it would release the locks');
     expect(thrown(() => another({ name, open }, path))).toMatchObject({ code: 'SQLITE_COPIES' });
   });
 
-  /** What a bundler makes of one class in two bundles. */
+  /** Defines the class again at each call, like a bundler that puts one class into two bundles. */
   const money = () =>
     class Money {
       constructor(readonly cents: number) {}
@@ -137,7 +137,7 @@ describe('two copies of the package', () => {
       }
     };
 
-  it('store instances of a class that each of them has registered, and read them as the first', async () => {
+  it('store instances of a class that both have registered, and read them as the first class', async () => {
     const other = await anotherCopy();
     const [First, Second] = [money(), money()];
     registerClass(First, { name: 'Money' });
@@ -151,7 +151,7 @@ describe('two copies of the package', () => {
     }
   });
 
-  it('refuse another class of the same name', async () => {
+  it('refuse a different class of the same name', async () => {
     const other = await anotherCopy();
     registerClass(
       class Point {
@@ -176,7 +176,7 @@ describeBackends('a copy of another release', (backend) => {
     other = await anotherRelease();
   });
 
-  it('records nothing in our workflows, and so is refused there before anything happens', async () => {
+  it('cannot record in our workflows, and is therefore refused there before anything happens', async () => {
     let charged = 0;
     const charge = other.step('charge', async () => ++charged);
     const wf = workflow('wf', async (call: string) => {
@@ -187,7 +187,7 @@ describeBackends('a copy of another release', (backend) => {
     for (const call of ['step', 'send', 'now']) {
       const error = await failure(wf(call));
       expect(error).toMatchObject({ code: 'UNSUPPORTED_CALL' });
-      expect(error.message).toMatch(/Holdfast 0\.1\.0 called into Holdfast 9\.9\.9/);
+      expect(error.message).toMatch(/Holdfast 0\.1\.0 called a function of Holdfast 9\.9\.9/);
     }
     expect(charged).toBe(0);
   });
@@ -199,7 +199,7 @@ describeBackends('a copy of another release', (backend) => {
     expect([await wf(), await double(4)]).toEqual([4, 8]);
   });
 
-  it('has workflows that our apps do not take', async () => {
+  it('has workflows that our apps refuse', async () => {
     const wf = other.workflow('wf', async () => 1);
     const error = await failure(backend.testApp({ workflows: [wf] }));
     expect(error).toMatchObject({ code: 'INVALID_OPTION' });
@@ -212,7 +212,7 @@ describeBackends('a copy of another release', (backend) => {
   });
 });
 
-it('the release is the version of the package', async () => {
+it('the release equals the version of the package', async () => {
   const { release } = await import('../../src/model/release.js');
   const { default: manifest } = await import('../../package.json', { with: { type: 'json' } });
   expect(release).toBe(manifest.version);

@@ -6,7 +6,7 @@ import { failure, recordingLogger } from '../support/faults.js';
 
 type Package = typeof import('../../src/index.js');
 
-/** The same workflow in two bundles: two values, which one app knows by one of them. */
+/** Defines the same workflow for one bundle. Two bundles give two values, of which the app registers one. */
 const ofBundle = ({ workflow, context, run }: Pick<Package, 'workflow' | 'context' | 'run'>) =>
   workflow('whoami', async (greeting: string) => `${greeting} ${await run('ask', () => context().executorId)}`);
 
@@ -16,7 +16,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     other = await anotherCopy();
   });
 
-  it('finds its app by its name, also from another copy of the package', async () => {
+  it('finds its app by its name, even from another copy of the package', async () => {
     const log = recordingLogger();
     await backend.testApp({ workflows: [ofBundle({ workflow, context, run })], executorId: 'one', logger: log });
     for (const copy of [ofBundle({ workflow, context, run }), ofBundle(other)]) {
@@ -29,7 +29,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     expect(log.lines).toEqual([]);
   });
 
-  it('runs the code that is registered, and warns once if the other one has another text', async () => {
+  it('runs the registered code, and warns once if the source of the other definition differs', async () => {
     const log = recordingLogger();
     const t = await backend.testApp({
       workflows: [workflow('wf', async () => 'registered')],
@@ -42,7 +42,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     expect(await (await edited.with({ app: t.app }).start()).result()).toBe('registered');
   });
 
-  it('is not warned of in production, where minifiers write each copy in another way', async () => {
+  it('causes no warning in production, where minifiers change each copy differently', async () => {
     vi.stubEnv('NODE_ENV', 'production');
     onTestFinished(() => void vi.unstubAllEnvs());
     const log = recordingLogger();
@@ -56,7 +56,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     ['serialization', { serialization: 'portable' }],
     ['requireRole', { requireRole: ['admin'] }],
     ['recovery', { resumable: false }],
-  ] as const)('is refused if it has another %s: that is no copy', async (option, options) => {
+  ] as const)('is refused if it has a different %s and is therefore no copy', async (option, options) => {
     const parent = workflow('parent', () => other.workflow('wf', async () => 1, options)());
     const t = await backend.testApp({ workflows: [workflow('wf', async () => 1), parent] });
     const one = other.workflow('wf', async () => 1, options);
@@ -68,13 +68,13 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     expect(await t.app.workflows.list({ name: 'wf' })).toEqual([]);
   });
 
-  it('is refused if it takes another number of arguments', async () => {
+  it('is refused if it takes a different number of arguments', async () => {
     await backend.testApp({ workflows: [workflow('wf', async (a: number) => a)] });
     const error = await failure(other.workflow('wf', async (a: number, b: number) => a + b)(1, 2));
     expect(error).toMatchObject({ code: 'DUPLICATE_WORKFLOW' });
   });
 
-  it('is ambiguous where two running apps have registered the name, until the call says which one', async () => {
+  it('is ambiguous if two running apps have registered the name, unless the call names the app', async () => {
     const one = await backend.testApp({ workflows: [ofBundle({ workflow, context, run })], executorId: 'one' });
     const two = await backend.testApp({ workflows: [ofBundle(other)], executorId: 'two', clock: one.clock });
     const third = ofBundle(other);
@@ -102,7 +102,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     expect(await early).toMatchObject({ code: 'NOT_LAUNCHED' });
   });
 
-  it('is a child like the one that is registered, also in a replay', async () => {
+  it('runs as a child like the registered definition, also in a replay', async () => {
     const child = ofBundle(other);
     let runs = 0;
     const parent = workflow('parent', async () => {
@@ -120,7 +120,7 @@ describeBackends('a workflow that was defined twice in one process', (backend) =
     expect(runs).toBe(1);
   });
 
-  it('is debounced as the registered one', async () => {
+  it('is debounced like the registered definition', async () => {
     const log = recordingLogger();
     const t = await backend.testApp({ workflows: [workflow('wf', async (n: number) => n * 10)], logger: log });
     const copies = [other.workflow('wf', async (n: number) => n * 10), workflow('wf', async (n: number) => n * 10)];
@@ -138,7 +138,7 @@ describeBackends('code of two copies of the package in one workflow', (backend) 
     other = await anotherCopy();
   });
 
-  it('has one app', async () => {
+  it('uses the same app', async () => {
     const reply = event<string>('reply');
     const wf = workflow('wf', async () => reply.set(String(await topic<string>('t').receive())));
     await backend.testApp({ workflows: [wf] });
@@ -148,7 +148,7 @@ describeBackends('code of two copies of the package in one workflow', (backend) 
     expect(await other.event<string>('reply').get(handle.id)).toBe('hello');
   });
 
-  it('records the steps of both', async () => {
+  it('records the steps of both copies', async () => {
     let runs = 0;
     const charge = other.step('charge', async () => ++runs);
     const wf = workflow('wf', async () => [await charge(), await step('own', async () => 'own')()]);

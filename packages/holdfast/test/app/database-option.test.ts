@@ -14,7 +14,7 @@ type Database = NonNullable<LaunchOptions['database']>;
 
 const greet = workflow('greet', async (name: string) => run('greet', () => `Hello ${name}`));
 
-/** Launches on it, connects to it, and runs a workflow through both. */
+/** Launches an app on the database, connects a client to it, and runs a workflow through both. */
 async function works(database: Database): Promise<void> {
   const app = await launch({ name: 'shop', database, workflows: [greet], logger: silent });
   const client = await connect({ name: 'shop', database, logger: silent });
@@ -33,26 +33,26 @@ function newPool(config: pg.PoolConfig, Pool = pg.Pool): pg.Pool {
   return pool;
 }
 
-/** The parts of a URL, as a configuration has them. */
+/** Returns the parts of a URL as a configuration. */
 function configOf(url: string): { host: string; port: number; user: string; password: string; database: string } {
   const { hostname, port, username, password, pathname } = new URL(url);
   return { host: hostname, port: Number(port), user: username, password, database: pathname.slice(1) };
 }
 
-describe('the option database', () => {
+describe('the `database` option', () => {
   it.each<[string, (url: string) => Database]>([
     ['a pool', (url) => newPool({ connectionString: url })],
-    ['a pool that was given parts', (url) => newPool(configOf(url))],
+    ['a pool made from parts', (url) => newPool(configOf(url))],
     ['{ pool }', (url) => ({ pool: newPool({ connectionString: url }) })],
     ['a configuration', (url) => configOf(url)],
     ['{ config }', (url) => ({ config: { connectionString: url } })],
     ['{ url }', (url) => ({ url })],
-    ['{ url } with blanks around it', (url) => ({ url: ` ${url}\n` })],
-  ])('takes %s', async (_, make) => {
+    ['{ url } with spaces around it', (url) => ({ url: ` ${url}\n` })],
+  ])('accepts %s', async (_, make) => {
     await works(make(await emptyDatabase()));
   });
 
-  it('takes { url } of SQLite', async () => {
+  it('accepts a { url } of SQLite', async () => {
     const app = await launch({
       name: 'shop',
       database: { url: 'sqlite::memory:' },
@@ -63,14 +63,14 @@ describe('the option database', () => {
     await app.shutdown();
   });
 
-  it('never closes the pool that it was given, and takes none of its connections', async () => {
+  it('never closes the given pool, and uses none of its connections', async () => {
     const pool = newPool({ connectionString: await emptyDatabase() });
     await works(pool);
     expect([pool.ended, pool.ending, pool.totalCount]).toEqual([false, false, 0]);
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('records a step that holds every connection of the pool', async () => {
+  it('does not block the checkpoint of a step that holds every connection of the pool', async () => {
     const pool = newPool({ connectionString: await emptyDatabase(), max: 2 });
     const hold = workflow('hold', async () => {
       const held: pg.PoolClient[] = [];
@@ -83,7 +83,7 @@ describe('the option database', () => {
     await hold();
   });
 
-  it('takes the pool of another copy of pg', async () => {
+  it('accepts a pool of another copy of pg', async () => {
     const require = createRequire(import.meta.url);
     const isOfPg = (path: string): boolean => /node_modules\/pg(-[a-z]+)?\//.test(path);
     const loaded = Object.entries(require.cache).filter(([path]) => isOfPg(path));
@@ -96,7 +96,7 @@ describe('the option database', () => {
     await works(pool);
   });
 
-  it('leads over the socket of a server', async () => {
+  it('connects through the Unix socket of a server', async () => {
     const url = await emptyDatabase();
     const admin = new pg.Client(url);
     await admin.connect();
@@ -109,14 +109,14 @@ describe('the option database', () => {
     await works(url.replace(/@[^/]*/, '@').concat(`?host=${encodeURIComponent(host)}&port=${rest.port}`));
   });
 
-  it('prepares each connection as the configuration says', async () => {
+  it('calls the onConnect function of the configuration for each connection', async () => {
     const seen: unknown[] = [];
     const config = { ...configOf(await emptyDatabase()), onConnect: (client: unknown) => void seen.push(client) };
     await works(newPool(config));
     expect(seen.length).toBeGreaterThan(3);
   });
 
-  it('listens by a URL of its own, beside a pooler', async () => {
+  it('listens through a separate URL when the main URL is a pooler', async () => {
     const direct = await emptyDatabase();
     const random = new SeededRandom('listen');
     const pooler = await openPooler(direct, { random, prepared: 'tracked', sessions: 4 });
@@ -131,13 +131,13 @@ describe('the option database', () => {
     }
   });
 
-  it('says at once that nobody answers where it is to listen', async () => {
+  it('fails at once if the server of the `listen` URL is unreachable', async () => {
     const database = { url: inject('postgresUrl'), listen: 'postgres://u:qzxjkw@127.0.0.1:1/x' };
     const error = await failure(launch({ name: 'shop', database, logger: silent }));
     expect(error).toMatchObject({ code: 'DATABASE_UNREACHABLE', details: { url: 'postgres://u@127.0.0.1:1/x' } });
   });
 
-  it('shows the message of a password function that fails, and not the request that it has made', async () => {
+  it('shows the message of a failing password function, but not the request inside the error', async () => {
     const request = { headers: { authorization: 'qzxjkw' } };
     const password = async () => {
       throw Object.assign(new Error('no credentials', { cause: new Error('qzxjkw') }), {
@@ -148,7 +148,7 @@ describe('the option database', () => {
     const logger = recordingLogger();
     const given = { host: '127.0.0.1', port: await askingForPassword(), user: 'u', password };
     const error = await failure(launch({ name: 'x', database: given, logger }));
-    expect(error.message).toMatch(/no credentials.*the `password`/);
+    expect(error.message).toMatch(/`password` failed: Error: no credentials/);
     expect(inspect([error, logger.lines], { depth: 12, showHidden: true })).not.toContain('qzxjkw');
   });
 
@@ -157,17 +157,17 @@ describe('the option database', () => {
     ['a number', 7, /but it is a number/],
     ['a URL object', new URL('postgres://u:qzxjkw@h/x'), /give its href/],
     ['a client', new pg.Client({ password: 'qzxjkw' }), /give the Pool of pg/],
-    ['two at once', { url: 'postgres://u:qzxjkw@h/x', config: {} }, /"url", "config" and "pool", and only one/],
+    ['two at once', { url: 'postgres://u:qzxjkw@h/x', config: {} }, /exactly one of "url", "config" and "pool"/],
     ['an unknown member', { url: 'postgres://u:qzxjkw@h/x', listn: 'qzxjkw' }, /Did you mean "listen"/],
-    ['a typing mistake', { hots: 'qzxjkw' }, /Did you mean "host"/],
+    ['a misspelled key', { hots: 'qzxjkw' }, /Did you mean "host"/],
     ['a URL for a host', { host: 'postgres://u:qzxjkw@h/x' }, /database.host/],
-    ['a port that is none', { host: 'h', port: 'qzxjkw' }, /database.port/],
-    ['a password that is none', { host: 'h', password: { qzxjkw: 1 } }, /database.password/],
+    ['an invalid port', { host: 'h', port: 'qzxjkw' }, /database.port/],
+    ['an invalid password', { host: 'h', password: { qzxjkw: 1 } }, /database.password/],
     ['a stream that throws', { host: 'h', stream: () => thrower('qzxjkw') }, /functions.*`stream`/],
     ['a string of libpq', { connectionString: 'host=h password=qzxjkw' }, /cannot be parsed/],
     ['a client for a pool', { pool: new pg.Client({ password: 'qzxjkw' }) }, /database.pool/],
-    ['a URL to listen by that is none', { url: 'postgres://h/x', listen: 'qzxjkw' }, /database.listen/],
-    ['a URL to listen by, for a file', { url: 'sqlite:x', listen: 'postgres://h/x' }, /database.listen/],
+    ['an invalid `listen` URL', { url: 'postgres://h/x', listen: 'qzxjkw' }, /database.listen/],
+    ['a `listen` URL for a SQLite file', { url: 'sqlite:x', listen: 'postgres://h/x' }, /database.listen/],
     ['a single connection', { host: 'h', max: 1 }, /at least 2/],
   ])('refuses %s, and repeats nothing of it', async (_, database, message) => {
     for (const error of [
@@ -181,7 +181,7 @@ describe('the option database', () => {
   });
 });
 
-/** The port of a server that answers every connection by the request for a password in clear text. */
+/** Starts a server that answers every connection with a request for a cleartext password. Returns its port. */
 async function askingForPassword(): Promise<number> {
   const server = createServer((socket) => {
     socket.on('error', () => {});

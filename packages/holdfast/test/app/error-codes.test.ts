@@ -4,13 +4,13 @@ import { FatalError, HoldfastError, isHoldfastError } from '../../src/index.js';
 import { errorCodes } from '../../src/model/errors.js';
 
 describe('error codes', () => {
-  it('have a section each in docs/errors.md, and docs/errors.md has no other', async () => {
+  it('each have a section in docs/errors.md, which has no other sections', async () => {
     const text = await readFile(new URL('../../../../docs/errors.md', import.meta.url), 'utf8');
     const documented = [...text.matchAll(/^## `?([A-Z_]+)`?\s*$/gm)].map((match) => match[1]);
     expect(documented.sort()).toEqual(Object.keys(errorCodes).sort());
   });
 
-  it('are recognised on errors of another copy of the package', async () => {
+  it('are recognized on errors of another copy of the package', async () => {
     const path = '../../src/model/errors.js?another-copy';
     const another = (await import(/* @vite-ignore */ path)) as typeof import('../../src/model/errors.js');
     const error = new another.HoldfastError('WORKFLOW_DEAD', 'from elsewhere', {
@@ -23,11 +23,11 @@ describe('error codes', () => {
     expect(isHoldfastError(new another.FatalError('no'), 'FATAL')).toBe(true);
   });
 
-  it('are not found on errors of others', () => {
+  it('are not found on foreign errors', () => {
     expect(isHoldfastError(new Error('x'))).toBe(false);
     expect(isHoldfastError(Object.assign(new Error('x'), { code: 'ENOENT' }))).toBe(false);
     expect(isHoldfastError({ code: 'FATAL', message: 'no error' })).toBe(false);
-    // Callers read details.issues of this code.
+    // Callers read details.issues of errors with this code.
     expect(isHoldfastError(Object.assign(new Error('x'), { code: 'INVALID_INPUT' }), 'INVALID_INPUT')).toBe(false);
     const odd = Object.assign(new Error('x'), { code: 'INVALID_INPUT', details: null });
     expect(isHoldfastError(odd, 'INVALID_INPUT')).toBe(false);

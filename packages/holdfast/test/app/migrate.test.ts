@@ -6,7 +6,7 @@ import { failure, tamper } from '../support/faults.js';
 describeBackends('migrate()', (backend) => {
   const greet = workflow('greet', async () => 'hello');
 
-  it('makes a database ready for processes that may not change it, and leaves one that is ready as it is', async () => {
+  it('prepares a database for processes that may not migrate it, and changes nothing if it is ready', async () => {
     const database = await backend.emptyDatabase();
     const options = { name: 'test', database, workflows: [greet], logger: silent, migrate: false };
     expect(await failure(launch(options))).toMatchObject({ code: 'MIGRATION_REQUIRED' });
@@ -20,7 +20,7 @@ describeBackends('migrate()', (backend) => {
     ]);
   });
 
-  it('refuses what it does not know before it opens anything', async () => {
+  it('refuses unknown and invalid options before it opens anything', async () => {
     for (const options of [{ name: 'shop' }, { schema: '' }, { triggers: 1 }, { logger: {} }, { database: 5 }, {}]) {
       const error = await failure(migrate(options as never));
       expect(['INVALID_OPTION', 'INVALID_NAME', 'DATABASE_URL_INVALID'], JSON.stringify(options)).toContain(error.code);
@@ -28,24 +28,24 @@ describeBackends('migrate()', (backend) => {
   });
 
   it.runIf(backend.name === 'postgres')(
-    'makes tables in the schema that it is given, without a trigger if told so',
+    'creates tables in the given schema, without triggers if asked to',
     async () => {
       const database = await backend.emptyDatabase();
       await migrate({ database, schema: 'own', triggers: false, logger: silent });
       const tables = `select 1 from pg_tables where schemaname = 'own' and tablename = 'workflow_status'`;
       expect(await tamper(database, tables)).toHaveLength(1);
-      // Those that keep queues locked are no announcements, and are always there.
+      // The triggers on the queues table send no notifications and always exist.
       const announcing = `select tgname from pg_trigger where not tgisinternal and tgname not like 'holdfast_queue%'`;
       expect(await tamper(database, announcing)).toEqual([]);
     },
   );
 });
 
-describeBackends('the database that the environment names', (backend) => {
+describeBackends('the database named by the environment', (backend) => {
   beforeEach(() => vi.stubEnv('HOLDFAST_DATABASE_URL', undefined));
   afterEach(() => void vi.unstubAllEnvs());
 
-  it('is that of DBOS where there is none of Holdfast: for launch, connect and migrate', async () => {
+  it('is that of DBOS if there is none for Holdfast, in launch, connect and migrate', async () => {
     const [theirs, ours] = [await backend.emptyDatabase(), await backend.emptyDatabase()];
     vi.stubEnv('DBOS_SYSTEM_DATABASE_URL', theirs);
     await migrate({ logger: silent });
@@ -60,7 +60,7 @@ describeBackends('the database that the environment names', (backend) => {
 });
 
 describeBackends('a client without a name', (backend) => {
-  it('lists the versions of all apps, and is asked for a name where one of them is meant', async () => {
+  it('lists the versions of all apps, and fails where it needs the name of one app', async () => {
     const database = await backend.newDatabase();
     for (const name of ['shop', 'billing']) {
       const app = await launch({ name, version: `${name}-1`, database, logger: silent });

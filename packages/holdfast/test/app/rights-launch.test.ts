@@ -6,7 +6,7 @@ import { failure, tamper } from '../support/faults.js';
 import { restrictedRole } from '../support/roles.js';
 
 describeBackends(
-  'launch with a role',
+  'launch',
   (backend) => {
     const place = async () => {
       const { database, url, role, grant } = await restrictedRole(await backend.newDatabase());
@@ -15,7 +15,7 @@ describeBackends(
     };
 
     it.each(neededRights('dbos'))(
-      'that lacks $privilege on $kind $name names exactly that, and the grant',
+      'names $privilege on $kind $name, and the grant, if exactly this right is missing',
       async (right) => {
         const { kind, name, privilege } = right;
         const { database, role, grant, options } = await place();
@@ -34,7 +34,7 @@ describeBackends(
       },
     );
 
-    it('that has no right at all lists all of them, and the grants give them', async () => {
+    it('lists all rights if the role has none, with grants that are sufficient', async () => {
       const { database, options } = await place();
       const error = await failure(launch(options));
       expect(error).toMatchObject({ code: 'RIGHTS_MISSING' });
@@ -44,14 +44,14 @@ describeBackends(
       await (await launch(options)).shutdown();
     });
 
-    it('that may not create tables says the same with `migrate: true`, where the tables are current', async () => {
+    it('names the missing right even with `migrate: true` if the tables are current', async () => {
       const { database, role, grant, options } = await place();
       await grant();
       await tamper(database, `revoke usage on sequence holdfast_enqueue_seq from ${role}`);
       expect(await failure(launch({ ...options, migrate: true }))).toMatchObject({ code: 'RIGHTS_MISSING' });
     });
 
-    it('leaves a client alone, which needs fewer rights', async () => {
+    it('checks these rights only for an app: a client needs fewer', async () => {
       const { database, role, grant, options } = await place();
       await grant();
       await tamper(database, `revoke delete on workflow_status from ${role}`);

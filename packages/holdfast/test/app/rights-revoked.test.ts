@@ -67,10 +67,10 @@ describeBackends(
       'cancel()': ['update on workflow_status', async ({ app }) => app.workflows.cancel((await waits.start()).id)],
       'delete()': ['delete on workflow_status', ({ app }) => app.workflows.delete('elsewhere')],
       'sweep()': ['select on executors', ({ app }) => app.recovery.sweep()],
-      'a queue': ['update on queues', ({ app }) => app.queues.pause('jobs')],
+      'pause() of a queue': ['update on queues', ({ app }) => app.queues.pause('jobs')],
     };
 
-    it.each(Object.entries(calls))('fails %s with a typed error, at once', async (_, [revoked, call]) => {
+    it.each(Object.entries(calls))('makes %s fail at once with a typed error', async (_, [revoked, call]) => {
       const started = await restrictedApp(backend);
       await started.revoke(revoked.replace(' on ', ' on ').replace(/on (sequence )?(\w+)$/, 'on $1dbos.$2'));
       const error = await failure(call(started));
@@ -86,7 +86,7 @@ describeBackends(
 describeBackends(
   'a running workflow whose process loses a right',
   (backend) => {
-    /** A workflow of two steps, of which the first waits for the test. */
+    /** A workflow with two steps. The first step waits for the test. */
     const stepping = () => {
       const [reached, go] = [gate(), gate()];
       const bodies: string[] = [];
@@ -104,7 +104,7 @@ describeBackends(
     };
     const refusals = /outcomes of steps or workflows cannot be recorded.*lacks a right/s;
 
-    it('keeps the outcome of its step, begins no other, and goes on when the right is back', async () => {
+    it('keeps the outcome of its step, starts no other step, and continues when the right is back', async () => {
       const { first, second, reached, go, bodies } = stepping();
       const { grant, revoke, logger, app } = await restrictedApp(backend, [first, second]);
       const handle = await first.start();
@@ -112,7 +112,7 @@ describeBackends(
       await revoke('insert on dbos.operation_outputs');
       go.open();
       await expect.poll(() => logger.matching(refusals).length).toBe(1);
-      // Its start is durable, and nothing of it is done that could not be recorded. Nor is anything taken from a queue.
+      // The start is durable. No step that could not be recorded runs, and no workflow is taken from a queue.
       const later = await second.start();
       const queued = await second.with({ queue: jobs }).start();
       await expect.poll(async () => (await app.workflows.get(later.id))?.status).toBe('PENDING');
@@ -126,12 +126,12 @@ describeBackends(
       expect(logger.matching(refusals)).toHaveLength(1);
     });
 
-    it('keeps its own outcome until the right is back', async () => {
+    it('keeps the outcome of the workflow until the right is back', async () => {
       const { first, reached, go, bodies } = stepping();
       const { grant, revoke, logger, app } = await restrictedApp(backend, [first]);
       const handle = await first.start();
       await reached.promise;
-      // The fence of a step locks the row, so that its checkpoint needs this right too.
+      // The checkpoint of a step locks the workflow row, so the checkpoint needs this right too.
       await revoke('update on dbos.workflow_status');
       go.open();
       await expect.poll(() => logger.matching(refusals).length).toBe(1);
@@ -141,7 +141,7 @@ describeBackends(
       expect(bodies).toEqual(['one', 'two']);
     });
 
-    it('hands its work over at shutdown; the step whose outcome was never recorded is done again', async () => {
+    it('is handed over at shutdown; the step whose outcome was not recorded runs again', async () => {
       const { first, reached, go, bodies } = stepping();
       const { app, open, grant, revoke, logger } = await restrictedApp(backend, [first]);
       const { id } = await first.start();
@@ -166,8 +166,8 @@ describeBackends(
         },
       ],
       ['an event', 'insert on dbos.workflow_events', async () => progress.set(1)],
-      ['a line of a stream', 'insert on dbos.streams', async () => lines.write('x')],
-    ] as const)('waits with %s, which is no failure of the workflow', async (_, right, act) => {
+      ['a stream value', 'insert on dbos.streams', async () => lines.write('x')],
+    ] as const)('waits with %s instead of failing', async (_, right, act) => {
       const [reached, go] = [gate(), gate()];
       const acts = workflow('acts', async (): Promise<string> => {
         await run('wait', async () => {
@@ -187,12 +187,12 @@ describeBackends(
       expect(await handle.result()).toBe('done');
     });
 
-    it('waits for a message while it may not look for one', async () => {
+    it('waits for a message even while it may not query messages', async () => {
       const hears = workflow('hears', () => never.receive({ timeout: '1d' }));
       const { grant, revoke, logger } = await restrictedApp(backend, [hears]);
       const handle = await hears.start();
       await revoke('select on dbos.notifications');
-      await expect.poll(() => logger.matching(/Looking for messages failed.*lacks a right/).length).toBeGreaterThan(0);
+      await expect.poll(() => logger.matching(/Polling for messages failed.*lacks a right/).length).toBeGreaterThan(0);
       await grant();
       await never.send(handle.id, 'x');
       expect(await handle.result()).toBe('x');
@@ -201,8 +201,8 @@ describeBackends(
   ['postgres'],
 );
 
-describeBackends('a column that somebody renames while a process runs', (backend) => {
-  it('fails a start with a typed error, at once, and nothing when it is back', async () => {
+describeBackends('a column that is renamed while a process runs', (backend) => {
+  it('makes a start fail at once with a typed error, until the column is back', async () => {
     const database = await backend.newDatabase();
     await backend.testApp({ database, clock: 'real', workflows: [greet] });
     await tamper(database, 'alter table workflow_status rename column inputs to taken');
@@ -212,7 +212,7 @@ describeBackends('a column that somebody renames while a process runs', (backend
     expect(await greet()).toBe('hello');
   });
 
-  it('keeps the outcome of a step in memory until the column is back', async () => {
+  it('delays the outcome of a step, which stays in memory until the column is back', async () => {
     const [reached, go] = [gate(), gate()];
     let bodies = 0;
     const steps = workflow('steps', async () =>
@@ -229,7 +229,7 @@ describeBackends('a column that somebody renames while a process runs', (backend
     await reached.promise;
     await tamper(database, 'alter table operation_outputs rename column output to taken');
     go.open();
-    await expect.poll(() => logger.matching(/cannot be recorded.*lacks something/s).length).toBe(1);
+    await expect.poll(() => logger.matching(/cannot be recorded.*lacks a table, column or function/s).length).toBe(1);
     await tamper(database, 'alter table operation_outputs rename column taken to output');
     await handle.result();
     expect(bodies).toBe(1);

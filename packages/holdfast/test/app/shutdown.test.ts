@@ -34,7 +34,7 @@ describeBackends('shutdown', (backend) => {
     expect(await result).toBe('by the child');
   });
 
-  it('hands over at once what is unfinished when the time is up: another app goes on, nothing is cancelled', async () => {
+  it('hands over unfinished workflows when the drain ends: another app continues them, none is cancelled', async () => {
     const ran: string[] = [];
     const seen: string[] = [];
     const wf = workflow('wf', async () => {
@@ -64,11 +64,11 @@ describeBackends('shutdown', (backend) => {
     expect(await overTime(second.clock, taken.result(), 5)).toBe('done');
     expect(ran).toEqual(['a by first', 'b by first', 'b by second']);
     expect(seen).toEqual(['finally by second']);
-    // The attempt that the shutdown cut short was given back.
+    // The attempt that the shutdown interrupted does not count.
     expect(await taken.status()).toMatchObject({ status: 'SUCCESS', attempts: 1, executorId: 'second' });
   });
 
-  it('is not held up by sleeping workflows, nor by parents that wait for them', async () => {
+  it('does not wait for sleeping workflows, nor for parents that wait for them', async () => {
     const sleeper = workflow('sleeper', async () => {
       await sleep('30 days');
       return 'awake';
@@ -100,7 +100,7 @@ describeBackends('shutdown', (backend) => {
     expect(await result).toBe('awake');
   });
 
-  it('takes no new work while it drains and says so', async () => {
+  it('refuses new work while it drains', async () => {
     const hold = gate();
     const wf = workflow('wf', () => run('hold', () => hold.promise));
     const t = await backend.testApp({ workflows: [wf] });
@@ -129,7 +129,7 @@ describeBackends('shutdown', (backend) => {
     }
   });
 
-  it('resumes after a hand-over as often as needed, without spending attempts', async () => {
+  it('may hand a workflow over any number of times without using up its attempts', async () => {
     const wf = workflow(
       'wf',
       async () => {

@@ -17,7 +17,7 @@ describeBackends('two apps in one process', (backend) => {
     expect(await two.app.workflows.list()).toHaveLength(2);
   });
 
-  it('run their own work on databases of their own', async () => {
+  it('run their own work on separate databases', async () => {
     const a = whoami();
     const one = await backend.testApp({ workflows: [a], executorId: 'one' });
     const two = await backend.testApp({ executorId: 'two' });
@@ -26,7 +26,7 @@ describeBackends('two apps in one process', (backend) => {
     expect(await two.app.workflows.list()).toEqual([]);
   });
 
-  it('that registered the same workflow make a call ambiguous, until it says which one', async () => {
+  it('make a call ambiguous if both registered the workflow, unless the call names the app', async () => {
     const wf = whoami();
     const database = await backend.newDatabase();
     const one = await backend.testApp({ workflows: [wf], database, executorId: 'one' });
@@ -52,7 +52,7 @@ describeBackends('two apps in one process', (backend) => {
     expect(await parent.with({ app: one.app })()).toBe('one one');
   });
 
-  it('see the results of each other', async () => {
+  it('can read the results of each other', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1m');
       return { at: new Date(0), big: 10n };
@@ -66,7 +66,7 @@ describeBackends('two apps in one process', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS', executorId: 'one' });
   });
 
-  it('one of which is shut down leave the other one working', async () => {
+  it('do not depend on each other: when one shuts down, the other continues', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1m');
       return context().executorId;
@@ -82,7 +82,7 @@ describeBackends('two apps in one process', (backend) => {
     expect(await overTime(two.clock, Promise.all(results))).toEqual(['two', 'two']);
   });
 
-  it('of different schemas or names keep their versions apart', async () => {
+  it('keep their versions separate if they have different names', async () => {
     const database = await backend.newDatabase();
     const one = await backend.testApp({ database, name: 'one', version: '1' });
     const two = await backend.testApp({ database, name: 'two', version: '2', clock: one.clock });
@@ -90,7 +90,7 @@ describeBackends('two apps in one process', (backend) => {
     expect((await two.app.versions.list()).map(({ name }) => name)).toEqual(['2']);
   });
 
-  it('of different names run work without a version each, when their versions are called the same', async () => {
+  it('run only their own work without a version, even if their versions have the same name', async () => {
     const database = await backend.newDatabase();
     const wf = workflow('wf', async () => context().executorId);
     const one = await backend.testApp({ workflows: [wf], database, name: 'one', version: '1' });

@@ -6,7 +6,7 @@ import { failure, recordingLogger } from '../support/faults.js';
 
 describeBackends('the version while developing', (backend) => {
   const jobs = queue('jobs');
-  /** Each edit is another function; `first` is on record before it. */
+  /** Returns an edited version of the workflow. The step named `first` is recorded before the sleep. */
   const edited = (text: string, first = 'first') =>
     workflow('wf', async () => {
       await run(first, () => first);
@@ -14,7 +14,7 @@ describeBackends('the version while developing', (backend) => {
       return run('last', () => text);
     });
 
-  it('is one for a machine, so that each edit goes on with what the last one left', async () => {
+  it('is fixed for each machine, so that edited code continues earlier work', async () => {
     const wf = edited('before');
     const dev = await backend.testApp({ dev: true, workflows: [wf], queues: [jobs] });
     expect(dev.app.version).toBe(`dev@${hostname()}`);
@@ -29,7 +29,7 @@ describeBackends('the version while developing', (backend) => {
     }
   });
 
-  it('sets aside what the edited code would do in another way than is on record', async () => {
+  it('stalls a workflow whose history does not match the edited code', async () => {
     const wf = edited('before');
     const dev = await backend.testApp({ dev: true, workflows: [wf] });
     await wf.with({ id: 'x' }).start();
@@ -42,7 +42,7 @@ describeBackends('the version while developing', (backend) => {
     expect(await fixed.clock.runUntil(resumed.result())).toBe('fixed');
   });
 
-  it('leaves work of every other version alone, and says what to do about it', async () => {
+  it('leaves work of other versions alone, and logs how to continue it', async () => {
     const wf = edited('deployed');
     const deployed = await backend.testApp({ workflows: [wf] });
     await wf.with({ id: 'x' }).start();
@@ -55,7 +55,7 @@ describeBackends('the version while developing', (backend) => {
     expect(logger.matching(/launch\(\{ dev: true \}\) or version: 'dev'.*patch\(\)/s)).toHaveLength(1);
   });
 
-  it('is the default under a watcher, but not beside a version', async () => {
+  it('is the default under a watcher, unless a version is given', async () => {
     vi.stubEnv('WATCH_REPORT_DEPENDENCIES', '1');
     try {
       const workflows = [edited('x')];
@@ -68,7 +68,7 @@ describeBackends('the version while developing', (backend) => {
     }
   });
 
-  it('refuses what says two things at once', async () => {
+  it('refuses contradictory options', async () => {
     for (const options of [{ dev: true, version: 'v1' }, { version: 'dev@here' }, { dev: 'yes' as never }]) {
       expect(await failure(backend.testApp(options))).toMatchObject({ code: 'INVALID_OPTION' });
     }

@@ -11,10 +11,10 @@ const sleepy = (text: string) =>
     return text;
   });
 
-describeBackends('the version that the environment names', (backend) => {
+describeBackends('the version named by the environment', (backend) => {
   afterEach(() => vi.unstubAllEnvs());
 
-  it('is the version of the process, and new code continues the work of old code under it', async () => {
+  it('is the version of the process, so new code continues the work of old code', async () => {
     vi.stubEnv('HOLDFAST_VERSION', 'release-7');
     const t = await backend.testApp({ workflows: [sleepy('old')] });
     expect(t.app.version).toBe('release-7');
@@ -24,7 +24,7 @@ describeBackends('the version that the environment names', (backend) => {
     expect(await next.clock.runUntil(next.app.workflows.handle(id).result())).toBe('new');
   });
 
-  it('gives way to a version or dev: true in launch(), and comes before the watcher', async () => {
+  it('yields to a version or dev: true in launch(), and takes precedence over the watcher', async () => {
     vi.stubEnv('HOLDFAST_VERSION', 'release-7');
     vi.stubEnv('WATCH_REPORT_DEPENDENCIES', '1');
     const t = await backend.testApp({ workflows: [greet()], version: 'mine' });
@@ -35,7 +35,7 @@ describeBackends('the version that the environment names', (backend) => {
     expect(watched.app.version).toBe('release-7');
   });
 
-  it('is refused where it cannot be a version, and counts as none where it is empty', async () => {
+  it('is refused if it is not a valid version, and ignored if it is empty', async () => {
     vi.stubEnv('HOLDFAST_VERSION', 'dev@host');
     expect(await failure(backend.testApp({ workflows: [greet()] }))).toMatchObject({
       code: 'INVALID_OPTION',
@@ -51,10 +51,10 @@ describeBackends('the version that the environment names', (backend) => {
   });
 });
 
-describeBackends('a hash for a version in production', (backend) => {
+describeBackends('a hash as the version in production', (backend) => {
   afterEach(() => vi.unstubAllEnvs());
 
-  it('is warned about once at launch, with the ways to set a version', async () => {
+  it('causes one warning at launch, which lists the ways to set a version', async () => {
     vi.stubEnv('NODE_ENV', 'production');
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [greet()], queues: [jobs], logger });
@@ -64,7 +64,7 @@ describeBackends('a hash for a version in production', (backend) => {
     expect(logger.matching(new RegExp(t.app.version))).toHaveLength(1);
   });
 
-  it('is not warned about where a version is set, where there are no workflows, or outside production', async () => {
+  it('causes no warning if a version is set, if there are no workflows, or outside production', async () => {
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [greet()], logger });
     vi.stubEnv('NODE_ENV', 'production');
@@ -76,7 +76,7 @@ describeBackends('a hash for a version in production', (backend) => {
   });
 });
 
-it('platformVersion() reads what hosting platforms and CI services say, platforms first', () => {
+it('platformVersion() reads the variables of hosting platforms first, then those of CI services', () => {
   expect(platformVersion({})).toBeUndefined();
   expect(platformVersion({ GITHUB_SHA: 'of the job', RENDER_GIT_COMMIT: 'of the service' })).toBe('of the service');
   expect(platformVersion({ GITHUB_SHA: 'of the job', RENDER_GIT_COMMIT: '' })).toBe('of the job');

@@ -10,7 +10,7 @@ vi.mock('acorn', () => {
 describeBackends('the parser', (backend) => {
   const greet = () => workflow('greet', async (name: string) => `Hello ${name}`);
 
-  it('is loaded to compute a version, and by nothing else', async () => {
+  it('is loaded only to compute a version', async () => {
     const database = await backend.newDatabase();
     await backend.testApp({ database, workflows: [greet()], version: 'v1' });
     await backend.testApp({ database, workflows: [greet()], dev: true });

@@ -20,7 +20,7 @@ describeBackends('versions', (backend) => {
     expect(await versionOf(other(), greet())).toBe(version);
   });
 
-  it('differ when a workflow changed, was renamed, added or removed', async () => {
+  it('differ if a workflow is changed, renamed, added or removed', async () => {
     const all = [
       await versionOf(greet(), other()),
       await versionOf(changedGreet(), other()),
@@ -33,8 +33,8 @@ describeBackends('versions', (backend) => {
     expect(new Set(all).size).toBe(4);
   });
 
-  it('depend on the workflows only, not on the library, the app name, the database or the process', async () => {
-    // Nothing but name and source goes in: a database of workflows must outlive an upgrade of the library.
+  it('depend only on the workflows, not on the library, the app name, the database or the process', async () => {
+    // Only name and source enter the hash: unfinished workflows must survive an upgrade of the library.
     const source = async (n: number) => n + 1;
     const n = { type: 'Identifier', name: 'n' };
     const sum = {
@@ -51,14 +51,14 @@ describeBackends('versions', (backend) => {
     expect(t.app.version).toBe(expected);
   });
 
-  it('do not depend on how the code is written down, or by what its types were removed', async () => {
+  it('do not depend on the formatting of the code, or on the tool that removed its types', async () => {
     const made = (text: string) => workflow('wf', new Function(`return ${text}`)() as () => Promise<number>);
     const one = await versionOf(made("async (x       ) => { /* why */ return [x, 'a',]\n }"));
     expect(await versionOf(made('async x=>{return[x,"a"]}'))).toBe(one);
     expect(await versionOf(made("async (x) => [x, 'a']"))).not.toBe(one);
   });
 
-  it('say at launch which workflows they cannot see, unless the version is given', async () => {
+  it('cause a warning at launch about workflows without source, unless the version is given', async () => {
     const service = { add: async (n: number) => n + 1, take: async (n: number) => n - 1 };
     const bound = (fn: (n: number) => Promise<number>) => workflow('wf', fn.bind(service));
     const logger = recordingLogger();
@@ -69,7 +69,7 @@ describeBackends('versions', (backend) => {
     expect(logger.matching(/no source/)).toHaveLength(1);
   });
 
-  it('are written into application_versions, once each, and the newest is the latest', async () => {
+  it('are written to application_versions once each, and the newest becomes the latest', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, version: 'one' });
     await t.clock.advance('1m');
@@ -82,7 +82,7 @@ describeBackends('versions', (backend) => {
     expect(rows.map((row) => row.version_name)).toEqual(['one', 'two']);
   });
 
-  it('that are not the latest are warned about at launch, until they are made the latest', async () => {
+  it('cause a warning at launch if they are not the latest, until they are made the latest', async () => {
     const logger = recordingLogger();
     const t = await backend.testApp({ version: 'one', logger });
     await t.clock.advance('1m');
@@ -101,7 +101,7 @@ describeBackends('versions', (backend) => {
     });
   });
 
-  it('recover only their own work; that of another version waits for it', async () => {
+  it('recover only their own work; work of another version waits for that version', async () => {
     const make = () =>
       workflow('wf', async () => {
         await sleep('1h');
@@ -119,7 +119,7 @@ describeBackends('versions', (backend) => {
     expect(await back.app.workflows.handle(id).result()).toBe('done');
   });
 
-  it('say at launch, and at a start under a known ID, which work they leave to another version', async () => {
+  it('are named in a warning, at launch and at a start under a known ID, if they own unfinished work', async () => {
     const logger = recordingLogger();
     const slow = workflow('slow', async () => sleep('1d'));
     const one = await backend.testApp({ version: 'one', workflows: [slow], logger });
@@ -129,10 +129,10 @@ describeBackends('versions', (backend) => {
       expect.stringMatching(/^1 unfinished workflow belongs to version "one" and will not run in this process/),
     ]);
     await slow.with({ id: 'left-behind' }).start();
-    expect(logger.lines.at(-1)).toMatch(/"left-behind" was started before, by version "one"/);
+    expect(logger.lines.at(-1)).toMatch(/"left-behind" was already started by version "one"/);
   });
 
-  it('say at launch which work was handed over to nobody, and list it; not what a live process of its version has', async () => {
+  it('are named in a warning if no process continues their work, but not while a live process does', async () => {
     const logger = recordingLogger();
     const slow = workflow('slow', () => sleep('1d'));
     const database = await backend.newDatabase();
@@ -142,7 +142,7 @@ describeBackends('versions', (backend) => {
     const { id } = await slow.with({ app: one.app }).start();
     await clock.advance('1m');
     const two = await backend.testApp({ ...common, version: 'two', executorId: 'e2', clock });
-    // Blue-green: both live, each with work that is not the other's, on queues too.
+    // Blue-green: both processes are alive, each with its own work, also on queues.
     for (const [app, version] of [
       [one.app, 'two'],
       [two.app, 'one'],
@@ -158,7 +158,7 @@ describeBackends('versions', (backend) => {
     expect(await two.app.recovery.incomplete({ workflowIds: [id] })).toMatchObject([{ executor: 'alive' }]);
     await one.app.shutdown();
     for (let n = 0; n < 20; n++) await clock.advance('2s');
-    const queues = logger.matching(/it is for version "one"/).map((line) => /queue "([^"]*)"/.exec(line)?.[1]);
+    const queues = logger.matching(/the work is for version "one"/).map((line) => /queue "([^"]*)"/.exec(line)?.[1]);
     expect(queues.sort()).toEqual(['_dbos_internal_queue', 'q']);
     const plan = { action: 'other-version', at: null, because: expect.stringMatching(/handed it over.*version "one"/) };
     const listed = { workflowId: id, executor: 'none', executorId: undefined, plan };

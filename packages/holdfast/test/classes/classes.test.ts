@@ -1,11 +1,11 @@
-// biome-ignore-all lint/complexity/noThisInStatic: what `this` is in a static method is part of what is tested.
+// biome-ignore-all lint/complexity/noThisInStatic: these tests check `this` in static methods.
 import { afterEach, expect, it } from 'vitest';
 import { ConfiguredInstance, className, invoke, step, workflow } from '../../src/classes/index.js';
 import { type Client, connect, context, debouncer, queue, run, schedule, sleep } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
 
-/** A class with everything: two methods that are workflows, a step, a static workflow that uses its class. */
+/** Creates a class with two workflow methods, a step, and a static workflow that uses its class. */
 function newShop() {
   const charges: string[] = [];
   class Shop extends ConfiguredInstance {
@@ -70,7 +70,7 @@ describeBackends('classes', (backend) => {
     ]);
   });
 
-  it('store class and instance, which status and lists show and context() tells', async () => {
+  it('store class and instance, which status, lists and context() show', async () => {
     class Greeter extends ConfiguredInstance {
       @workflow({ name: 'say hello' })
       async greet() {
@@ -90,7 +90,7 @@ describeBackends('classes', (backend) => {
     ]);
   });
 
-  it('start methods in the background, with options and idempotency keys, by invoke()', async () => {
+  it('start methods in the background with invoke(), with options and idempotency keys', async () => {
     const { Shop, eu, us, charges } = newShop();
     const t = await backend.testApp({ workflows: [Shop] });
     const handle = await invoke(eu)
@@ -127,7 +127,7 @@ describeBackends('classes', (backend) => {
     expect(await t.clock.runUntil(results)).toEqual(['1 EUR in eu', '2 USD in us', '3 USD in us', 8]);
   });
 
-  it('debounce methods for each instance by itself', async () => {
+  it('debounce methods separately for each instance', async () => {
     const { Shop, eu, us, charges } = newShop();
     const t = await backend.testApp({ workflows: [Shop] });
     const [calm, other] = [debouncer(invoke(eu).checkout), debouncer(invoke(us).checkout)];
@@ -138,7 +138,7 @@ describeBackends('classes', (backend) => {
     expect(charges.sort()).toEqual(['eu: 3', 'us: 2']);
   });
 
-  it('schedule static methods; a method of an instance is refused', async () => {
+  it('schedule static methods, but not methods of an instance', async () => {
     const ticks: string[] = [];
     class Reports extends ConfiguredInstance {
       @workflow()
@@ -161,7 +161,7 @@ describeBackends('classes', (backend) => {
     expect(run1).toMatchObject({ className: 'Reports', configName: undefined });
   });
 
-  it('are started by a client that knows names only', async () => {
+  it('can be started by a client that knows only names', async () => {
     const { Shop } = newShop();
     const database = await backend.newDatabase();
     await backend.testApp({ workflows: [Shop], database, clock: 'real' });
@@ -176,7 +176,7 @@ describeBackends('classes', (backend) => {
     expect(odd).toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  it('may be stored under a name of their own', async () => {
+  it('can be stored under a name given by @className', async () => {
     @className('Shop v1')
     class Minified extends ConfiguredInstance {
       @workflow()
@@ -195,7 +195,7 @@ describeBackends('classes', (backend) => {
     expect(await Minified.sweep()).toBe('Shop v1');
   });
 
-  it('have the workflow options of functions: a timeout, say', async () => {
+  it('accept the workflow options of functions, such as a timeout', async () => {
     class Slow extends ConfiguredInstance {
       @workflow({ timeout: '1m' })
       async nap() {
@@ -209,7 +209,7 @@ describeBackends('classes', (backend) => {
     expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('run steps inline in steps and plainly outside of workflows', async () => {
+  it('run a step inline inside another step, and as a plain call outside of workflows', async () => {
     const calls: string[] = [];
     class Tools {
       constructor(readonly name: string) {}

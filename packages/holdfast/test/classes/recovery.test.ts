@@ -1,11 +1,11 @@
-// biome-ignore-all lint/complexity/noThisInStatic: what `this` is in a static method is part of what is tested.
+// biome-ignore-all lint/complexity/noThisInStatic: these tests check `this` in static methods.
 import { expect, it } from 'vitest';
 import { ConfiguredInstance, invoke, step, workflow } from '../../src/classes/index.js';
 import { workflow as plainWorkflow, queue, run, sleep } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { recordingLogger, tamper } from '../support/faults.js';
 
-/** The class as another process has it: the same code and names, other objects. */
+/** Creates the class as another process has it: the same code and names, but different objects. */
 function newMailer(sent: string[] = []) {
   class Mailer extends ConfiguredInstance {
     constructor(
@@ -43,7 +43,7 @@ function newMailer(sent: string[] = []) {
 }
 
 describeBackends('recovery of class instances', (backend) => {
-  it('finds each instance by class and name, with the configuration that it has now', async () => {
+  it('finds each instance by class and name, with its current configuration', async () => {
     const sent: string[] = [];
     const before = newMailer(sent);
     const t = await backend.testApp({ workflows: [before] });
@@ -70,7 +70,7 @@ describeBackends('recovery of class instances', (backend) => {
     expect(await again.app.workflows.get(handles[0]?.id ?? '')).toMatchObject({ attempts: 2, configName: 'a' });
   });
 
-  it('warns once of a missing instance, holds up no others, and goes on as soon as it is constructed', async () => {
+  it('warns once about a missing instance, delays no other, and continues once it is constructed', async () => {
     const before = newMailer();
     const other = plainWorkflow('other', async () => {
       await sleep('1h');
@@ -103,7 +103,7 @@ describeBackends('recovery of class instances', (backend) => {
     expect(warnings()).toHaveLength(1);
   });
 
-  it('leaves queued work of a missing instance on its queue, says so, and takes it once constructed', async () => {
+  it('leaves queued work of a missing instance on its queue, warns, and runs it after construction', async () => {
     const database = await backend.newDatabase();
     const Mailer = newMailer();
     const jobs = queue('jobs');
@@ -138,7 +138,7 @@ describeBackends('recovery of class instances', (backend) => {
     expect(done).toHaveLength(12);
   });
 
-  it('goes on with a workflow that was handed over at shutdown, and with one that is resumed', async () => {
+  it('continues a workflow that was handed over at shutdown, and one that is resumed', async () => {
     const before = newMailer();
     const database = await backend.newDatabase();
     const first = await backend.testApp({ workflows: [before], database });
@@ -158,7 +158,7 @@ describeBackends('recovery of class instances', (backend) => {
     ]);
   });
 
-  it('keeps the version whichever instances there are, and changes it with the code of a method', async () => {
+  it('keeps the version if the instances change, and changes it if the code of a method changes', async () => {
     const versionOf = async (given: Parameters<typeof backend.testApp>[0]) =>
       (await backend.testApp(given)).app.version;
     const [none, one, two] = [newMailer(), newMailer(), newMailer()];

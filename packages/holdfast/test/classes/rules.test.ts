@@ -1,4 +1,4 @@
-// biome-ignore-all lint/complexity/noThisInStatic: what `this` is in a static method is part of what is tested.
+// biome-ignore-all lint/complexity/noThisInStatic: these tests check `this` in static methods.
 import { expect, it } from 'vitest';
 import { ConfiguredInstance, className, invoke, requireRole, step, workflow } from '../../src/classes/index.js';
 import { workflow as plainWorkflow, run } from '../../src/index.js';
@@ -25,11 +25,11 @@ function newCounter() {
 }
 
 describeBackends('the rules of classes', (backend) => {
-  it('refuse a second instance under one name, at its construction', async () => {
+  it('refuse a second instance of the same name in its constructor', async () => {
     const Counter = newCounter();
     const first = new Counter('a');
     expect(() => new Counter('a')).toThrow(
-      /Class "Counter" has an instance named "a" already.*constructor of that one has thrown.*before super/,
+      /Class "Counter" already has an instance named "a".*constructor of the existing instance threw.*before super/,
     );
     expect(await failure(Promise.resolve().then(() => new Counter('a')))).toMatchObject({ code: 'DUPLICATE_WORKFLOW' });
     await backend.testApp({ workflows: [Counter] });
@@ -37,7 +37,7 @@ describeBackends('the rules of classes', (backend) => {
     new (newCounter())('a');
   });
 
-  it('refuse two classes of one name in one app, but not in two', async () => {
+  it('refuse two classes of the same name in one app, but not in two apps', async () => {
     const [one, two] = [newCounter(), newCounter()];
     const refused = await failure(backend.testApp({ workflows: [one, two] }));
     expect(refused).toMatchObject({ code: 'DUPLICATE_WORKFLOW' });
@@ -58,7 +58,7 @@ describeBackends('the rules of classes', (backend) => {
     expect(() => new Counter(name)).toThrow(message);
   });
 
-  it('store names of 255 characters, whatever they are', async () => {
+  it('allow names of 255 characters of any kind', async () => {
     const long = '\u{1F680}'.repeat(100) + 'it\'s/"x" 世'.repeat(5).slice(0, 55);
     @className(long)
     class Long extends ConfiguredInstance {
@@ -73,7 +73,7 @@ describeBackends('the rules of classes', (backend) => {
     expect(await t.app.workflows.get('x')).toMatchObject({ className: long, configName: long });
   });
 
-  it('make an instance known to running apps that is constructed after launch, with a warning', async () => {
+  it('register an instance that is constructed after launch with the running apps, and warn', async () => {
     const Counter = newCounter();
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [Counter], logger });
@@ -86,7 +86,7 @@ describeBackends('the rules of classes', (backend) => {
     expect(await failure(after.count())).toMatchObject({ code: 'NOT_LAUNCHED' });
   });
 
-  it('let an app know the instances that are constructed while it launches', async () => {
+  it('register instances that are constructed while an app launches', async () => {
     const Counter = newCounter();
     const launching = backend.testApp({ workflows: [Counter], database: await backend.newDatabase() });
     const meanwhile = new Counter('meanwhile');
@@ -94,7 +94,7 @@ describeBackends('the rules of classes', (backend) => {
     expect(await meanwhile.count()).toBe('meanwhile');
   });
 
-  it('give an app that has one instance only that one', async () => {
+  it('limit an app that was given one instance to that instance', async () => {
     const Counter = newCounter();
     const [mine, other] = [new Counter('mine'), new Counter('other')];
     const t = await backend.testApp({ workflows: [mine] });
@@ -108,7 +108,7 @@ describeBackends('the rules of classes', (backend) => {
     expect(await new Counter('third').count()).toBe('third');
   });
 
-  it('take classes and instances from the exports of a module, and pass over what has no workflows', async () => {
+  it('accept classes and instances from the exports of a module, and skip exports without workflows', async () => {
     const [Counter, Other] = [newCounter(), newCounter()];
     class Plain {}
     const [a, b] = [new Counter('a'), new Other('b')];
@@ -116,10 +116,10 @@ describeBackends('the rules of classes', (backend) => {
     const t = await backend.testApp({ workflows: { Counter, Plain, named, constant: 7, object: {} } });
     expect([await a.count(), await named()]).toEqual(['a', 1]);
     expect(await failure(b.count())).toMatchObject({ code: 'NOT_LAUNCHED' });
-    expect(() => t.app.register(Plain)).toThrow(/workflows\[0\].*a class with workflows/);
+    expect(() => t.app.register(Plain)).toThrow(/register\(\).*argument 1.*a class with workflows/);
   });
 
-  it('store inherited methods under the class of the instance, and run super calls as part of the workflow', async () => {
+  it('store inherited methods under the class of the instance, and run super calls inside the workflow', async () => {
     class Base extends ConfiguredInstance {
       @workflow()
       async work(): Promise<string> {
@@ -170,7 +170,7 @@ describeBackends('the rules of classes', (backend) => {
     expect(names).toEqual(['Base', 'Derived', 'Further']);
   });
 
-  it('let two classes have steps of one name, but not one class', async () => {
+  it('allow steps of the same name in two classes, but not in one class', async () => {
     class One {
       @step({ name: 'save' })
       async first() {
@@ -199,17 +199,17 @@ describeBackends('the rules of classes', (backend) => {
   });
 });
 
-it('A method that is no workflow is refused by invoke()', () => {
+it('invoke() refuses a method that is not a workflow', () => {
   const Counter = newCounter();
   const counter = new Counter('a');
   for (const name of ['add', 'plain', 'unknown']) {
-    expect(() => (invoke(counter) as never)[name]).toThrow(`Method "${name}" is no workflow`);
+    expect(() => (invoke(counter) as never)[name]).toThrow(`Method "${name}" is not a workflow`);
   }
   expect(() => invoke(7 as never)).toThrow(/a ConfiguredInstance or a class/);
   expect(Object.keys(invoke(counter))).toEqual(['count']);
 });
 
-it('A workflow method called without its instance is a typed error, a static one knows its class', async () => {
+it('a workflow method needs its instance, but a static method knows its class', async () => {
   const { count } = newCounter().prototype;
   expect(() => count()).toThrow(/"count" was called without its instance/);
   class Tool extends ConfiguredInstance {
@@ -222,8 +222,8 @@ it('A workflow method called without its instance is a typed error, a static one
   expect(await failure(make())).toMatchObject({ code: 'NOT_LAUNCHED' });
 });
 
-it('Workflow methods belong to classes that extend ConfiguredInstance, and are not private', () => {
-  // What the compiler refuses, plain JavaScript can still do.
+it('a workflow method must be public, in a class that extends ConfiguredInstance', () => {
+  // JavaScript code can do what the TypeScript compiler refuses.
   const anything = (options = {}) => workflow(options) as never as typeof step extends () => infer D ? D : never;
   class Wrong {
     @anything()
@@ -247,7 +247,7 @@ it('Workflow methods belong to classes that extend ConfiguredInstance, and are n
   }).toThrow(/no option "retires"/);
 });
 
-it('A decorator that hides a workflow, and a role that nobody checks, are refused', () => {
+it('a decorator that hides a workflow is refused, and so is a role that no workflow checks', () => {
   const wrapped =
     () =>
     <T extends (...args: never[]) => unknown>(fn: T, _context: unknown): T =>
@@ -257,13 +257,13 @@ it('A decorator that hides a workflow, and a role that nobody checks, are refuse
     @workflow()
     async work() {}
   }
-  expect(() => new Hidden('a')).toThrow(/put @workflow\(\) first/);
+  expect(() => new Hidden('a')).toThrow(/Put @workflow\(\) above/);
   class Unchecked extends ConfiguredInstance {
     @requireRole('admin')
     @step()
     async work() {}
   }
-  expect(() => new Unchecked('a')).toThrow(/requires a role, but is no workflow/);
+  expect(() => new Unchecked('a')).toThrow(/requires a role, but is not a workflow/);
   expect(() => {
     class Twice extends ConfiguredInstance {
       @requireRole('admin')
@@ -274,7 +274,7 @@ it('A decorator that hides a workflow, and a role that nobody checks, are refuse
   }).toThrow(/"requireRole" is given twice/);
 });
 
-it('A class without a name needs one for its workflows', () => {
+it('a class without a name needs @className for its workflows', () => {
   const Anonymous = (() =>
     class extends ConfiguredInstance {
       @workflow()

@@ -10,7 +10,7 @@ import { command } from './command.js';
 
 const counters = (url: string) => tamper(url, 'select version, oldest_code from holdfast_migrations');
 
-/** Runs what the command has printed as psql would: as text, without parameters. */
+/** Runs the printed SQL as psql would: as text, without parameters. */
 async function administer(url: string, sql: string): Promise<void> {
   const client = await connectTo(url);
   await client.query(sql);
@@ -22,7 +22,7 @@ describeBackends('the SQL that `holdfast schema` prints', (backend) => {
     string[],
   ];
 
-  it('makes of an empty database what migrate() makes', async () => {
+  it('sets up an empty database like migrate()', async () => {
     const [printed, migrated] = [await backend.emptyDatabase(), await backend.emptyDatabase()];
     const { out } = await command('schema', ...flags);
     await migrate({ database: migrated, logger: quiet });
@@ -43,7 +43,7 @@ describeBackends('the SQL that `holdfast schema` prints', (backend) => {
     expect(await counters(printed)).toEqual(await counters(migrated));
   });
 
-  it('is enough for a launch with `migrate: false`, which changes nothing', async () => {
+  it('is sufficient for a launch with `migrate: false`, which changes nothing', async () => {
     const url = await backend.emptyDatabase();
     const { out } = await command('schema', ...flags);
     if (database === 'postgres') await administer(url, out);
@@ -59,7 +59,7 @@ describeBackends('the SQL that `holdfast schema` prints', (backend) => {
   });
 });
 
-/** The two counter tables are made by other words. */
+/** Normalizes SQL, because the two counter tables are created with differently worded statements. */
 const plain = ({ name, sql }: Record<string, unknown>) =>
   `${name}: ${String(sql).toLowerCase().replace('if not exists ', '').replaceAll(/\s+/g, ' ')}`;
 
@@ -68,10 +68,10 @@ describeBackends(
   (backend) => {
     const role = () => `app_${Math.random().toString(36).slice(2, 10)}`;
 
-    /** A database that an administrator has prepared, and how to get in as the role. */
+    /** Prepares a database as an administrator, and returns a connection URL for the role. */
     async function prepared(schema = 'dbos') {
       const database = await backend.emptyDatabase();
-      // Quoted, with what needs quoting.
+      // The name contains characters that must be quoted.
       const name = `${role()} "x`;
       const quoted = `"${name.replaceAll('"', '""')}"`;
       const url = new URL(database);
@@ -79,14 +79,14 @@ describeBackends(
       const admin = await connectTo(database);
       await admin.query(`create role ${quoted} login password 'secret'`);
       onTestFinished(async () => void (await admin.query(`drop owned by ${quoted}; drop role ${quoted}`)));
-      // As careful operators have it. By default everybody may execute a function.
+      // A careful operator revokes this right. By default every role may execute a function.
       await admin.query('alter default privileges revoke execute on functions from public');
       const { out } = await command('schema', '--grants', name, '--schema', schema);
       await administer(database, out);
       return { database, admin, quoted, url: url.href, schema };
     }
 
-    it('may be without the triggers that announce messages', async () => {
+    it('can do without the triggers that announce messages', async () => {
       const [printed, migrated] = [await backend.emptyDatabase(), await backend.emptyDatabase()];
       await administer(printed, (await command('schema', '--no-triggers')).out);
       await command('migrate', '--database', migrated, '--no-triggers');
@@ -95,7 +95,7 @@ describeBackends(
       expect(ours.filter((line) => /^trigger.* on dbos.notifications/.test(line))).toEqual([]);
     });
 
-    it.each(['dbos', 'my "own" schema'])('runs everything, in the schema %s', async (schema) => {
+    it.each(['dbos', 'my "own" schema'])('can run everything, in the schema %s', async (schema) => {
       const place = await prepared(schema);
       await everything(backend, place);
       const { rows } = await place.admin.query(
@@ -141,7 +141,7 @@ function retriedOnce(): () => string {
   };
 }
 
-/** Each feature once, so that a right which is missing from the list is missed here. */
+/** Uses each feature once, so that a right which is missing from the list fails the test. */
 async function everything(backend: Backend, { url, schema }: { url: string; schema: string }): Promise<void> {
   const pool = new pg.Pool({ connectionString: url });
   onTestFinished(() => pool.end());
@@ -181,7 +181,7 @@ async function everything(backend: Backend, { url, schema }: { url: string; sche
 }
 
 describeBackends('holdfast migrate', (backend) => {
-  it('creates the tables, and leaves a database alone that is current', async () => {
+  it('creates the tables, and leaves a current database unchanged', async () => {
     const url = await backend.emptyDatabase();
     for (const expected of [/migrated .*The database is up to date/s, /^The database is up to date\.\n$/]) {
       const { code, out, err } = await command('migrate', '--database', url);

@@ -9,7 +9,7 @@ describe('the command holdfast', () => {
     return () => vi.unstubAllEnvs();
   });
 
-  it('prints its help and its version to standard output, and succeeds', async () => {
+  it('prints its help and its version to standard output, and exits with 0', async () => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(await command('--version')).toEqual({ code: 0, out: `${version}\n`, err: '' });
     for (const args of [['--help'], ['schema', '--help'], ['migrate', '-h']]) {
@@ -31,13 +31,13 @@ describe('the command holdfast', () => {
     [['migrate', '--database'], /argument missing/],
     [['migrate'], /no database is named\. Set HOLDFAST_DATABASE_URL, or give --database <url>/],
     [[], /Usage: holdfast/],
-  ] as const)('does not understand %j, says why on standard error, and prints nothing', async (args, why) => {
+  ] as const)('rejects %j, gives the reason on standard error, and prints nothing else', async (args, why) => {
     const { code, out, err } = await command(...args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toMatch(why);
   });
 
-  it('fails with the code of the error, and without the password', async () => {
+  it('fails with the code of the error, and does not show the password', async () => {
     const url = 'postgres://app:hunter2@127.0.0.1:1/x';
     const { code, err } = await command('migrate', '--database', url);
     expect(code).toBe(1);
@@ -57,7 +57,7 @@ describe('the command holdfast', () => {
     [['migrate', url], /too many arguments/],
     [['migrate', '--schema', 'x', `--triggers=${url}`], /unknown option '--triggers=\.\.\.'/],
     [['migrate', `--compat=${url}`], /argument '\.\.\.' is invalid.*shared, none/],
-  ] as const)('repeats no value that it does not understand: %j', async (args, why) => {
+  ] as const)('repeats no value that it rejects: %j', async (args, why) => {
     const { code, out, err } = await command(...args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toMatch(why);

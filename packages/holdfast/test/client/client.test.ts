@@ -27,7 +27,7 @@ describeBackends('a client', (backend) => {
     return [t, await connected({ database, name: 'test' }), database];
   }
 
-  it('retries a failed workflow, and is not on record as an executor for that', async () => {
+  it('retries a failed workflow, and is not recorded as its executor', async () => {
     let isBroken = true;
     const wf = workflow('wf', () => run('a', () => Promise[isBroken ? 'reject' : 'resolve']('a')));
     const [, client] = await withApp({ workflows: [wf] });
@@ -54,7 +54,7 @@ describeBackends('a client', (backend) => {
     expect(await client.workflows.list({ status: 'SUCCESS' })).toHaveLength(3);
   });
 
-  it('without a name starts work for the app that the queue belongs to, and for any app without a queue', async () => {
+  it('without a name starts work for the app that owns the queue, or for any app if there is no queue', async () => {
     const database = await backend.newDatabase();
     const wf = workflow('wf', async () => 'ran');
     await backend.testApp({ database, name: 'shop', workflows: [wf], queues: [queue('q')] });
@@ -66,7 +66,7 @@ describeBackends('a client', (backend) => {
     }
   });
 
-  it('starts many at once, all or none', async () => {
+  it('starts many workflows at once, all or none', async () => {
     const double = workflow('double', async (n: number) => n * 2);
     const [, client, database] = await withApp({ workflows: [double], queues: [queue('q')] });
     const handles = await client.startAll<number>('double', { queue: 'q' }, [[1], [2], [3]], (_, i) => ({
@@ -80,7 +80,7 @@ describeBackends('a client', (backend) => {
     expect(await rowCounts(database)).toEqual(before);
   });
 
-  it('refuses to start without an ID in a workflow function, where every replay would start another one', async () => {
+  it('refuses a start without an ID in a workflow function, where every replay would start another', async () => {
     const wf = workflow('wf', async () => 1);
     const parent = workflow('parent', async () => {
       const codes: unknown[] = [];
@@ -109,7 +109,7 @@ describeBackends('a client', (backend) => {
     expect(await failure(direct())).toMatchObject({ message: expect.stringContaining('Call it in a step, or give') });
   });
 
-  it('starts in a workflow function under an ID, and in a step without one, as often as that is tried', async () => {
+  it('starts by ID in a workflow function, and without an ID in a step, once per attempt of the step', async () => {
     const wf = workflow('wf', async (n: number) => n);
     const parent = workflow('parent', async () => {
       const one = await client.start('wf', { id: 'one' }, 1);
@@ -148,7 +148,7 @@ describeBackends('a client', (backend) => {
     expect(await delayed.status()).toMatchObject({ priority: 4 });
   });
 
-  it('cancels and resumes what runs in an app, which notices at once', async () => {
+  it('cancels and resumes workflows of an app, which notices at once', async () => {
     const stage = new Stage();
     const [t, client] = await withApp({ workflows: [stage.wf], queues: [queue('q', { concurrency: 1 })] });
     const first = await client.start('staged', { queue: 'q' }, 'first');
@@ -167,7 +167,7 @@ describeBackends('a client', (backend) => {
     expect(await t.app.workflows.list()).toHaveLength(2);
   });
 
-  it('sees and steers queues and versions', async () => {
+  it('shows and manages queues and versions', async () => {
     const [t, client] = await withApp({ queues: [queue('q', { concurrency: 1 })] });
     await client.queues.update('q', { concurrency: 7 });
     await client.queues.pause('q');
@@ -184,7 +184,7 @@ describeBackends('a client', (backend) => {
     expect(await next.app.versions.latest()).toMatchObject({ name: 'v' });
   });
 
-  it('never runs a workflow, not even one that is waiting for anyone', async () => {
+  it('never runs a workflow, not even one that any process may run', async () => {
     const database = await backend.newDatabase();
     const client = await connected({ database, name: 'test' });
     const ran: string[] = [];
@@ -198,7 +198,7 @@ describeBackends('a client', (backend) => {
     await expect.poll(() => ran).toEqual(['worker', 'worker']);
   });
 
-  it('refuses calls after it was closed, and lets no one wait for ever', async () => {
+  it('refuses calls after it is closed, and ends the waits that are pending', async () => {
     const stage = new Stage();
     const [, client] = await withApp({ workflows: [stage.wf], queues: [queue('q')] });
     const handle = await client.start('staged', { queue: 'q' }, 'goes on');
@@ -218,7 +218,7 @@ describeBackends('a client', (backend) => {
     expect(stage.now()).toBe(1);
   });
 
-  it('that closes has announced what it enqueued: it begins without a poll', async () => {
+  it('announces what it enqueued before it closes, so the work starts without a poll', async () => {
     const stage = new Stage();
     const [, client] = await withApp({ workflows: [stage.wf], queues: [queue('q')] });
     await client.start('staged', { queue: 'q' }, 'announced');
@@ -237,7 +237,7 @@ describeBackends('a client', (backend) => {
     expect(await tamper(database, catalog)).toEqual([]);
   });
 
-  it('of a database that does not exist is refused, and does not create it', async () => {
+  it('is refused for a database that does not exist, and does not create it', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-client-'));
     const url = new URL(await backend.emptyDatabase());
     url.pathname = '/no_such_database';
@@ -256,7 +256,7 @@ describeBackends('a client', (backend) => {
     await rm(folder, { recursive: true });
   });
 
-  it('refuses options that it does not have or cannot use', async () => {
+  it('refuses unknown and invalid options', async () => {
     const database = await backend.newDatabase();
     const cases: [unknown, string][] = [
       [{ databse: database }, 'INVALID_OPTION'],
@@ -276,7 +276,7 @@ describeBackends('a client', (backend) => {
     }
   });
 
-  it('refuses a start of the wrong form, and writes nothing', async () => {
+  it('refuses an invalid start, and writes nothing', async () => {
     const [, client, database] = await withApp({ queues: [queue('q')] });
     const before = await rowCounts(database);
     const cases: [() => Promise<unknown>, string][] = [

@@ -22,7 +22,7 @@ describeBackends('a client that starts a workflow by its value', (backend) => {
     return client;
   }
 
-  it('starts it like one that is given by its name, and may leave out options', async () => {
+  it('starts it as if it were given by name, with or without options', async () => {
     const double = workflow('double', async (n: number) => n * 2);
     const seven = workflow('seven', async () => 7);
     const client = await withApp({ workflows: [double, seven] });
@@ -38,7 +38,7 @@ describeBackends('a client that starts a workflow by its value', (backend) => {
     expect(handles[0]?.id).toBe('mine');
   });
 
-  it('starts it by its schema, roles, timeout and format', async () => {
+  it('applies its schema, roles, timeout and format', async () => {
     const options = {
       input: z.object({ cents: z.coerce.number() }),
       requireRole: ['clerk'],
@@ -63,7 +63,7 @@ describeBackends('a client that starts a workflow by its value', (backend) => {
     expect(await handle.result()).toBe(`eu-${backend.name} 20`);
   });
 
-  it('is refused what is neither a workflow nor a name, before anything is stored', async () => {
+  it('refuses a value that is neither a workflow nor a name, before anything is stored', async () => {
     const client = await withApp({});
     for (const wrong of [() => {}, undefined, 7, {}]) {
       const start = client.start as (workflow: unknown) => Promise<unknown>;

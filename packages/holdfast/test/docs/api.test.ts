@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
 import { compile, newProject } from './programs.js';
 
-const page = await readFile(new URL('../../../../docs/api.md', import.meta.url), 'utf8');
+const page = await readFile(new URL('../../../../docs/reference/api.md', import.meta.url), 'utf8');
 const parts = new Map(
   page
     .split(/^## /m)
@@ -10,12 +10,12 @@ const parts = new Map(
     .map((text) => [text.slice(0, text.indexOf('\n')).replaceAll('`', ''), text]),
 );
 
-/** What a part of the page says about a type. */
+/** What a part of the page lists for a type. */
 interface Described {
-  /** With parameters, as in `Event<T>`. */
+  /** The type with its parameters, as in `Event<T>`. */
   readonly type: string;
   readonly members: readonly string[];
-  /** The type whose members it has besides. */
+  /** The base type, whose members the type has too. */
   readonly base: string | undefined;
 }
 
@@ -24,12 +24,12 @@ it.each([
   ['holdfast/classes', ['classes/index.ts']],
   ['holdfast/testing', ['testing/index.ts']],
   ['Datasources', ['pg', 'postgres-js', 'knex', 'kysely', 'drizzle', 'sqlite', 'better-sqlite3'].map(datasourceFile)],
-])('docs/api.md has every name of %s once, and none besides', async (part, files) => {
+])('docs/reference/api.md has every name of %s once, and no others', async (part, files) => {
   const exported = (await Promise.all(files.map(exportsOf))).flat();
   expect(namesOn(textOf(part)).sort()).toEqual(exported.sort());
 });
 
-it('docs/api.md names every member of each type, and none besides', async () => {
+it('docs/reference/api.md names every member of each type, and no others', async () => {
   const folder = await newProject();
   const lines = ['holdfast', 'holdfast/classes', 'holdfast/testing'].flatMap((part, at) => [
     `import type * as from${at} from '${part}';`,
@@ -39,7 +39,10 @@ it('docs/api.md names every member of each type, and none besides', async () => 
   await compile(folder, 'members', lines.join('\n'));
 });
 
-/** Compiles only if the members are exactly those of the type. What every Error has is not worth a word. */
+/**
+ * Returns code that compiles only if the members are exactly those of the type, apart from the members of every
+ * Error.
+ */
 function comparison(module: string, { type, members, base }: Described): string {
   const name = type.replace(/<.*/, '');
   const parameters = type.includes('<') ? `<${type.split(',').map(() => 'any')}>` : '';
@@ -51,7 +54,7 @@ function comparison(module: string, { type, members, base }: Described): string 
 
 function textOf(part: string): string {
   const text = parts.get(part);
-  if (text === undefined) throw new Error(`docs/api.md has no part "${part}".`);
+  if (text === undefined) throw new Error(`docs/reference/api.md has no part "${part}".`);
   return text;
 }
 
@@ -66,7 +69,7 @@ async function exportsOf(file: string): Promise<string[]> {
   return [...new Set([...lists.map((each) => each.replace(/\btype\b/, '').trim()), ...functions])].filter(Boolean);
 }
 
-/** Sections under a heading that is a type list its members; all other rows are names. */
+/** A section under the heading of a type lists the members of the type. All other rows list names. */
 function namesOn(text: string): string[] {
   const [first = '', ...sections] = text.split(/^### /m);
   const headings = sections.flatMap((section) => /^`(\w+)/.exec(section)?.[1] ?? []);
@@ -103,7 +106,7 @@ function rowsOf(text: string): string[][] {
   );
 }
 
-/** The name that a cell begins with. */
+/** The name at the beginning of a cell. */
 function leading(cell: string | undefined): string[] {
   return /^\s*`(\w+)/.exec(cell ?? '')?.[1]?.split(' ') ?? [];
 }

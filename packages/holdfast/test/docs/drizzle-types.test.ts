@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 
 const entry = new URL('../../dist/storage/caller/adapters/drizzle.d.ts', import.meta.url);
 
-it('holdfast/drizzle compiles for whoever has no types of better-sqlite3', async () => {
+it('holdfast/drizzle compiles in a project without the types of better-sqlite3', async () => {
   const files = new Map<string, string>();
   const follow = async (file: URL): Promise<void> => {
     if (files.has(file.href)) return;

@@ -6,12 +6,12 @@ const page = await readFile(new URL('../../../../docs/errors.md', import.meta.ur
 const sections = page.split(/^## /m).slice(1);
 const titles = sections.map((section) => section.slice(0, section.indexOf('\n')));
 
-it('docs/errors.md has one section per error code, in alphabetical order, and none besides', () => {
+it('docs/errors.md has one section per error code, in alphabetical order, and no others', () => {
   expect(titles).toEqual(Object.keys(errorCodes).sort());
 });
 
 it.each(sections.map((section, i) => [titles[i], section]))(
-  '%s says what happened, what to do, and how it reads',
+  '%s has what happened, what to do, and an example',
   (_, section) => {
     expect(section).toContain('**What happened:** ');
     expect(section).toContain('**What to do:** ');

@@ -2,10 +2,10 @@ import { rm } from 'node:fs/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { blocksOf, compile, newProject, promisedOutput, runNode } from './programs.js';
 
-it('The program of docs/managing.md prints what its comments say', async () => {
+it('The program of docs/guides/managing.md prints what its comments say', async () => {
   const folder = await newProject();
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const program = (await blocksOf('docs/managing.md')).join('\n');
+  const program = (await blocksOf('docs/guides/managing.md')).join('\n');
   const { code, output } = await runNode(folder, [await compile(folder, 'managing', program)]);
   expect(promisedOutput(program).length).toBeGreaterThan(8);
   expect(output.trimEnd().split('\n')).toEqual(promisedOutput(program));

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The programs in our Markdown, run as a user would run them: in a folder of their own, on the built package, after the
+ * Runs the programs of the Markdown pages as a user would: in their own folder, on the built package, after the
  * compiler has checked and removed their types.
  */
 
@@ -19,12 +19,12 @@ export async function blocksOf(page: string): Promise<string[]> {
   return [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code ?? '');
 }
 
-/** What a program says it prints: the comments `// → ...`, in order. */
+/** The output that a program claims in its comments `// → ...`, in order. */
 export function promisedOutput(program: string): string[] {
   return [...program.matchAll(/\/\/ → (.*)$/gm)].map(([, line]) => line ?? '');
 }
 
-/** A folder in which `import 'holdfast'` finds the built package, and other imports these packages. */
+/** Makes a folder in which `import 'holdfast'` finds the built package, and other imports find these packages. */
 export async function newProject(packages: readonly string[] = []): Promise<string> {
   if (!existsSync(join(packageFolder, 'dist', 'index.js'))) {
     throw new Error('The examples of the documentation run on the built package. Build it first: npm run build');
@@ -38,7 +38,7 @@ export async function newProject(packages: readonly string[] = []): Promise<stri
   return folder;
 }
 
-/** Compiles `<name>.mts`, strictly; returns the script to run. */
+/** Compiles `<name>.mts` in strict mode. Returns the script to run. */
 export async function compile(folder: string, name: string, program: string): Promise<string> {
   await writeFile(join(folder, `${name}.mts`), program);
   const flags = ['--strict', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', '--skipLibCheck'];
@@ -53,7 +53,7 @@ export interface Ended {
   readonly output: string;
 }
 
-/** Runs a script to its end; output is standard output and error together. */
+/** Runs a script to its end. The output is standard output and standard error together. */
 export function runNode(folder: string, args: readonly string[]): Promise<Ended> {
   const { HOLDFAST_DATABASE_URL: _, ...env } = process.env;
   return new Promise((resolve) => {

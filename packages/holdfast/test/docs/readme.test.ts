@@ -15,7 +15,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 const lines = (output: string): string[] => output.trimEnd().split('\n');
 
 describe('The first example of the README', () => {
-  it('goes on where it was when it is killed and run again, and only shows the result after that', async () => {
+  it('continues when it is killed and run again, and after that only shows the result', async () => {
     const [program = ''] = await blocksOf('README.md');
     const script = await compile(folder, 'checkout', program);
 
@@ -39,8 +39,8 @@ describe('The first example of the README', () => {
   });
 });
 
-it('The tour of the README prints what its comments say', async () => {
-  const [, ...blocks] = await blocksOf('README.md');
+it('The tour prints what its comments say', async () => {
+  const blocks = await blocksOf('docs/start/tour.md');
   const program = blocks.join('\n');
   const { code, output } = await runNode(folder, [await compile(folder, 'tour', program)]);
   expect(promisedOutput(program).length).toBeGreaterThan(5);
@@ -48,16 +48,16 @@ it('The tour of the README prints what its comments say', async () => {
   expect(code).toBe(0);
 });
 
-it.each(['testing', 'queues'])('The example of docs/%s.md prints what its comments say', async (page) => {
-  const program = (await blocksOf(`docs/${page}.md`)).join('\n');
+it.each(['testing', 'queues'])('The example of docs/guides/%s.md prints what its comments say', async (page) => {
+  const program = (await blocksOf(`docs/guides/${page}.md`)).join('\n');
   const { code, output } = await runNode(folder, [await compile(folder, page, program)]);
   expect(promisedOutput(program).length).toBeGreaterThan(3);
   expect(lines(output)).toEqual(promisedOutput(program));
   expect(code).toBe(0);
 });
 
-it('Each example of docs/transactions.md compiles by itself', async () => {
-  const blocks = await blocksOf('docs/transactions.md');
+it('Each example of docs/guides/transactions.md compiles by itself', async () => {
+  const blocks = await blocksOf('docs/guides/transactions.md');
   for (const [n, block] of blocks.entries()) await compile(folder, `transactions-${n}`, block);
   expect(blocks.length).toBeGreaterThan(1);
 });
@@ -70,7 +70,7 @@ it.each([
   expect(lines(text).length).toBeLessThanOrEqual(most);
 });
 
-/** The steps on record in a file that another process is writing. */
+/** The recorded steps in a file that another process is writing. */
 function stepNames(file: string): string[] {
   const db = openSqlite(file, { readonly: true });
   try {

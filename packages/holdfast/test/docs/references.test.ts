@@ -11,16 +11,17 @@ const pagesIn = (folder: string): string[] =>
     .filter((name) => name.endsWith('.md'))
     .map((name) => join(folder, name));
 
-const folders = ['.', 'docs', 'docs/operate', 'docs/decisions', 'examples/checkout'];
+const docs = ['start', 'guides', 'operate', 'reference', 'decisions'].map((name) => `docs/${name}`);
+const folders = ['.', 'docs', ...docs, 'examples/checkout'];
 const pages = folders.flatMap(pagesIn);
 
-it.each(pages)('the links of %s lead somewhere', (page) => {
+it.each(pages)('the links of %s lead to existing files', (page) => {
   const links = [...read(page).matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '');
   const broken = links.filter((link) => !/^\w+:/.test(link) && !existsSync(join(root, dirname(page), link)));
   expect(broken).toEqual([]);
 });
 
-it('NOTICE names every package that an installation brings', () => {
+it('NOTICE names every installed dependency', () => {
   const { dependencies } = JSON.parse(read('packages/holdfast/package.json'));
   const notice = read('NOTICE');
   expect(Object.keys(dependencies).filter((name) => !notice.includes(`${name} (`))).toEqual([]);

@@ -5,14 +5,17 @@ import { target } from '../../src/storage/migrations/migration-state.js';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 
-/** docs/schema.md against a database: it names all that is there, where it belongs, and nothing that is not. */
-const page = readFileSync(new URL('../../../../docs/schema.md', import.meta.url), 'utf8');
+/**
+ * Compares docs/reference/schema.md with a database: the page names everything in the right section, and nothing that
+ * does not exist.
+ */
+const page = readFileSync(new URL('../../../../docs/reference/schema.md', import.meta.url), 'utf8');
 
-/** The text about a table: under the heading that begins with its name, or has it in a list. */
+/** The text about a table: the section whose heading begins with its name, or lists it. */
 function sectionOf(table: string): string {
   const sections = page.split(/^### /m).slice(1);
   const found = sections.filter((section) => (section.split('\n')[0] ?? '').split(/[^\w]+/).includes(table));
-  expect(found, `sections of docs/schema.md about ${table}`).toHaveLength(1);
+  expect(found, `sections of docs/reference/schema.md about ${table}`).toHaveLength(1);
   return (found[0] ?? '').split(/^## /m)[0] ?? '';
 }
 
@@ -21,13 +24,13 @@ const has = (text: string, name: string): boolean => new RegExp(`(^|[^\\w])${nam
 interface Found {
   readonly tables: readonly string[];
   readonly columns: readonly (readonly [table: string, column: string])[];
-  /** What makes a primary key or a column unique has no name worth telling. */
+  /** The indexes, without those of primary keys and unique columns, whose names the page does not give. */
   readonly indexes: readonly { readonly table: string; readonly name: string; readonly definition: string }[];
   /** Sequences, triggers and functions. */
   readonly others: readonly string[];
 }
 
-describeBackends('docs/schema.md', (backend) => {
+describeBackends('docs/reference/schema.md', (backend) => {
   const read = async (): Promise<Found> => {
     const database = await backend.newDatabase();
     return backend.name === 'sqlite' ? ofSqlite(database.slice('sqlite:'.length)) : ofPostgres(database);
@@ -47,7 +50,7 @@ describeBackends('docs/schema.md', (backend) => {
     expect(missing).toEqual([]);
   });
 
-  it('gives the columns of an index as they are', async () => {
+  it('gives the exact columns of each index', async () => {
     const { indexes } = await read();
     const given = indexes.flatMap(({ name, definition }) => {
       const told = new RegExp(`(?<!\\w)${name}(?: unique)? \\(([^)]*)\\)`).exec(page)?.[1];
@@ -58,7 +61,7 @@ describeBackends('docs/schema.md', (backend) => {
     expect(given.filter(([, told, real]) => told !== real)).toEqual([]);
   });
 
-  it.runIf(backend.name === 'postgres')('names no index, sequence or trigger that neither database has', async () => {
+  it.runIf(backend.name === 'postgres')('names only indexes, sequences and triggers that exist', async () => {
     const both = [ofSqlite(inject('sqliteTemplate')), await read()];
     const real = new Set(both.flatMap(({ indexes, others }) => [...indexes.map(({ name }) => name), ...others]));
     const named = page.match(/\b(idx_\w+|uq_\w+|holdfast_\w+_seq|dbos_\w+_trigger)\b/g) ?? [];

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** Past this a process of these tests hangs: none of them waits for real time to pass. */
+/** A process that runs longer than this is stuck: no fixture waits for real time to pass. */
 const longestLifeMs = 90_000;
 
 export interface Exit {
@@ -9,7 +9,9 @@ export interface Exit {
   readonly output: string;
 }
 
-/** Fixtures run the built package as plain JavaScript, because a process must start fast; the build must be current. */
+/**
+ * Fixtures run the built package as plain JavaScript, because a process must start fast. The build must be current.
+ */
 export async function requireBuild(): Promise<void> {
   const script = new URL('../../../../scripts/build.mjs', import.meta.url).href;
   const { isBuilt } = (await import(script)) as { isBuilt(): boolean };
@@ -23,7 +25,7 @@ export function fixturePath(name: string): string {
   return fileURLToPath(new URL(`./fixtures/${name}`, import.meta.url));
 }
 
-/** Runs a fixture until it has ended: by itself and well, or by SIGKILL. Everything else is an error. */
+/** Runs a fixture until it exits with success or dies by SIGKILL. Any other end is an error. */
 export function runFixture(name: string, argument: unknown): Promise<Exit> {
   const child = spawn(process.execPath, [fixturePath(name), JSON.stringify(argument)]);
   const output: Buffer[] = [];
@@ -47,7 +49,7 @@ export function runFixture(name: string, argument: unknown): Promise<Exit> {
   });
 }
 
-/** A line for whoever reads the test's output: counts and seeds. */
+/** Prints a line with counts and seeds to the output of the test run. */
 export function report(line: string): void {
   process.stdout.write(`${line}\n`);
 }

@@ -13,16 +13,17 @@ const canonicalNames = ['sequential', 'branches', 'parent'] as const;
 type CanonicalName = (typeof canonicalNames)[number];
 const canonical = { fixture: 'crash-worker.mjs', outcome: 'result' };
 
-/** More children at a time would only wait for each other: there are two cores. */
+/** The test machine has two cores, so more children at a time would only wait for each other. */
 const lanes = 2;
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
-/** Crashes during recovery; HOLDFAST_FAULT_PAIRS=1000 makes a long night of it. */
+/** Number of crashes during recovery. HOLDFAST_FAULT_PAIRS=1000 takes a whole night. */
 const pairs = Number(process.env.HOLDFAST_FAULT_PAIRS ?? 6);
 const minutes = 60_000;
 /**
- * All four phases of every statement, in several times the time; else of the plainest program the first one of each, of the
- * others that of every second one, and of every fourth statement a later one, which takes turns. The statements of the launch
- * are the same for all programs: one of them stands for all.
+ * Sweeps all four phases of every statement, which takes several times as long. Otherwise the sweep covers the first
+ * phase of every statement of the plainest program, and of every second statement of the others. For every fourth
+ * statement it adds one later phase, which rotates. Every program launches with the same statements, so only the
+ * launch of the plainest program is swept.
  */
 const everything = process.env.HOLDFAST_FAULT_EVERYTHING !== undefined;
 const laterPhases = crashPhases.filter((phase) => phase !== 'before-send');
@@ -39,7 +40,7 @@ describeDrivers('crash clock', (backend) => {
   const rig = crashRig(backend);
 
   it(
-    'finishes every workflow that was killed as a run without a crash does, at whichever of the swept statements and phases',
+    'finishes every killed workflow with the outcome of a run without a crash, for each swept statement and phase',
     async () => {
       const cases = canonicalNames.flatMap((workflow) =>
         everyPoint(rig.statements(workflow))
@@ -57,12 +58,12 @@ describeDrivers('crash clock', (backend) => {
   );
 
   it(
-    'finishes workflows whose recovery was killed too',
+    'finishes workflows whose recovery was also killed',
     async () => {
       const tally = await rig.sweepPairs(new SeededRandom(`pairs ${backend.name} ${seed}`));
       report(
         `crash during recovery (${backend.name}): ${tally.landed.length} pairs, ${tally.kills} kills, ` +
-          `${tally.void.length} void and drawn again; HOLDFAST_FAULT_SEED=${seed}`,
+          `${tally.void.length} void and redrawn; HOLDFAST_FAULT_SEED=${seed}`,
       );
       expect(tally.violations).toEqual([]);
       expect(tally.landed).toHaveLength(pairs);
@@ -106,7 +107,7 @@ function crashRig(backend: Backend) {
   const statements = (name: CanonicalName): number => counts.get(name) ?? 0;
   return {
     statements,
-    /** How many of them come before the program begins. */
+    /** How many statements come before the program begins. */
     launch: (name: CanonicalName): number => launches.get(name) ?? 0,
     sweep: (cases: readonly CrashCase[]) => {
       const waiting = [...cases];
@@ -114,7 +115,7 @@ function crashRig(backend: Backend) {
         for (let next = waiting.shift(); next; next = waiting.shift()) await lane.run(next);
       });
     },
-    /** Draws pairs of points until enough of them have landed. */
+    /** Draws pairs of points until enough pairs have landed. */
     sweepPairs: (random: SeededRandom) => {
       let wanted = pairs;
       return inLanes(async (lane, tally) => {
@@ -127,7 +128,7 @@ function crashRig(backend: Backend) {
   };
 }
 
-/** A recovery makes about as many statements as were left, and a few more to find out what is left. */
+/** A recovery makes about as many statements as were left, plus a few to find the unfinished work. */
 function drawPair(random: SeededRandom, statements: (name: CanonicalName) => number): CrashCase {
   const upTo = (n: number): number => 1 + Math.floor(random.number() * n);
   const workflow = canonicalNames[upTo(canonicalNames.length) - 1] as CanonicalName;

@@ -7,26 +7,26 @@ import { violations } from './invariants.js';
 import type { Ledger } from './ledger.js';
 import { observe, openRows, type RowReader } from './rows.js';
 
-/** One workflow, the points at which the processes that run it are killed one after the other, and a clean finish. */
+/** One workflow, the points at which its processes are killed one after the other, and a clean finish. */
 export interface CrashCase {
   readonly workflow: string;
   readonly points: readonly SweepPoint[];
 }
 
-/** Counted by the app's own clock, or by another one that the fixture has. */
+/** The clock that counts the statements: the app's own, or another clock of the fixture. */
 export type SweepPoint = CrashPoint & { readonly clock?: string };
 
-/** What is taken apart: a fixture, and the kind of the ledger's entry that says what its run came to. */
+/** The subject of a sweep: a fixture, and the kind of ledger entry that holds the outcome of its run. */
 export interface Program {
   readonly fixture: string;
   readonly outcome: string;
-  /** What a case needs beside the app's database. */
+  /** What a case needs besides the app's database. */
   besides?(database: string): Promise<Pick<Job, 'apart'>>;
   /** What else must be true of a store when a case is over. */
   check?(job: Job): Promise<string[]>;
 }
 
-/** How a sweep went. A case whose faults did not all land proves nothing: it is void. */
+/** The result of a sweep. A case is void if not all its faults landed, because it proves nothing. */
 export interface Tally {
   kills: number;
   readonly landed: CrashCase[];
@@ -53,7 +53,9 @@ interface Underway {
   readonly job: Job;
 }
 
-/** A store whose schema is in place: SQLite gets a copy of a file for each case, Postgres one database for all. */
+/**
+ * A store with its schema in place. On SQLite each case gets a copy of a file; on Postgres all cases share a database.
+ */
 export class Stores {
   private made = 0;
   private template: string | undefined;
@@ -76,8 +78,8 @@ export class Stores {
 }
 
 /**
- * Runs cases one after the other. Each process is a fresh one: it first finishes what the process killed before it
- * left behind, as the same executor on the same database, and then begins the next case, in which it is killed.
+ * Runs cases one after the other. Each process is new. It first finishes what the killed process before it left
+ * behind, as the same executor on the same database. Then it begins the next case, in which it is killed.
  */
 export class Lane {
   private static cases = 0;
@@ -91,7 +93,7 @@ export class Lane {
     private readonly tally: Tally,
   ) {}
 
-  /** Kills at each of the case's points; what remains is finished by the next process. Returns whether all landed. */
+  /** Kills at each point of the case; the next process finishes the rest. Returns true if all kills landed. */
   async run(crashCase: CrashCase): Promise<boolean> {
     const job = await this.newJob(crashCase.workflow);
     for (const point of crashCase.points) {
@@ -112,7 +114,7 @@ export class Lane {
     if (this.leftover) await this.next();
   }
 
-  /** A run without a fault: how many statements it makes, and what it comes to. */
+  /** Runs without a fault. Returns the statements of the run and its outcome. */
   async clean(workflow: string): Promise<{ statements: string[]; result: string }> {
     const job = await this.newJob(workflow);
     const exit = await this.next(job);
@@ -161,8 +163,8 @@ export class Lane {
 }
 
 /**
- * Every statement and phase. The last statement of a run writes the workflow's outcome; nothing is handed to the
- * workflow's code after it, so it has no `before-resolve`.
+ * Every statement in every phase. The last statement of a run writes the workflow's outcome. Nothing is handed to the
+ * workflow's code after it, so it has no `before-resolve` phase.
  */
 export function everyPoint(statements: number): CrashPoint[] {
   return crashPhases.flatMap((phase) =>
@@ -181,7 +183,7 @@ function textOf({ clock, statement, phase }: SweepPoint): string {
   return `${clock === undefined ? '' : `${clock} `}${statement}:${phase}`;
 }
 
-/** Workflows get their own ID as input and return it, so that results of two runs differ in that alone. */
+/** Workflows get their own ID as input and return it, so the results of two runs differ only in the ID. */
 function withoutId(result: string | null | undefined, job: Job): string {
   return String(result).replaceAll(job.workflowId, 'ID');
 }

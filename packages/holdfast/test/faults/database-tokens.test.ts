@@ -9,7 +9,7 @@ import { failure, gate, recordingLogger } from '../support/faults.js';
 import { survivingParts } from '../support/secrets.js';
 import { type OwnPostgres, startOwnPostgres } from './own-postgres.js';
 
-// Passwords are checked by a server of its own: that of the run trusts everybody.
+// Passwords are checked by a separate server, because the shared server of the test run trusts every client.
 let server: OwnPostgres;
 let folder: string;
 let admin: pg.Client;
@@ -35,7 +35,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** The only password that the server takes from now on. */
+/** The only password that the server accepts from now on. */
 async function change(token: string): Promise<void> {
   await admin.query(`alter role guest password '${token}'`);
 }
@@ -44,10 +44,10 @@ it.each<[string, (password: () => Promise<string>) => NonNullable<LaunchOptions[
   ['a configuration', (password) => ({ ...guest, password })],
   ['a pool', (password) => new pg.Pool({ ...guest, password })],
   [
-    'a URL without a password, beside it',
+    'a URL without a password, and a password function',
     (password) => ({ connectionString: `postgres://guest@${guest.host}:${guest.port}/guests`, password }),
   ],
-])('goes on with new connections when the token has changed: %s', async (_, make) => {
+])('continues on new connections after the token has changed: %s', async (_, make) => {
   let token = 'token-of-monday';
   await change(token);
   const go = gate();
@@ -71,12 +71,12 @@ it.each<[string, (password: () => Promise<string>) => NonNullable<LaunchOptions[
   await app.shutdown();
 });
 
-it('listens with token and certificates of the configuration, where the URL to listen at names none', async () => {
+it('listens with the token and certificates of the configuration if the listening URL has none', async () => {
   await change('token-of-monday');
   const seen: unknown[] = [];
   class Client extends pg.Client {
     constructor(config?: pg.ClientConfig) {
-      // The server of this test has no TLS. A pool hides the password from who copies its settings.
+      // The server of this test has no TLS. A pool hides its password from code that copies the pool's settings.
       super({ ...config, ...(config?.password && { password: config.password }), ssl: false });
       if (config?.connectionString) seen.push(config.ssl);
     }
@@ -91,14 +91,14 @@ it('listens with token and certificates of the configuration, where the URL to l
   expect(new Set(seen)).toEqual(new Set([ssl]));
 });
 
-it('shows no part of a token that the server refuses, nor of what was thrown instead of one', async () => {
+it('shows no part of a token that the server refuses, nor of a value thrown by the token function', async () => {
   await change('another one');
   const token = 'qzxjkw79qzxjkw';
   for (const [password, says] of [
     [async () => token, /Check the user and password/],
     [() => Promise.reject(new Error('the metadata service does not answer')), /metadata service/],
-    [undefined, /wants a password\. Check the URL/],
-    [async () => 7 as never, /Password must be a string.*or the function that is to return it/],
+    [undefined, /requires a password\. Check the URL/],
+    [async () => 7 as never, /Password must be a string.*or the function that returns it/],
   ] as const) {
     const logger = recordingLogger();
     const error = await failure(launch({ name: 'shop', database: { ...guest, password }, logger }));

@@ -18,11 +18,11 @@ interface Message {
 
 interface Worker {
   readonly process: ChildProcess;
-  /** Starts workflows in it. Resolves when the second step of each is under way. */
+  /** Starts workflows in the worker. Resolves when the second step of each workflow is running. */
   begin(...ids: string[]): Promise<void>;
-  /** Lets the step that is under way end. */
+  /** Lets the running step end. */
   open(id: string): void;
-  /** Resolves when it has said so, of this workflow. */
+  /** Resolves when the worker has reported the event for this workflow. */
   says(event: string, workflowId?: string): Promise<void>;
   exit(): Promise<unknown[]>;
 }
@@ -30,7 +30,7 @@ interface Worker {
 describeBackends('a deploy', (backend) => {
   const spawn = workers();
 
-  it('records what ends while SIGTERM drains, hands the rest over at once, and cancels nothing', async () => {
+  it('records work that ends during the SIGTERM drain, hands the rest over at once, and cancels nothing', async () => {
     const database = await backend.newDatabase();
     const first = await spawn({ database, me: 'first', drain: '3s' });
     const second = await spawn({ database, me: 'second' });
@@ -43,14 +43,14 @@ describeBackends('a deploy', (backend) => {
     const handedOver = ['first', 'second', 'second'];
     expect(await outcomes(database)).toEqual({
       ends: { status: 'SUCCESS', attempts: 1, output: ['first', 'first', 'first'] },
-      // Nobody had to find out that a process had gone: that would have counted as an attempt.
+      // A handed-over workflow counts no recovery attempt, because no executor was declared dead.
       stays: { status: 'SUCCESS', attempts: 1, output: handedOver },
       'stays too': { status: 'SUCCESS', attempts: 1, output: handedOver },
     });
     expect(second.process.exitCode).toBeNull();
   });
 
-  it('takes nothing from a process that lives under the same configured ID, and strands nothing of it', async () => {
+  it('takes no work from a live process with the same configured ID, and leaves none behind', async () => {
     const database = await backend.newDatabase();
     const executorId = 'pod-0';
     const first = await spawn({ database, me: 'first', executorId, drain: 0 });
@@ -65,7 +65,7 @@ describeBackends('a deploy', (backend) => {
     expect(second.process.exitCode).toBeNull();
   });
 
-  it('with a process that is killed under the same configured ID loses nothing of it either', async () => {
+  it('loses no work of a killed process that had the same configured ID', async () => {
     const database = await backend.newDatabase();
     const executorId = 'pod-0';
     const first = await spawn({ database, me: 'first', executorId });
@@ -76,16 +76,16 @@ describeBackends('a deploy', (backend) => {
     expect(await outcomes(database)).toMatchObject({ left: { status: 'SUCCESS', attempts: 2 } });
   });
 
-  it('of a release with a new migration lets the one before it start, work, and hand over, in either order', async () => {
+  it('with a new migration lets the old release start, work and hand over, in either order', async () => {
     const database = await backend.newDatabase();
     const library = nextRelease();
     const running = await spawn({ database, me: 'first', executorId: 'old', drain: 0 });
     await running.begin('before');
     const next = await spawn({ database, me: 'second', executorId: 'new', library });
     expect(await tamper(database, 'select of_next from workflow_status')).toEqual([{ of_next: null }]);
-    // Crashed in the middle of the deploy, and started again by whoever keeps it up.
+    // The old process crashes in the middle of the deploy. Its supervisor starts it again later.
     running.process.kill('SIGKILL');
-    // Whoever lives takes its work: before there is another one, the new release.
+    // The surviving process takes over the work. Until the old release is back, that is the new release.
     await next.says('begun', 'before');
     const late = await spawn({ database, me: 'first', executorId: 'old', drain: 0 });
     await late.begin('after');
@@ -101,7 +101,7 @@ describeBackends('a deploy', (backend) => {
   });
 });
 
-/** The package as it is built, and one migration more. Returns what to import. */
+/** Builds a copy of the package with one more migration. Returns the path to import. */
 function nextRelease(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-next-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -137,7 +137,7 @@ function resultOf(database: string, id: string): Promise<unknown> {
   return withClient(database, ({ workflows }) => workflows.handle(id).result());
 }
 
-/** What there is in the end, of all workflows. */
+/** The final state of all workflows. */
 function outcomes(database: string): Promise<Record<string, object>> {
   return withClient(database, async ({ workflows }) => {
     const ids = (await workflows.list()).map(({ workflowId }) => workflowId);

@@ -13,7 +13,7 @@ import { runOutOfRoom, Writing } from './writing.js';
 
 const minutes = 60_000;
 
-/** Connections to SQLite that were opened in this process, the app's among them: a limit of pages is set by connection. */
+/** SQLite connections opened in this process, including those of the app. A page limit is set per connection. */
 const opened = vi.hoisted(() => [] as SqliteConnection[]);
 vi.mock('../../src/storage/sqlite/drivers.js', async (original) => {
   const { loadDriver } = await original<typeof drivers>();
@@ -30,10 +30,10 @@ vi.mock('../../src/storage/sqlite/drivers.js', async (original) => {
 });
 
 describeBackends(
-  'a disk that is full',
+  'a full disk',
   (backend) => {
     it(
-      'is waited for, and the work goes on when there is room: a limit of pages',
+      'is waited for, and work continues when there is space: a page limit',
       async () => {
         const database = await backend.newDatabase();
         const limit = (pages: 'now' | number): void => {
@@ -53,7 +53,7 @@ describeBackends(
 
 describe('a disk that is really full', () => {
   it.for(sqliteDrivers)(
-    'is waited for, and the work goes on when there is room: a small file system under SQLite (%s)',
+    'is waited for, and work continues when there is space: a small file system under SQLite (%s)',
     { timeout: 3 * minutes },
     async (driver, { skip }) => {
       const disk = smallDisk(16) ?? skip();
@@ -66,7 +66,7 @@ describe('a disk that is really full', () => {
   );
 
   it(
-    'is waited for, and the work goes on when there is room: a small file system under the tables of Postgres',
+    'is waited for, and work continues when there is space: a small file system under Postgres tables',
     async ({ skip }) => {
       const disk = smallDisk(48) ?? skip();
       onTestFinished(() => disk.remove());
@@ -92,9 +92,9 @@ describe('a disk that is really full', () => {
 const states = ['53100', '58030', '57P03'];
 
 describeBackends(
-  'a server that cannot',
+  'a server that cannot serve requests',
   (backend) => {
-    it.each(states)('(%s) is waited for, and the work goes on', async (state) => {
+    it.each(states)('(%s) is waited for, and work continues', async (state) => {
       const proxy = await openProxy(await backend.newDatabase());
       onTestFinished(() => proxy.close());
       const writing = new Writing();

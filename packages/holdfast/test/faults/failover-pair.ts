@@ -9,13 +9,13 @@ export interface FailoverPair {
   readonly address: FaultProxy;
   readonly primaryUrl: string;
   readonly standbyUrl: string;
-  /** The primary is gone at once. */
+  /** Crashes the primary at once. */
   crash(): Promise<void>;
-  /** The files of the crashed primary, served as they are and to readers only. The address leads there. */
+  /** Starts a read-only server on the files of the crashed primary. The address leads to that server. */
   returnReadOnly(): Promise<string>;
-  /** Nothing more reaches the standby, while the primary goes on. */
+  /** Cuts the standby off from the primary, which continues. */
   cutOff(): Promise<void>;
-  /** The standby is the primary from now on. Whether the address leads to it is another matter. */
+  /** Promotes the standby. This does not move the address. */
   promote(): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ const settings = {
   wal_level: 'replica',
 };
 
-/** `synchronous`: no commit is acknowledged that the standby does not have. */
+/** `synchronous`: the primary acknowledges no commit that the standby does not have. */
 export async function startPair(synchronous: boolean): Promise<FailoverPair> {
   const primary = await startOwnPostgres(settings);
   const toStop: (() => Promise<unknown>)[] = [() => primary.stop()];
@@ -68,7 +68,7 @@ export async function startPair(synchronous: boolean): Promise<FailoverPair> {
   };
 }
 
-/** Does something as an administrator of this server. */
+/** Runs a function with an administrator connection to this server. */
 export async function as<T>(url: string, work: (admin: pg.Client) => Promise<T>): Promise<T> {
   const admin = new pg.Client(url);
   admin.on('error', () => {});

@@ -9,7 +9,7 @@ import { Load, signed } from './outage-load.js';
 
 const minutes = 60_000;
 
-/** An app under load, which knows the database by the address that moves. */
+/** Launches an app under load. The app connects to the address that moves in a failover. */
 async function begin(pair: FailoverPair, internals: Internals = {}) {
   const database = pair.address.url.replace(/\/postgres$/, '/failover');
   const load = new Load(database);
@@ -20,7 +20,7 @@ async function begin(pair: FailoverPair, internals: Internals = {}) {
   return { load, logger, app, began: performance.now() };
 }
 
-/** So much work has begun since. */
+/** Waits until this many more effects have begun. */
 async function someWork(load: Load, effects = 60): Promise<void> {
   const before = load.effects;
   await expect.poll(() => load.effects, { timeout: minutes }).toBeGreaterThan(before + effects);
@@ -32,9 +32,9 @@ const sessionsOf = (url: string): Promise<number> =>
     return (await admin.query(sessions)).rows[0].n as number;
   });
 
-describe('a failover to a standby that has all that was acknowledged', () => {
+describe('a failover to a standby that has every acknowledged commit', () => {
   it(
-    'loses nothing and repeats nothing under load, when the old primary is gone',
+    'loses nothing and repeats nothing under load when the old primary is gone',
     async () => {
       const pair = await startPair(true);
       const { load, logger, app, began } = await begin(pair);
@@ -49,7 +49,7 @@ describe('a failover to a standby that has all that was acknowledged', () => {
       over = true;
       await working;
       const { workflows, broken } = await load.check();
-      report(`failover: ${workflows} workflows, ${load.told.length} calls told`);
+      report(`failover: ${workflows} workflows, ${load.told.length} failed calls`);
       expect(broken).toEqual([]);
       expect(await as(pair.standbyUrl, (admin) => admin.query('select pg_is_in_recovery() as standby'))).toMatchObject({
         rows: [{ standby: false }],
@@ -60,7 +60,7 @@ describe('a failover to a standby that has all that was acknowledged', () => {
   );
 
   it(
-    'loses nothing and repeats nothing under load, when the address first leads to the old primary, read-only by now',
+    'loses nothing and repeats nothing under load when the address first leads to the read-only old primary',
     async () => {
       const pair = await startPair(true);
       const { load, logger, app, began } = await begin(pair);
@@ -71,7 +71,7 @@ describe('a failover to a standby that has all that was acknowledged', () => {
       const oldUrl = await pair.returnReadOnly();
       await expect.poll(() => logger.matching(/read-only/).length, { timeout: minutes }).toBeGreaterThan(1);
       await pair.promote();
-      // What is connected to the old one stays so: only new connections find the new primary.
+      // Connections to the old primary stay open. Only new connections reach the new primary.
       pair.address.moveTo(pair.standbyUrl);
       await someWork(load);
       over = true;
@@ -85,8 +85,8 @@ describe('a failover to a standby that has all that was acknowledged', () => {
   );
 });
 
-describe('a server that takes no more writes', () => {
-  /** How a primary becomes read-only: by a restart, which ends its sessions, or while they go on. */
+describe('a server that has become read-only', () => {
+  /** How a primary becomes read-only: by a restart, which ends its sessions, or while its sessions stay open. */
   const ways = {
     'after a restart': async (pair: FailoverPair) => {
       await pair.crash();
@@ -101,13 +101,13 @@ describe('a server that takes no more writes', () => {
     },
   };
 
-  it.each(Object.entries(ways))('is not read from either, once another is the primary (%s)', async (_, turn) => {
+  it.each(Object.entries(ways))('gets no more reads once another server is the primary (%s)', async (_, turn) => {
     const pair = await startPair(true);
     const { load, logger, app } = await begin(pair);
     await load.startOne(app, 0);
     const oldUrl = await turn(pair);
     const working = load.startOne(app, 1);
-    // Reads, too, while it is the one that the address leads to.
+    // The app also reads while the address still leads to the old primary.
     const reading = () => app.workflows.get('wf-0').catch((error) => load.told.push(error));
     await Promise.all(Array.from({ length: 5 }, reading));
     await expect.poll(() => logger.matching(/read-only/).length, { timeout: minutes }).toBeGreaterThan(0);
@@ -116,11 +116,11 @@ describe('a server that takes no more writes', () => {
     await working;
     for (let i = 0; i < 5; i++) expect(await app.workflows.get('wf-1')).toMatchObject({ workflowId: 'wf-1' });
     expect((await load.check()).broken).toEqual([]);
-    // Whoever listened there has found out by itself within half a minute.
+    // A listener on the old primary detects the failover within half a minute.
     expect(await sessionsOf(oldUrl)).toBeLessThanOrEqual(1);
   });
 
-  it('is no server to launch on, and the error says so', async () => {
+  it('is rejected at launch, with an error that names the cause', async () => {
     const pair = await startPair(false);
     const error = await failure(launch({ name: 'test', database: pair.standbyUrl, logger: silent }));
     expect([error.code, error.message]).toEqual([
@@ -132,7 +132,7 @@ describe('a server that takes no more writes', () => {
 
 describe('a failover to a standby that lacks the last commits', () => {
   it(
-    'lets everything that is on record come to its end, and tells whoever waits for what is not',
+    'finishes all recorded work, and reports lost work to its callers',
     async () => {
       const pair = await startPair(false);
       const { load, logger, app } = await begin(pair, { reclaimEveryMs: 300 });
@@ -151,7 +151,7 @@ describe('a failover to a standby that lacks the last commits', () => {
       const { workflows, lost, broken } = await load.checkRecord();
       report(`failover without the last commits: ${workflows} workflows, ${lost} acknowledged ones lost`);
       expect(broken).toEqual([]);
-      // The standby did lack something, and this process had to part with some of its work.
+      // The standby did lack commits, and this process had to drop some of its work.
       expect(lost).toBeGreaterThan(0);
       expect(logger.matching(/came back without its last commits/).length).toBeGreaterThan(0);
     },

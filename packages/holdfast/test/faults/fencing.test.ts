@@ -29,15 +29,16 @@ describeBackends('fencing between processes', (backend) => {
 });
 
 /**
- * The first executor is stopped in the middle of a workflow, the second takes it over, and the first goes on: when the
- * second has ended the workflow, or while it is in the middle of it itself.
+ * Stops the first executor in the middle of a workflow and lets the second take the workflow over. The first executor
+ * then continues, either after the second has finished the workflow (`ended`) or while the second still runs it.
  */
 async function stopAndTakeOver(pair: Pair, workflowId: string, how: string, ended: boolean): Promise<void> {
   const { first, second, rows, ledger } = pair;
   first.send({ command: 'start', workflowId, how });
   await first.next('waiting');
   first.process.kill('SIGSTOP');
-  // Lies in the pipe of a process that is truly stopped. A running one would act on it and leave nothing to take over.
+  // The command stays in the pipe of the stopped process. A running process would act on it and leave nothing to take
+  // over.
   first.send({ command: 'goOn', workflowId });
   second.send({ command: 'recover', workflowId, from: 'first' });
   expect((await second.next('recovered')).workflowIds).toEqual([workflowId]);
@@ -47,7 +48,7 @@ async function stopAndTakeOver(pair: Pair, workflowId: string, how: string, ende
   expect(before.workflows).toMatchObject([{ status: ended ? 'SUCCESS' : 'PENDING', executor_id: 'second' }]);
   observe(ledger, before);
   first.process.kill('SIGCONT');
-  // Its late write was answered: the workflow is another's.
+  // The late write was answered: another executor owns the workflow.
   await first.next('aborted');
   expect(await rows.read(workflowId)).toEqual(before);
   if (!ended) await finish(second, workflowId);

@@ -24,7 +24,7 @@ export function makeFrame(type: string, body: Buffer): Frame {
   return Buffer.concat([head, body]);
 }
 
-/** The zero-terminated texts at the beginning of a frame's body, and what comes after them. */
+/** Splits the zero-terminated texts at the beginning of a frame's body from the bytes that follow them. */
 export function textsOf(frame: Frame, count: number): { readonly texts: string[]; readonly rest: Buffer } {
   const texts: string[] = [];
   let at = 5;
@@ -41,7 +41,7 @@ export function text(...all: string[]): Buffer {
   return Buffer.concat(all.map((each) => Buffer.from(`${each}\0`, 'utf8')));
 }
 
-/** Calls `use` with each whole frame. A client's first frame has no type byte, and goes to `start`. */
+/** Calls `use` with each whole frame. The first frame of a client has no type byte, and goes to `start`. */
 export function eachFrame(socket: Socket, use: (frame: Frame) => void, start?: (frame: Buffer) => void): void {
   let begun = start === undefined;
   let buffered: Buffer = Buffer.alloc(0);
@@ -61,12 +61,12 @@ export function eachFrame(socket: Socket, use: (frame: Frame) => void, start?: (
   });
 }
 
-/** What one client's connection asks for, as far as its frames tell. */
+/** The statements that a client's connection sends, as far as its frames show them. */
 export class Statements {
   private readonly texts = new Map<string, string>();
   private bound = '';
 
-  /** The statement that this frame would execute: by its prepared name (without the variant), or else by its text. */
+  /** The statement that this frame would execute: its prepared name (without the variant), or else its text. */
   executedBy(frame: Frame): string | undefined {
     const type = typeOf(frame);
     if (type === 'P') {
@@ -75,7 +75,7 @@ export class Statements {
     }
     if (type === 'B') {
       const name = textsOf(frame, 2).texts[1] ?? '';
-      // A statement with several texts is prepared under a name for each: `noun.verb.variant`.
+      // A statement with several texts is prepared under one name per text: `noun.verb.variant`.
       this.bound = name.split('.').slice(0, 2).join('.') || (this.texts.get('') ?? '');
     }
     if (type === 'Q') return textsOf(frame, 1).texts[0];

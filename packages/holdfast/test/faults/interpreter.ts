@@ -5,21 +5,24 @@ import { SeededRandom } from '../../src/model/ids.js';
 import type { VirtualClock } from '../../src/testing/index.js';
 import type { Outcome, Program } from './programs.js';
 
-/** What the code of one execution saw: each operation that it called, and each result, in order. */
+/** What the code of one execution saw, in order: each operation that it called, and each result. */
 export type Trace = string[];
 
-/** In a trace: the root has its outcome. What branches that lost see after it depends on when the engine stops them. */
+/**
+ * Marks in a trace that the root has its outcome. Later entries of losing branches depend on when the engine stops
+ * them.
+ */
 export const theEnd = 'ends';
 
 /**
- * Runs programs as workflows and writes down what their code sees. One World watches all executions of a program,
- * over all its crashes.
+ * Runs programs as workflows and records what their code sees. One World watches all executions of a program, across
+ * all its crashes.
  */
 export class World {
   /** By workflow: the traces of its executions, oldest first. */
   readonly traces = new Map<string, Trace[]>();
   readonly violations: string[] = [];
-  /** Which launch this is: latencies differ between them, as they would in life. */
+  /** The number of this launch. Latencies differ between launches, as in production. */
   launches = 0;
   clock!: VirtualClock;
   latencySeed = 0;
@@ -33,12 +36,12 @@ export class World {
     this.child = workflow('child', async (program: Program): Promise<unknown> => this.interpret(program, this.begin()));
   }
 
-  /** The step's checkpoint is in the database: its body must not begin any more. */
+  /** Notes that the step's checkpoint is in the database, so its body must not begin again. */
   noteCommitted(workflowId: string, stepName: string): void {
     this.committed.add(`${workflowId}/${stepName}`);
   }
 
-  /** The database has gone back to before some of them. */
+  /** Called when the database has gone back to before some checkpoints. */
   forgetCommitted(): void {
     this.committed.clear();
   }
@@ -96,7 +99,7 @@ export class World {
     if (this.committed.has(`${workflowId}/${name}`)) this.violations.push(`${name} began after its checkpoint`);
     const random = new SeededRandom(`${this.latencySeed} ${this.launches} ${name}`);
     const ms = Math.floor(random.number() * 4);
-    // It waits for the clock, which therefore must not wait for it.
+    // The body waits for the clock, so the clock must not wait for the body.
     if (ms > 0) await whileWaiting(delay(this.clock, ms));
     if (fails) throw new Error(name);
     return name;
@@ -124,7 +127,7 @@ async function settle(promise: Promise<unknown>): Promise<Outcome> {
   }
 }
 
-/** Errors as plain JSON: a step's is its name, that of Promise.any the list of its errors. */
+/** Describes an error as plain JSON: the name of a failed step, or the list of errors of Promise.any. */
 function describe(error: unknown): unknown {
   if (error instanceof AggregateError) return { any: error.errors.map(describe) };
   return error instanceof Error ? error.message : String(error);

@@ -1,12 +1,12 @@
 import type { Entry } from './ledger.js';
 import { isCompleted, isEnded, outcomeOf, type Row, type Rows } from './rows.js';
 
-/** What is known of some workflows once the faults are over: the ledger's entries and the rows at the end. */
+/** What is known of some workflows once the faults are over: the ledger's entries and the final rows. */
 export interface Evidence extends Rows {
   readonly entries: readonly Entry[];
 }
 
-/** Says which workflows break the rule, and how; nothing if none does. */
+/** Returns which workflows break the rule, and how. The result is empty if none does. */
 export type Check = (evidence: Evidence) => string[];
 
 /** I1: one checkpoint per step, one place in the completion order per result, no body begun after its checkpoint. */
@@ -22,7 +22,7 @@ export const atMostOneCheckpoint: Check = ({ steps, entries }) => {
   ];
 };
 
-/** No record has a step without the result that the code had been given when it asked for that step. */
+/** A recorded step implies that the last result which the code saw before the step is recorded too. */
 export const noHoles: Check = ({ steps }) => {
   const placeOf = (step: Row, place: unknown): string => `${step.workflow_uuid} ${place}`;
   const places = new Set(steps.filter((step) => step.completion_seq !== null).map((s) => placeOf(s, s.completion_seq)));
@@ -34,7 +34,7 @@ export const noHoles: Check = ({ steps }) => {
     );
 };
 
-/** I3: an outcome, once there, stays what it is. */
+/** I3: an outcome does not change once it exists. */
 export const outcomesStay: Check = ({ workflows, entries }) => {
   const now = new Map(
     workflows.map((row) => [String(row.workflow_uuid), isEnded(row) ? outcomeOf(row) : 'unfinished']),
@@ -51,7 +51,7 @@ export const outcomesStay: Check = ({ workflows, entries }) => {
   return violations;
 };
 
-/** I4: what a client was told is started has ended. */
+/** I4: every acknowledged start has ended. */
 export const ackedStartsEnd: Check = ({ workflows, entries }) => {
   const ended = new Set(workflows.filter(isEnded).map((row) => row.workflow_uuid));
   const acked = new Set(entries.filter((entry) => entry.kind === 'ack').map((entry) => entry.workflowId));
@@ -60,7 +60,7 @@ export const ackedStartsEnd: Check = ({ workflows, entries }) => {
     .map((id) => `I4: the start of ${id} was acknowledged, but no end came`);
 };
 
-/** I5: a step that is on record did take effect. */
+/** I5: every recorded step took effect. */
 export const recordedStepsTookEffect: Check = ({ steps, entries }) => {
   const effects = new Set(entries.filter((entry) => entry.kind === 'end').map(stepOf));
   return steps
@@ -70,7 +70,7 @@ export const recordedStepsTookEffect: Check = ({ steps, entries }) => {
     .map((key) => `I5: ${key} is on record, but its body never ran to its end`);
 };
 
-/** I8: everyone who asked for a result got the same one, and it is the one on record. */
+/** I8: every observer of a result got the same result, and that result is the recorded one. */
 export const observersAgree: Check = ({ workflows, entries }) => {
   const recorded = new Map(workflows.filter(isEnded).map((row) => [String(row.workflow_uuid), recordedResult(row)]));
   return entries
@@ -93,7 +93,7 @@ export function violations(evidence: Evidence): string[] {
   return everyCheck.flatMap((check) => check(evidence));
 }
 
-/** The form in which observers write a result into the ledger. Fixtures of these tests return plain JSON only. */
+/** Formats a result as observers write it into the ledger. Fixtures of these tests return plain JSON only. */
 function recordedResult(workflow: Row): string {
   const { status, output, error } = workflow;
   const text = status === 'SUCCESS' ? output : error;
@@ -101,7 +101,9 @@ function recordedResult(workflow: Row): string {
   return JSON.stringify({ status, value: status === 'SUCCESS' ? value : (value as Error | null)?.message });
 }
 
-/** Steps of ours (sleeps, waiting for results) and starts of children, refused ones too, have no body with an effect. */
+/**
+ * Internal steps (sleeps, waits for results) and starts of children, even refused ones, have no body with an effect.
+ */
 function hasBody(step: Row): boolean {
   const isRefused = String(step.error ?? '').includes('"NOT_AUTHORIZED"');
   return !String(step.function_name).startsWith('DBOS.') && step.child_workflow_id === null && !isRefused;

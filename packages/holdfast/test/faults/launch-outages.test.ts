@@ -4,7 +4,7 @@ import { isHoldfastError } from '../../src/model/errors.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { openProxy } from './proxy.js';
 
-/** Which statement of a launch the connection breaks at: most of them are of the migrations. */
+/** The statement of a launch at which the connection breaks. Most statements of a launch belong to migrations. */
 const places = [1, 2, 5, 9, 17, 33];
 
 const greet = workflow('greet', () => run('compose', () => 'hello'));
@@ -13,7 +13,7 @@ describeBackends(
   'a launch whose connection breaks',
   (backend) => {
     it.each(['cut-before', 'cut-after'] as const)(
-      'fails with a typed error wherever that happens, while migrating too, and can be made again (%s)',
+      'fails with a typed error at any statement, even during migrations, and a second launch succeeds (%s)',
       async (kind) => {
         const codes = new Set<string>();
         for (const nth of places) {
@@ -25,7 +25,7 @@ describeBackends(
           expect(fault.count).toBe(1);
           if (isHoldfastError(broken)) codes.add(broken.code);
           else expect(broken, `at statement ${nth}: ${proxy.statements.at(nth - 1)}`).not.toBeInstanceOf(Error);
-          // What is not said of the migrations is repeated by the services.
+          // A failure after the migrations does not fail the launch, because the services retry their statements.
           if (!(broken instanceof Error)) await (broken as Awaited<ReturnType<typeof launch>>).shutdown();
           const app = await launch(options);
           expect(await greet()).toBe('hello');

@@ -55,7 +55,7 @@ function evidence(rows: { workflows?: Row[]; steps?: Row[] } = {}): Evidence {
   return { workflows: rows.workflows ?? [done], steps: rows.steps ?? [charge], entries: ledger.entries() };
 }
 
-it('finds nothing wrong with a history in which nothing is', () => {
+it('finds no violation in a correct history', () => {
   goodHistory();
   expect(violations(evidence())).toEqual([]);
 });
@@ -108,7 +108,7 @@ it('I5 reports a recorded step without an effect', () => {
   expect(found).toEqual(['I5: w#1 is on record, but its body never ran to its end']);
 });
 
-it('I8 reports an observer who got another result than the recorded one', () => {
+it('I8 reports an observer with a result other than the recorded one', () => {
   goodHistory();
   ledger.append({ kind: 'result', workflowId: 'w', by: 'another', detail: '{"status":"SUCCESS","value":"odd"}' });
   expect(observersAgree(evidence())).toEqual([

@@ -1,16 +1,16 @@
 import { openSqlite, type TestSqlite } from '../../../../test-support/sqlite.mjs';
 
 /**
- * The ledger: a SQLite database of its own that no test ever faults. Code under test appends to it synchronously, so
- * an entry survives the SIGKILL that comes right after it; observers append what they saw. The order of the entries
- * is the order in which things happened.
+ * The ledger: a separate SQLite database into which no test injects faults. Code under test appends to it
+ * synchronously, so an entry survives a SIGKILL right after it. Observers append what they saw. The entries are in the
+ * order in which things happened.
  *
  * - `start`, `end`: a step's body began, ended.
  * - `committed`: the step's checkpoint is certainly in the database by now.
- * - `ack`: a client was told that the workflow is started.
- * - `outcome`: how the workflow's row looked to someone who found it ended.
- * - `result`: what `handle.result()` gave to an observer.
- * - anything else: a mark that one test is after, such as a `catch` that ran.
+ * - `ack`: the start of the workflow was acknowledged to a client.
+ * - `outcome`: the workflow's row, read by an observer after the workflow ended.
+ * - `result`: the value of `handle.result()` for an observer.
+ * - anything else: a mark for one test, such as a `catch` that ran.
  *
  * fixtures/ledger.mjs writes the same table from child processes.
  */
@@ -19,7 +19,7 @@ export interface Entry {
   readonly kind: string;
   readonly workflowId: string;
   readonly stepNumber: number | null;
-  /** Who appended it: an executor, or an observer by name. */
+  /** The process that appended the entry: an executor, or a named observer. */
   readonly by: string;
   readonly detail: string | null;
 }
@@ -36,7 +36,7 @@ export class Ledger {
   constructor(readonly path: string) {
     this.db = openSqlite(path, { timeout: 10_000 });
     this.db.pragma('journal_mode = WAL');
-    // A killed process leaves its writes with the system; only a power cut would need more.
+    // The writes of a killed process stay with the operating system. Only a power cut would need more.
     this.db.pragma('synchronous = OFF');
     this.db.exec(schema);
     this.db.exec('create index if not exists by_workflow on entries (workflow_id)');
@@ -48,7 +48,7 @@ export class Ledger {
       .run(entry.kind, entry.workflowId, entry.stepNumber ?? null, entry.by, entry.detail ?? null);
   }
 
-  /** The entries of the workflows whose ID begins like this, in order. */
+  /** The entries of the workflows whose ID has this prefix, in order. */
   entries(idPrefix = ''): Entry[] {
     const rows = this.db
       .prepare(

@@ -11,18 +11,18 @@ import { report, requireBuild } from './child-process.js';
 import { Ledger } from './ledger.js';
 import { TellingProcess } from './reporting-process.js';
 
-/** The least that there is. */
+/** The shortest allowed timeout. */
 const staleTimeout = '3s';
 const kills = 5;
 
 type RealMember = Member<DatabaseClock>;
 
-describeBackends('the life of processes', (backend) => {
+describeBackends('process liveness', (backend) => {
   const { members, spawn, ledger } = stage();
   const observe = (url: string, options: object = {}): Promise<RealMember> =>
     members.join(url, { clock: new DatabaseClock(), ...options });
 
-  it('ends for others within a second of kill -9', async () => {
+  it('reports a process dead within a second of kill -9', async () => {
     const url = await backend.newDatabase();
     const observer = await observe(url);
     const tookMs: number[] = [];
@@ -39,7 +39,7 @@ describeBackends('the life of processes', (backend) => {
     expect(tookMs.sort((a, b) => a - b)[Math.floor(kills / 2)]).toBeLessThan(1_000);
   });
 
-  it('goes on in one of two executors when the event loop of one was blocked for longer than its time to live', async () => {
+  it('lets one of two executors continue a workflow after an event loop block longer than the timeout', async () => {
     const url = await backend.newDatabase();
     const first = await spawn({ database: url, executorId: 'first', staleTimeout });
     const second = await spawn({ database: url, executorId: 'second', staleTimeout });
@@ -53,14 +53,14 @@ describeBackends('the life of processes', (backend) => {
       .entries('blocked')
       .filter(({ kind }) => kind === 'start');
     const after = begun.filter(({ stepNumber }) => (stepNumber ?? 0) > 1);
-    // Whoever had it after the block ran each of these, once; the other none.
+    // One executor owned the workflow after the block, and ran each of these steps once. The other executor ran none.
     expect(after.map(({ stepNumber }) => stepNumber)).toEqual([2, 3, 4]);
     expect(new Set(after.map(({ by }) => by)).size).toBe(1);
     expect(value?.slice(2)).toEqual(after.map(({ by }) => by));
-    report(`blocked event loop (${backend.name}): it went on in ${after[0]?.by}, steps begun: ${begun.length}`);
+    report(`blocked event loop (${backend.name}): it continued in ${after[0]?.by}, steps begun: ${begun.length}`);
   });
 
-  it('goes on where it was after a block that is shorter than the time to live', async () => {
+  it('lets the same executor continue its workflow after a block shorter than the timeout', async () => {
     const url = await backend.newDatabase();
     const first = await spawn({ database: url, executorId: 'first', staleTimeout: '30s' });
     await spawn({ database: url, executorId: 'second', staleTimeout: '30s' });
@@ -77,11 +77,11 @@ describeBackends('the life of processes', (backend) => {
 });
 
 describeBackends(
-  'the life of processes on a server',
+  'process liveness on a server',
   (backend) => {
     const { members, spawn } = stage();
 
-    it('ends for others within two seconds of kill -9 on another host, by the lock of its session', async () => {
+    it('reports a process dead within two seconds of kill -9 on another host, from its session lock', async () => {
       const url = await backend.newDatabase();
       const time = skippingTime();
       const observer = await members.join(url, {
@@ -99,11 +99,11 @@ describeBackends(
       const tookMs = performance.now() - killedAt;
       report(`kill -9 on another host was seen after ${Math.round(tookMs)} ms`);
       expect(observer.liveness.deaths()).toMatchObject([{ why: expect.stringMatching(/session/) }]);
-      // By its session, not by the 30 seconds without a heartbeat.
+      // The observer noticed the lost session, and did not wait 30 seconds for a heartbeat.
       expect(tookMs).toBeLessThan(10_000);
     });
 
-    it('is not doubted when a session that listens is ended, however often', async () => {
+    it('does not doubt a process whose listening session is ended, however often', async () => {
       const url = await backend.newDatabase();
       const time = skippingTime();
       const clock = new DatabaseClock();
@@ -115,14 +115,14 @@ describeBackends(
       for (let round = 0; round < 5; round++) {
         const killed = await endSessionOf(url, peer);
         expect(killed).toBe(1);
-        // Looked at all the while: the lock is seen to be gone, and to be back within the grace.
+        // The observer polls all the time: it sees the lock go, and sees it come back within the grace period.
         await until(() => !present(), observer);
         await until(present, observer);
       }
       expect([observer.liveness.deaths(), observer.reports()]).toEqual([[], 0]);
     });
 
-    it('is not doubted when the server restarts, or lets nobody in for a while, by anyone', async () => {
+    it('doubts no process when the server restarts or refuses connections for a while', async () => {
       const server = await ownServer();
       try {
         const time = skippingTime();
@@ -140,12 +140,12 @@ describeBackends(
         time.skip(20_000);
         for (const fault of [crashServer, shutOut]) {
           await fault(server.url);
-          // Long enough for looks that find nobody's lock, and for sessions to come back.
+          // Long enough for polls that find no lock at all, and for sessions to come back.
           await delay(1_500);
           await until(() => all.every(isWell));
           time.skip(20_000);
-          // Old enough by now for an absent lock to tell something: there must be none.
-          for (let looks = 0; looks < 3; looks++) for (const member of all) await member.liveness.look();
+          // The sessions are now old enough that a missing lock would count, so no lock may be missing.
+          for (let looks = 0; looks < 3; looks++) for (const member of all) await member.liveness.pollNow();
         }
         expect(all.map((member) => member.reports())).toEqual([0, 0, 0, 0]);
         await until(() => all.every((member) => member.liveness.confirmed));
@@ -164,25 +164,25 @@ function lives(
   how: (record: ReturnType<RealMember['liveness']['executors']>[number]['record']) => boolean = () => true,
 ): boolean {
   const found = observer.liveness.executors().find(({ record }) => record.executorId === executorId);
-  return found?.standing === 'alive' && how(found.record);
+  return found?.state === 'alive' && how(found.record);
 }
 
-/** The observer, if one is given, looks at once and not when it is time to. */
+/** Waits until the condition holds. If an observer is given, it polls at once instead of on its schedule. */
 async function until(holds: () => boolean, observer?: RealMember): Promise<void> {
   while (!holds()) {
     await delay(5);
-    await observer?.liveness.look();
+    await observer?.liveness.pollNow();
   }
 }
 
-/** A server that a test may crash: others use that of the run. */
+/** A server that a test may crash. The other tests share the server of the run. */
 async function ownServer(): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const script = new URL('../../../../test-support/postgres-server.ts', import.meta.url).href;
   const { startPostgres } = await import(script);
   return startPostgres(['-c', 'fsync=off']);
 }
 
-/** A monotonic clock that can be put forward, so that nobody has to wait until an own session is old enough. */
+/** A monotonic clock that can skip ahead, so that a test need not wait until its own session is old enough. */
 function skippingTime() {
   let skipped = 0;
   return {
@@ -216,7 +216,7 @@ function endSessionOf(url: string, { incarnation }: RealMember): Promise<number>
   });
 }
 
-/** A session that is killed makes the server end all others, and start anew. */
+/** Kills one session, which makes the server end all others and restart. */
 async function crashServer(url: string): Promise<void> {
   await withAdmin(url, async (client) => {
     const { rows } = await client.query('select pg_backend_pid() as pid');
@@ -225,7 +225,7 @@ async function crashServer(url: string): Promise<void> {
   });
 }
 
-/** Long enough for sessions to be tried seldom: then looks succeed for a while before anyone's lock is back. */
+/** Long enough for reconnects to become rare: then polls succeed for a while before any lock is back. */
 async function shutOut(url: string): Promise<void> {
   const elsewhereOnIt = new URL(url);
   elsewhereOnIt.pathname = '/template1';

@@ -10,14 +10,14 @@ import { openProxy } from './proxy.js';
 const answerTimeoutMs = 2_000;
 const flights = 60;
 
-/** Someone has left a session in the middle of a transaction that has locked a workflow's row. */
-describeBackends('a session that is idle in a transaction and holds a row', suite, ['postgres']);
+/** A client left a session open in the middle of a transaction that has locked a workflow's row. */
+describeBackends('a session that is idle in a transaction and locks a row', suite, ['postgres']);
 
 const progress = event<number>('progress');
 const log = stream<number>('log');
 const letters = topic<string>('letters');
 
-/** What a workflow writes next when the lock is already there. */
+/** The next write of a workflow whose row is already locked. */
 const nextWrites: Record<string, (id: string) => Promise<unknown>> = {
   'the checkpoint of a step': () => run('second', () => {}),
   'an outcome': async () => {},
@@ -29,7 +29,7 @@ const nextWrites: Record<string, (id: string) => Promise<unknown>> = {
 const child = workflow('child', async () => 'child');
 
 function suite(backend: Backend): void {
-  it.each(Object.keys(nextWrites))('holds up that one workflow at %s, and no other', async (what) => {
+  it.each(Object.keys(nextWrites))('blocks only that workflow at %s, and no other', async (what) => {
     const ran = new Map<string, number>();
     const go = gate();
     let ready = 0;
@@ -45,14 +45,14 @@ function suite(backend: Backend): void {
     const ids = Array.from({ length: flights }, (_, i) => `wf-${String(i).padStart(2, '0')}`);
     const handles = await Promise.all(ids.map((id) => work.with({ id }).start(id)));
     await opened.promise;
-    // In the middle of the order in which a batch locks its rows.
+    // This row is in the middle of the order in which a batch locks its rows.
     const unlock = await lock(database, `select 1 from dbos.workflow_status where workflow_uuid = 'wf-30' for update`);
     go.open();
     const [held] = handles.splice(30, 1);
     const ended = await Promise.all(handles.map((handle) => handle.result()));
     expect(ended).toEqual(ids.filter((id) => id !== 'wf-30'));
     expect(await status(database, 'wf-30')).toBe('PENDING');
-    // What begins now goes on as well.
+    // Work that begins now also continues.
     expect(await child()).toBe('child');
     await unlock();
     expect(await held?.result()).toBe('wf-30');
@@ -65,7 +65,7 @@ function suite(backend: Backend): void {
     expect(logger.lines.filter((line) => !/another session has locked/.test(line))).toEqual([]);
   });
 
-  it('keeps a dead executor that one workflow, and none of its others', async () => {
+  it('blocks recovery of only that workflow of a dead executor', async () => {
     const work = workflow('work', (id: string) => run('only', () => id));
     const { app, database } = await launched(backend, [work]);
     const ids = ['a', 'b', 'c'];
@@ -90,7 +90,7 @@ function suite(backend: Backend): void {
     expect(await app.workflows.handle('b').result()).toBe('b');
   });
 
-  it('holds up messages to that one workflow, which arrive in order, and to no other', async () => {
+  it('delays messages to that workflow, keeps their order, and delays no other messages', async () => {
     const receiver = workflow('receiver', async () => {
       const all: (string | undefined)[] = [];
       for (let i = 0; i < 3; i++) all.push(await letters.receive({ timeout: '1m' }));
@@ -98,7 +98,7 @@ function suite(backend: Backend): void {
     });
     const { database } = await launched(backend, [receiver]);
     const handles = await Promise.all(['a', 'b'].map((id) => receiver.with({ id }).start()));
-    // A row that is being deleted, as far as a foreign key can tell.
+    // For a foreign key check, the lock looks like that of a row that is being deleted.
     const unlock = await lock(database, `select 1 from dbos.workflow_status where workflow_uuid = 'a' for update`);
     const sent = ['1', '2', '3'].flatMap((value) => ['a', 'b'].map((id) => letters.send(id, value)));
     expect(await handles[1]?.result()).toBe('1,2,3');
@@ -107,7 +107,7 @@ function suite(backend: Backend): void {
     expect(await handles[0]?.result()).toBe('1,2,3');
   });
 
-  it.each([2, 10])('keeps one connection of %i at most, whatever else that workflow writes', async (poolSize) => {
+  it.each([2, 10])('occupies at most one connection of %i, whatever else that workflow writes', async (poolSize) => {
     const [ready, go] = [gate(), gate()];
     const held = workflow('held', async () => {
       await run('first', () => {});
@@ -128,7 +128,7 @@ function suite(backend: Backend): void {
     await ready.promise;
     const unlock = await lock(database, `select 1 from dbos.workflow_status where name = 'held' for update`);
     go.open();
-    // The first lock timeout of each kind is over.
+    // The first lock timeout of each kind has passed.
     await vi.waitFor(() => expect([...failures.values()].filter((times) => times > 1)).toHaveLength(4), 20_000);
     const others = Promise.all([other(), other(), other()]).then(() => true);
     const waiting: number[] = [];
@@ -138,7 +138,7 @@ function suite(backend: Backend): void {
     await handle.result();
   });
 
-  it('does not change the order of what that workflow writes, whenever it lets go', async () => {
+  it('does not change the order of what that workflow writes, whenever the lock is released', async () => {
     let places: ReturnType<typeof gate>[] = [];
     let begun = 0;
     const writer = workflow('writer', async (at: number[]) => {
@@ -156,7 +156,7 @@ function suite(backend: Backend): void {
     for (let round = 1; round <= 8; round++) {
       places = Array.from({ length: 13 }, () => gate());
       begun = 0;
-      // What it writes is spread over a batch, among others and one more that is held up.
+      // The writes of x are spread over a batch, between other writes and those of y, which is also locked.
       const plan: [string, number[]][] = [
         ['x', [0, 4, 12]],
         ['y', [5]],
@@ -169,7 +169,7 @@ function suite(backend: Backend): void {
       const rows = `workflow_uuid in ('x-${round}', 'y-${round}')`;
       const unlock = await lock(database, `select 1 from dbos.workflow_status where ${rows} for update`);
       for (const place of places.slice(0, 12)) await openAlone(place);
-      // In the middle of finding out which ones are held up; what it writes last comes when it is known to be.
+      // The writer is still finding out which rows are locked. The last write of x comes after it knows.
       const ended = others.map((handle) => handle.result());
       await reached(round, ended);
       places[12]?.open(undefined);
@@ -182,7 +182,7 @@ function suite(backend: Backend): void {
     }
   });
 
-  it('keeps that one workflow from being handed over at shutdown, and no other', async () => {
+  it('blocks handover of only that workflow at shutdown', async () => {
     const work = workflow('work', () => sleep('1h'));
     const { app, database } = await launched(backend, [work]);
     for (const id of ['a', 'b', 'c']) await work.with({ id }).start();
@@ -208,7 +208,7 @@ function suite(backend: Backend): void {
     expect(await Promise.all(sent)).toEqual(['APP_CLOSED', 'sent', 'APP_CLOSED']);
   });
 
-  it('holds up starts on the queue that it was about to delete, alone or many, and on no other', async () => {
+  it('delays single and batch starts on the queue that it was about to delete, and on no other queue', async () => {
     const { database } = await launched(backend, [child], { queues: [queue('jobs'), queue('mail')] });
     const unlock = await lock(database, `delete from dbos.queues where name = 'jobs'`);
     const ended: string[] = [];
@@ -229,7 +229,7 @@ function suite(backend: Backend): void {
     await Promise.all(held);
   });
 
-  it('holds up the deduplication ID that it is about to use, and nothing else of that queue', async () => {
+  it('delays the deduplication ID that it is about to use, and nothing else of that queue', async () => {
     const { database } = await launched(backend, [child]);
     const client = await connect({ database, logger: recordingLogger() });
     onTestFinished(() => client.close());
@@ -254,7 +254,7 @@ function suite(backend: Backend): void {
     await Promise.all(codes);
   });
 
-  it('fails no launch that gives keys to what is on a queue', async () => {
+  it('does not fail a launch that assigns partition keys to queued workflows', async () => {
     const work = workflow('work', () => sleep('1h'));
     const { app, database } = await launched(backend, [work]);
     for (const id of ['a', 'b']) await work.with({ id, queue: 'jobs' }).start();
@@ -277,7 +277,7 @@ function suite(backend: Backend): void {
     await unlock();
   });
 
-  it('is ended by the server if it is one of our own that nobody speaks to any more', async () => {
+  it('is ended by the server if it is an abandoned session of Holdfast', async () => {
     const database = await backend.newDatabase();
     const proxy = await openProxy(database);
     onTestFinished(() => proxy.close());
@@ -285,7 +285,7 @@ function suite(backend: Backend): void {
     const hole = proxy.arm({ kind: 'black-hole', at: 'commit' });
     expect(await failure(app.queues.delete('jobs'))).toMatchObject({ code: 'DATABASE_FAILED' });
     await hole.landed;
-    // Until then the session holds the queue, which nobody can enqueue to.
+    // Until then the session locks the queue, so no other session can enqueue on it.
     const handle = await child.with({ queue: 'jobs' }).start();
     expect(await handle.result()).toBe('child');
     expect(await idleInTransaction(database)).toBe(0);
@@ -313,7 +313,7 @@ async function launched(
   return { app, database, logger };
 }
 
-/** Returns how to let go of it. */
+/** Returns a function that releases the lock. */
 async function lock(database: string, statement: string): Promise<() => Promise<void>> {
   const session = await openSession(database);
   await session.query(`begin; ${statement}`);
@@ -327,13 +327,13 @@ async function openSession(database: string): Promise<pg.Client> {
   return session;
 }
 
-/** What waits for it goes on before anything else is let go of, in the same turn of the event loop. */
+/** Lets everything that waits for this gate continue before the next gate opens, in the same event loop turn. */
 async function openAlone(place: ReturnType<typeof gate>): Promise<void> {
   place.open(undefined);
   for (let i = 0; i < 60; i++) await null;
 }
 
-/** Resolves when this many of them have. */
+/** Resolves when this many of the promises have resolved. */
 function reached(count: number, all: readonly Promise<unknown>[]): Promise<void> {
   let settled = 0;
   return new Promise((resolve) => {

@@ -11,10 +11,13 @@ import { type CrashCase, emptyTally, Lane, type Program, Stores, type SweepPoint
 import { Ledger } from './ledger.js';
 import { allSaid, countersExact, talked } from './messaging-evidence.js';
 
-/** More children at a time would only wait for each other: there are two cores. */
+/** The test machine has two cores, so more children at a time would only wait for each other. */
 const lanes = 2;
 const minutes = 60_000;
-/** Every phase of every statement, in ten times the time. Else so many points, evenly spread, from another one each time. */
+/**
+ * Sweeps every phase of every statement, which takes ten times as long. Otherwise `sampled` points, evenly spread,
+ * starting at a different point each time.
+ */
 const everything = process.env.HOLDFAST_FAULT_EVERYTHING !== undefined;
 const sampled = 14;
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? Date.now() % 1_000_000);
@@ -23,7 +26,7 @@ describeDrivers('crash clock of messages, events, streams, transactions and clas
   const rig = crashRig(backend);
 
   it(
-    'brings workflows that use every operation to the end of a run without a crash, killed at any statement',
+    'brings workflows that use every operation to the outcome of a run without a crash, killed at any statement',
     async () => {
       const started = performance.now();
       const cases = sample(rig.points()).map((point) => ({ workflow: 'talk', points: [point] }));
@@ -31,11 +34,13 @@ describeDrivers('crash clock of messages, events, streams, transactions and clas
       const { landed, kills } = tally;
       const seconds = ((performance.now() - started) / 1000).toFixed(0);
       report(
-        `crash clock of talking (${backend.name}): ${kills} kills of ${rig.points().length} points, ${tally.void.length} void, ` +
-          `${tally.violations.length} violations, ${seconds} s; HOLDFAST_FAULT_SEED=${seed}; statements: ${rig.statements().join(', ')}`,
+        `messaging crash clock (${backend.name}): ${kills} kills of ${rig.points().length} points, ` +
+          `${tally.void.length} void, ${tally.violations.length} violations, ${seconds} s; ` +
+          `HOLDFAST_FAULT_SEED=${seed}; statements: ${rig.statements().join(', ')}`,
       );
       expect(tally.violations).toEqual([]);
-      // Announcements take their own time: a run may make a statement more or less, and the last points may not come.
+      // Notifications have their own timing: a run may make a statement more or less, so the last points may not be
+      // reached.
       expect(landed.length).toBeGreaterThan(0.8 * cases.length);
     },
     30 * minutes,
@@ -50,15 +55,18 @@ function sample(points: readonly SweepPoint[]): readonly SweepPoint[] {
 const reads = /waiting|read|endings|overview|busy/;
 
 /**
- * Of a statement that changes nothing it is all the same whether it was made. In the user's data nothing is between the
- * database and the code that could know of a reply.
+ * A statement that changes nothing needs only one phase, because it does not matter whether it was made. For the
+ * user's data, no code runs between the database and the code that receives the reply.
  */
 function phasesOf(name: string): readonly SweepPoint['phase'][] {
   if (name.startsWith('data ')) return ['before-send', 'after-apply'];
   return reads.test(name) && !everything ? ['before-send'] : crashPhases;
 }
 
-/** From the first statement after the launch on, which is taken apart elsewhere, and all of the user's data. */
+/**
+ * Points from the first statement after the launch on, and all statements on the user's data. The launch has its own
+ * sweep.
+ */
 function pointsOf(made: readonly string[]): SweepPoint[] {
   const ofData = made.filter((name) => name.startsWith('data '));
   const ofApp = made.slice(0, made.length - ofData.length);
@@ -72,7 +80,7 @@ function pointsOf(made: readonly string[]): SweepPoint[] {
   ];
 }
 
-/** Both of the user's databases have a table of counters. On SQLite each case has a database of its own. */
+/** Both of the user's databases have a table of counters. On SQLite each case has its own database. */
 function programOn(backend: Backend): Program {
   const table = backend.name === 'sqlite' ? countersTable : countersTable.replace('exists ', 'exists public.');
   let shared: Promise<string> | undefined;
@@ -83,7 +91,7 @@ function programOn(backend: Backend): Program {
     return url;
   };
   return {
-    fixture: 'talk-worker.mjs',
+    fixture: 'messaging-worker.mjs',
     outcome: 'result',
     besides: async (database) => {
       await tamper(database, table);
@@ -96,11 +104,11 @@ function programOn(backend: Backend): Program {
 }
 
 function crashRig(backend: Backend) {
-  const folder = mkdtempSync(join(tmpdir(), 'holdfast-talk-crash-'));
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-messaging-crash-'));
   const ledger = new Ledger(join(folder, 'ledger.sqlite'));
   const expected = new Map<string, string>();
   const program = programOn(backend);
-  // A store for each lane: work that is on a queue is for any process of the store.
+  // Each lane has its own store, because any process of a store may take work from its queues.
   const newLane = (tally: Tally): Lane => new Lane(program, new Stores(backend.newDatabase), ledger, expected, tally);
   let made: readonly string[] = [];
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { tamper } from '../support/faults.js';
 import type { Job } from './crash-sweep.js';
 
-/** What the programs of the crash clock of talking (fixtures/talk-programs.mjs) must have left behind, whatever was killed. */
+/** What the programs of the crash clock of talking (fixtures/messaging-programs.mjs) must have left behind, whatever was killed. */
 
 /** The lines that each of the two workflows leaves, the end of the closed stream included. */
 const written = {

@@ -1,6 +1,6 @@
 import type { Outcome, Program } from './programs.js';
 
-/** The model: whether a program may come to this outcome, whatever its timing and wherever it crashed. */
+/** The model: returns whether a program may have this outcome, whatever its timing and wherever it crashed. */
 export function allows(program: Program, outcome: Outcome): boolean {
   switch (program.op) {
     case 'step':
@@ -30,7 +30,7 @@ export function allows(program: Program, outcome: Outcome): boolean {
   }
 }
 
-/** Anything else comes from another branch of a race, whose list happens to be as long. */
+/** Any other value comes from another branch of a race, whose list happens to have the same length. */
 function isOutcome(value: unknown): value is Outcome {
   return typeof value === 'object' && value !== null && ('ok' in value || 'error' in value);
 }
@@ -39,7 +39,7 @@ function allowsEach(parts: readonly Program[], values: unknown): boolean {
   return isListOf(parts, values, (part, ok) => allows(part, { ok }));
 }
 
-/** A sequence fails with the error of a part that everything before it let begin. */
+/** A sequence fails with the error of one part, if every part before it can succeed. */
 function allowsFailure(parts: readonly Program[], outcome: Outcome): boolean {
   return parts.some((part, i) => parts.slice(0, i).every(canSucceed) && allows(part, outcome));
 }

@@ -5,10 +5,10 @@ import { describeBackends, silent } from '../support/backends.js';
 import { startOwnPostgres } from './own-postgres.js';
 
 /**
- * A MultiXact is what Postgres makes when two transactions hold a lock on one row at the same time. There are 2^32 of them,
- * and of their members: a fleet that makes thousands each second has its tables vacuumed for nothing else within hours. They
- * are counted for the whole server, so that the server is one of this test alone; its commits take 5 ms, as on a cloud's disk,
- * and hold their locks for that long.
+ * Postgres makes a MultiXact when two transactions hold a lock on one row at the same time. There are 2^32 MultiXacts,
+ * and 2^32 members. A fleet that makes thousands each second forces vacuums of its tables within hours for that reason
+ * alone. The server counts MultiXacts for all its databases, so this test has its own server. Its commits take 5 ms,
+ * as on a cloud disk, and hold their locks for that long.
  */
 describeBackends('200 workflows of 12 apps that all enqueue and claim', suite, ['postgres']);
 
@@ -18,13 +18,13 @@ const slowCommits = { fsync: 'on', commit_delay: 5_000, commit_siblings: 0, max_
 function suite(): void {
   const work = workflow('work', (n: number) => run('work', () => n));
 
-  it('make no MultiXact, with or without a limit of the fleet', async () => {
+  it('make no MultiXact, with or without a fleet-wide limit', async () => {
     const queues = [queue('free'), queue('limited', { concurrency: 100 })];
     const fleet = await launchFleet({ workflows: [work], queues });
     for (const each of queues) {
       const start = (n: number) => work.with({ queue: each, app: fleet.apps[n % apps] as App }).start(n);
       const before = await fleet.multiXacts();
-      // One after the other, so that all who are idle claim each; then many at once.
+      // One after the other, so that all idle apps try to claim each workflow. Then many at once.
       for (let n = 0; n < 100; n++) expect(await (await start(n)).result()).toBe(n);
       const handles = await Promise.all(Array.from({ length: 100 }, (_, n) => start(n)));
       for (const [n, handle] of handles.entries()) expect(await handle.result()).toBe(n);
@@ -44,7 +44,7 @@ async function launchFleet(options: Pick<LaunchOptions, 'workflows' | 'queues'>)
   }
   return {
     apps: launched,
-    /** The next ID and the next place for members: a checkpoint writes them down. */
+    /** The next MultiXact ID and the next member offset. A checkpoint writes both to the control file. */
     multiXacts: async () => {
       await client.query('checkpoint');
       const next =

@@ -9,13 +9,16 @@ import type { Program } from './programs.js';
 import { busiestStretch, installGauge, openGauge, overlaps } from './queue-gauge.js';
 import { divergencesOf } from './traces.js';
 
-/** Oracles beside the ledger (ledger.test.ts) and those of the soak (../soak/checks.test.ts): each sees what is planted. */
+/**
+ * Oracles other than those of the ledger (ledger.test.ts) and of the soak test (../soak/checks.test.ts). Each must
+ * report a planted fault.
+ */
 const step = (name: string, fails = false): Program => ({ op: 'step', name, fails });
 let written = 0;
 const entry = (kind: Entry['kind'], workflowId: string, by: string, detail: string): Entry =>
   ({ id: written++, kind, workflowId, by, detail, stepNumber: null }) as unknown as Entry;
 
-it('the gauge of a ledger reports two bodies at once, in a queue and in a process, and forgets those that were killed', () => {
+it('the ledger gauge counts concurrent bodies per queue and process, without those of killed processes', () => {
   const [one, two] = [entry('begin', 'a', 'p1', 'q'), entry('begin', 'b', 'p1', 'q')];
   const places = (detail: string): readonly string[] => [detail];
   expect(overlaps([one, two], places)).toEqual({ places: { q: 2 }, processes: { 'q in p1': 2 } });
@@ -25,11 +28,11 @@ it('the gauge of a ledger reports two bodies at once, in a queue and in a proces
   });
 });
 
-it('the gauge of a rate reports the most starts of any stretch, wherever it begins', () => {
+it('the rate gauge reports the most starts in any interval, wherever it begins', () => {
   expect([busiestStretch([0, 90, 110, 180], 100), busiestStretch([0, 100, 200], 100)]).toEqual([3, 1]);
 });
 
-it('the model refuses what a program cannot come to', () => {
+it('the model rejects outcomes that a program cannot have', () => {
   const both: Program = { op: 'all', parts: [step('a'), step('b')] };
   expect([allows(both, { ok: ['a', 'b'] }), allows(both, { ok: ['b', 'a'] }), allows(both, { error: 'a' })]).toEqual([
     true,
@@ -44,7 +47,7 @@ it('the model refuses what a program cannot come to', () => {
   ]);
 });
 
-it('traces that differ, or end sooner in the replay of a finished history, are reported', () => {
+it('traces that differ are reported, and so is a replay of a finished history that ends early', () => {
   const whole = ['calls a', 'a: 1', 'calls b'];
   const found = (...traces: string[][]) => divergencesOf(new Map([['w', traces]]), 'w').length;
   expect(found(['calls a'], whole, whole)).toBe(0);
@@ -53,7 +56,7 @@ it('traces that differ, or end sooner in the replay of a finished history, are r
 });
 
 describeBackends('an oracle in the database', (backend) => {
-  it('sees more claimed at once than a queue allows', async () => {
+  it('reports more workflows claimed at once than a queue allows', async () => {
     const database = await backend.newDatabase();
     await (await installGauge(database)).close();
     for (const id of ['a', 'b', 'c']) {
@@ -63,7 +66,7 @@ describeBackends('an oracle in the database', (backend) => {
       );
     }
     await tamper(database, "update workflow_status set status = 'PENDING' where workflow_uuid in ('a', 'b')");
-    // One that rests holds no slot.
+    // A suspended workflow holds no slot.
     await tamper(database, "update workflow_status set resting_owner = owner_xid where workflow_uuid = 'a'");
     await tamper(database, "update workflow_status set status = 'PENDING' where workflow_uuid = 'c'");
     const gauge = await openGauge(database);
@@ -72,7 +75,7 @@ describeBackends('an oracle in the database', (backend) => {
     expect([queues, claims]).toEqual([{ q: 2 }, backend.name === 'sqlite' ? 3 : 2]);
   });
 
-  it('of random programs reports a body that begins after its checkpoint', async () => {
+  it('reports a body of a random program that begins after its checkpoint', async () => {
     const world = new World();
     world.clock = new VirtualClock();
     const t = await backend.testApp({ workflows: [world.root, world.child], clock: world.clock });

@@ -27,12 +27,12 @@ import { isEnded, observe, openRows } from './rows.js';
 const letters = topic<number>('letters');
 const progress = event<number>('progress');
 
-/** Workflows of all sorts that run while the database comes and goes, with a ledger of what they did. */
+/** Runs many kinds of workflows while the database fails and comes back, with a ledger of their effects. */
 export class Load {
   readonly ledger: Ledger;
   readonly options: Pick<LaunchOptions, 'workflows' | 'queues' | 'name' | 'version'>;
   readonly strays: unknown[] = [];
-  /** Errors that calls from outside failed with. */
+  /** Errors of calls from outside. */
   readonly told: unknown[] = [];
   effects = 0;
   private readonly started: { readonly id: string; readonly result: Promise<unknown> }[] = [];
@@ -57,7 +57,7 @@ export class Load {
       await tx.query('insert into public.bumps values ($1)', [id]);
       this.effect('end');
     };
-    // That its own database is read-only is the application's to deal with.
+    // The application itself must handle a read-only state of its own database.
     const retries = { max: 100, initial: 100, factor: 1 };
     const bump = transaction(pgDatasource(this.pool), 'bump', insert, { retries });
     const child = workflow('child', async () => this.step('in the child'));
@@ -79,20 +79,20 @@ export class Load {
     };
   }
 
-  /** Makes the application's own table, and lets the database watch who writes checkpoints. */
+  /** Creates the application's own table, and makes the database check who writes checkpoints. */
   async prepare(): Promise<void> {
     await this.pool.query('create table if not exists public.bumps (id text)');
     await this.pool.query(witnessTrigger);
   }
 
-  /** Processes that work on the same queue. */
+  /** Starts processes that work on the same queue. */
   async employ(count: number): Promise<void> {
     const options = { ledgerPath: this.ledger.path, database: this.database };
     const workers = Array.from({ length: count }, () => TellingProcess.start('outage-worker.mjs', options));
     for (const worker of await Promise.all(workers)) onTestFinished(() => worker.kill());
   }
 
-  /** Starts one workflow, on a queue or not, and sends it the letter that it waits for. */
+  /** Starts one workflow, on a queue or not, and sends it the message that it waits for. */
   async startOne(app: App, n: number): Promise<void> {
     const id = `wf-${n}`;
     const handle = await this.work.with({ id, app, ...(n % 2 === 1 && { queue: 'jobs' }) }).start(id);
@@ -101,7 +101,7 @@ export class Load {
     result.catch(() => {});
     this.started.push({ id, result });
     await this.sendLetter(app, id);
-    // A call whose caller is told when it fails.
+    // If this call fails, its caller gets the error.
     await app.workflows.get(id).catch((error) => this.told.push(error));
   }
 
@@ -109,13 +109,16 @@ export class Load {
     return letters.send(id, Number(id.slice('wf-'.length)), { app, idempotencyKey: id });
   }
 
-  /** A letter may be among the commits that were lost, and its workflow would wait for it. Those that arrived stay single. */
+  /**
+   * Sends every message again, because a lost commit may include a message that its workflow waits for. Messages that
+   * arrived are not duplicated.
+   */
   async sendLettersAgain(app: App): Promise<void> {
     const tell = (error: unknown): void => void this.told.push(error);
     await Promise.all(this.started.map(({ id }) => this.sendLetter(app, id).catch(tell)));
   }
 
-  /** Keeps a number of workflows in flight until it is told to stop. `losing some`: they may vanish. */
+  /** Keeps a number of workflows running until it is told to stop. `losing some`: workflows may vanish. */
   async keepUp(app: App, done: () => boolean, inFlight = 20, how?: 'losing some'): Promise<void> {
     let n = 0;
     const one = async (): Promise<void> => {
@@ -128,14 +131,14 @@ export class Load {
     await Promise.all(Array.from({ length: inFlight }, one));
   }
 
-  /** What is certainly committed by now. */
+  /** Records what is certainly committed by now. */
   async observe(): Promise<void> {
     const rows = await openRows(this.database);
     observe(this.ledger, await rows.read('wf-'));
     await rows.close();
   }
 
-  /** Waits for every end, and says what of I1 to I8 was broken. */
+  /** Waits for every workflow to end, and returns the violations of I1 to I8. */
   async check(): Promise<{ readonly workflows: number; readonly broken: string[] }> {
     for (const { id, result } of this.started) {
       const detail = JSON.stringify({ status: 'SUCCESS', value: await result });
@@ -168,8 +171,8 @@ export class Load {
   }
 
   /**
-   * After commits were lost: waits until what is on record has ended, and says what is wrong with it. What was observed, and
-   * what was told to clients, may be gone.
+   * Checks the record after commits were lost: waits until every recorded workflow has ended, and returns the
+   * violations. Earlier observations and acknowledged starts may be missing from the record.
    */
   async checkRecord(): Promise<{ readonly workflows: number; readonly lost: number; readonly broken: string[] }> {
     const rows = await openRows(this.database);
@@ -208,7 +211,7 @@ export class Load {
   }
 }
 
-/** A URL whose sessions say which process they are of: see soak/witness.ts. */
+/** Returns a URL whose sessions name their process: see soak/witness.ts. */
 export function signed(database: string): string {
   const url = new URL(database);
   url.searchParams.set('options', `-c soak.pid=${process.pid}`);

@@ -27,7 +27,7 @@ async function client(url: string): Promise<pg.Client> {
 describe(`the pooler of these tests, HOLDFAST_FAULT_SEED=${seed}`, () => {
   const pid = async (of: pg.Client) => (await of.query('select pg_backend_pid() as pid')).rows[0].pid as number;
 
-  it('lends a session for a transaction, and perhaps another one for the next', async () => {
+  it('lends a session for one transaction, and perhaps another session for the next', async () => {
     const { url } = await pooler(inject('postgresUrl'), 'tracked');
     const one = await client(url);
     const pids = new Set<number>();
@@ -40,7 +40,7 @@ describe(`the pooler of these tests, HOLDFAST_FAULT_SEED=${seed}`, () => {
     expect(within.size).toBe(1);
   });
 
-  it('tracks what is prepared, or leaves it to chance', async () => {
+  it('tracks prepared statements, or leaves them to chance', async () => {
     const insert = { name: 'one', text: 'select $1::int as n' };
     const tracking = await client((await pooler(inject('postgresUrl'), 'tracked')).url);
     for (let n = 0; n < 30; n++) expect((await tracking.query({ ...insert, values: [n] })).rows).toEqual([{ n }]);
@@ -52,7 +52,7 @@ describe(`the pooler of these tests, HOLDFAST_FAULT_SEED=${seed}`, () => {
     expect(new Set(states)).toEqual(new Set(['26000']));
   });
 
-  it('keeps a session to itself that a client left in the middle of a transaction', async () => {
+  it('does not reuse a session that a client left in the middle of a transaction', async () => {
     const { url } = await pooler(inject('postgresUrl'), 'tracked', 1);
     const one = await client(url);
     await one.query('begin');
@@ -80,7 +80,7 @@ describeBackends(
     });
 
     it.each(kinds)(
-      'an app does all its work, by polling, and says once what does not work (prepared statements: %s)',
+      'an app does all its work by polling, and warns once about each missing feature (prepared statements: %s)',
       async (prepared) => {
         const database = await backend.newDatabase();
         const pool = await pooler(database, prepared);
@@ -104,7 +104,7 @@ describeBackends(
         expect(
           await tamper(database, 'select distinct status, recovery_attempts::int as n from workflow_status'),
         ).toEqual([{ status: 'SUCCESS', n: 1 }]);
-        // The pooler did what it is there for.
+        // The pooler did share its sessions.
         expect(pool.maxSessionsOfOneClient).toBe(4);
         expect(pool.lent).toBeGreaterThan(100);
         expectToldOnce(logger, prepared);

@@ -5,13 +5,13 @@ import type { SeededRandom } from '../../src/model/ids.js';
 import { bodyOf, eachFrame, type Frame, makeFrame, text, textsOf, typeOf } from './frames.js';
 
 /**
- * A connection pooler in transaction mode, as PgBouncer is one: a client gets a session of the server for as long as a
- * transaction takes, and for the next one perhaps another. What belongs to a session (settings, locks, LISTEN, what is
- * prepared) is therefore some session's, and stays behind there.
+ * A connection pooler in transaction mode, like PgBouncer: a client gets a server session for one transaction, and
+ * perhaps another session for the next. Therefore session state (settings, locks, LISTEN, prepared statements) belongs
+ * to whichever session was lent, and stays there.
  */
 export interface Pooler {
   readonly url: string;
-  /** How often a session was lent, and how many different ones clients have had by then. */
+  /** How often a session was lent, and the most different sessions that one client has had. */
   readonly lent: number;
   readonly maxSessionsOfOneClient: number;
   close(): Promise<void>;
@@ -19,14 +19,14 @@ export interface Pooler {
 
 export interface PoolerOptions {
   readonly random: SeededRandom;
-  /** How many sessions it has with the server. */
+  /** The number of its sessions with the server. */
   readonly sessions?: number;
   /**
-   * Prepared statements: `tracked`, so that a session which a statement meets knows it (PgBouncer from 1.21 on, with
-   * max_prepared_statements); or left to chance.
+   * Prepared statements are either `tracked`: every session that gets a statement knows it (PgBouncer from 1.21 on,
+   * with max_prepared_statements). Or they are left to chance.
    */
   readonly prepared: 'tracked' | 'left to chance';
-  /** It resets what was set in a session before it lends the session again (PgBouncer's server_reset_query_always). */
+  /** Resets the settings of a session before the session is lent again (PgBouncer's server_reset_query_always). */
   readonly forgets?: boolean;
 }
 
@@ -63,14 +63,14 @@ export async function openPooler(target: string, options: PoolerOptions): Promis
   };
 }
 
-/** A session of the server. The driver logs in; from then on only frames pass. */
+/** A session of the server. The driver logs in; after that only frames pass. */
 class Session {
   client: PooledClient | undefined;
-  /** What is prepared in it, by the pooler's own names. */
+  /** The statements prepared in the session, by the pooler's names. */
   readonly known = new Set<string>();
-  /** Answers to Parse that are on their way, and whether the client knows that it sent one. */
+  /** Pending answers to Parse, and whether the client knows that it sent the Parse. */
   readonly parsing: { readonly name: string; readonly own: boolean }[] = [];
-  /** Answers to Close that the client knows nothing of. */
+  /** The number of pending answers to Close that the client must not see. */
   closing = 0;
   private wasReset: (() => void) | undefined;
 
@@ -78,7 +78,7 @@ class Session {
     eachFrame(socket, (frame) => this.fromServer(frame));
   }
 
-  /** Nobody has it until that is done. */
+  /** Resets the session. No client has it until the reset is done. */
   reset(done: () => void): void {
     this.wasReset = done;
     this.socket.write(makeFrame('Q', text('reset all')));
@@ -99,11 +99,11 @@ class Session {
     }
     if (type === '1' && !this.parsing.shift()?.own) return;
     if (type === 'E') {
-      // What was to be prepared behind the error was not.
+      // The server did not prepare the statements after the error.
       for (const { name } of this.parsing.splice(0)) this.known.delete(name);
       this.closing = 0;
     }
-    // Outside a transaction nobody is there to hear it: a notification, as a rule.
+    // Outside a transaction no client has the session, so the frame is dropped. As a rule it is a notification.
     this.client?.fromServer(frame);
   }
 }
@@ -129,7 +129,7 @@ class SessionPool {
     private readonly forgets: boolean,
   ) {}
 
-  /** Any that is free, by chance. */
+  /** Lends a random free session. */
   lend(take: (session: Session) => void): void {
     const [session] = this.free.splice(Math.floor(this.random.number() * this.free.length), 1);
     if (!session) {
@@ -152,7 +152,7 @@ class SessionPool {
     if (next) this.lend(next);
   }
 
-  /** It was in the middle of something when its client went away. */
+  /** Replaces a session whose client disconnected in the middle of a transaction. */
   replace(session: Session): void {
     session.client = undefined;
     session.socket.destroy();
@@ -169,7 +169,7 @@ class SessionPool {
   }
 }
 
-/** Length, type of authentication: none is asked for. */
+/** Length and type of authentication: the pooler asks for none. */
 const welcome = Buffer.concat([
   makeFrame('R', Buffer.alloc(4)),
   ...Object.entries({ server_version: '16.0', client_encoding: 'UTF8', standard_conforming_strings: 'on' }).map(
@@ -184,9 +184,9 @@ class PooledClient {
   private session: Session | undefined;
   private asked = false;
   private readonly waiting: Frame[] = [];
-  /** Answers that are still to come: one for each Query and Sync. */
+  /** The number of pending answers: one for each Query and Sync. */
   private unanswered = 0;
-  /** What it has prepared: by its own name, the pooler's name and the rest of the frame. */
+  /** The client's prepared statements: by the client's name, the pooler's name and the rest of the frame. */
   private readonly prepared = new Map<string, { readonly name: string; readonly rest: Buffer }>();
 
   constructor(
@@ -250,7 +250,10 @@ class PooledClient {
     if (!this.tracks && type === 'P') session.parsing.push({ name: '', own: true });
   }
 
-  /** The frame with the pooler's names for what is prepared, after whatever makes this session know them. */
+  /**
+   * Rewrites the frame with the pooler's names of statements, and prepends a Parse if this session lacks the
+   * statement.
+   */
   private renamed(session: Session, type: string, frame: Frame): Buffer {
     if (type === 'P') return this.parse(session, frame);
     if (type !== 'B') return frame;
@@ -273,7 +276,7 @@ class PooledClient {
     this.prepared.set(given, { name, rest });
     session.known.add(name);
     session.closing++;
-    // Closed first, in case that this session knows it: then there is one answer for the client, whichever it is.
+    // The frame closes the statement first, in case this session knows it. The client gets one answer in both cases.
     return Buffer.concat([
       makeFrame('C', Buffer.concat([Buffer.from('S'), text(name)])),
       makeFrame('P', Buffer.concat([text(name), rest])),

@@ -10,11 +10,11 @@ import { openProxy } from './proxy.js';
 
 /** HOLDFAST_RESTARTS=50 for the long run. */
 const restarts = Number(process.env.HOLDFAST_RESTARTS ?? 5);
-/** Besides the one of the test. */
+/** Processes besides the one of the test. */
 const processes = 3;
 const minutes = 60_000;
 
-describe('a Postgres server of its own', () => {
+describe('a dedicated Postgres server', () => {
   let server: OwnPostgres;
   let created = 0;
   beforeAll(async () => {
@@ -35,7 +35,7 @@ describe('a Postgres server of its own', () => {
   }
 
   it(
-    `that crashes ${restarts} times under load loses nothing, repeats nothing and changes nothing`,
+    `loses nothing, repeats nothing and changes nothing in ${restarts} crashes under load`,
     async () => {
       const { load, logger, app } = await begin();
       await load.employ(processes);
@@ -53,7 +53,8 @@ describe('a Postgres server of its own', () => {
       const { workflows, broken } = await load.check();
       const seconds = (performance.now() - began) / 1000;
       report(
-        `${restarts} restarts, ${1 + processes} processes, ${workflows} workflows, ${load.told.length} calls told, ${seconds.toFixed(0)} s`,
+        `${restarts} restarts, ${1 + processes} processes, ${workflows} workflows, ` +
+          `${load.told.length} failed calls, ${seconds.toFixed(0)} s`,
       );
       expect(broken).toEqual([]);
       expect(workflows).toBeGreaterThan(restarts);
@@ -62,7 +63,7 @@ describe('a Postgres server of its own', () => {
     restarts * minutes,
   );
 
-  it('that becomes read-only is waited for, over new connections, and the work goes on', async () => {
+  it('is waited for over new connections while it is read-only, and work continues', async () => {
     const { load, logger, app, database } = await begin();
     const admin = await session(server.url);
     const set = async (readOnly: 'on' | 'off'): Promise<void> => {
@@ -76,19 +77,19 @@ describe('a Postgres server of its own', () => {
     await set('on');
     onTestFinished(() => set('off'));
     const working = load.startOne(app, 1);
-    // The second line: most of a second of attempts is over.
+    // The second log line proves that the app has retried for most of a second.
     await expect.poll(() => logger.matching(/read-only transaction/).length, { timeout: minutes }).toBeGreaterThan(1);
     await set('off');
     await working;
     const { workflows, broken } = await load.check();
     expect([workflows, broken]).toEqual([4, []]);
     expectFewLines(logger, (performance.now() - began) / 1000);
-    // Whatever failed on the old primary did not use that connection again.
+    // A session that failed on the read-only server was not used again.
     const after = await pids(admin, database);
     expect(before.some((pid) => !after.includes(pid))).toBe(true);
   });
 
-  it('that has no connection free is waited for, and the work goes on', async () => {
+  it('is waited for while it has no free connection, and work continues', async () => {
     const { load, logger, app, database } = await begin();
     await load.startOne(app, 0);
     const admin = await session(server.url);
@@ -103,7 +104,7 @@ describe('a Postgres server of its own', () => {
     expectFewLines(logger, (performance.now() - began) / 1000);
   });
 
-  it.each([2, 3])('serves an app with %i connections, also when they all break under load', async (poolSize) => {
+  it.each([2, 3])('serves an app with %i connections, even if they all break under load', async (poolSize) => {
     const { load, app, database } = await begin({}, undefined, { poolSize });
     const admin = await session(server.url);
     let rounds = 0;
@@ -120,7 +121,7 @@ describe('a Postgres server of its own', () => {
     expect(workflows).toBeGreaterThan(10);
   });
 
-  it('that is behind a black hole for a while is given up and found again, and nothing is done twice', async () => {
+  it('is given up while it is unreachable and found again after, and nothing runs twice', async () => {
     const proxy = await openProxy(server.url);
     onTestFinished(() => proxy.close());
     const through = (url: string): string => {
@@ -165,7 +166,7 @@ async function terminate(admin: pg.Client, database: string): Promise<number> {
   return (await admin.query(`select pg_terminate_backend(pid) ${appSessions}`, [name])).rows.length;
 }
 
-/** Ends the app's connections and takes every one that the server has, until the app is left with none. */
+/** Ends the app's connections and takes every free connection of the server, until the app has none left. */
 async function takeAll(admin: pg.Client, database: string, url: string): Promise<pg.Client[]> {
   const hogs: pg.Client[] = [];
   for (let refused = 0; refused < 3; ) {
@@ -175,7 +176,7 @@ async function takeAll(admin: pg.Client, database: string, url: string): Promise
       await hog.connect();
       hogs.push(hog);
     } catch {
-      // The app may have been quicker than this, and have a connection again.
+      // The app may have reconnected first.
       const ended = await terminate(admin, database);
       refused = ended > 0 ? 0 : refused + 1;
     }
@@ -183,7 +184,7 @@ async function takeAll(admin: pg.Client, database: string, url: string): Promise
   return hogs;
 }
 
-/** At most one a second. */
+/** Expects at most one log line per second. */
 function expectFewLines(logger: RecordingLogger, seconds: number): void {
   expect(logger.lines.length, logger.lines.join('\n')).toBeLessThanOrEqual(Math.ceil(seconds) + 1);
 }

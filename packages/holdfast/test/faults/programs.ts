@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { type CrashPoint, crashPhases } from '../../src/testing/index.js';
 
-/** A workflow as data: what random-programs.test.ts generates and interpreter.ts runs. */
+/** A workflow as data: random-programs.test.ts generates it and interpreter.ts runs it. */
 export type Program =
   | { readonly op: 'step'; readonly name: string; readonly fails: boolean }
   | { readonly op: 'sleep'; readonly name: string; readonly ms: number }
@@ -12,13 +12,15 @@ export type Program =
 
 type Combinator = 'all' | 'race' | 'any' | 'allSettled';
 
-/** What a program came to. Values and errors are plain JSON: see interpreter.ts. */
+/** The outcome of a program. Values and errors are plain JSON: see interpreter.ts. */
 export type Outcome = { readonly ok: unknown } | { readonly error: unknown };
 
-/** A program, where to crash it in its first run and in its first recovery, and how long its steps take. */
+/**
+ * A program, its crash points in the first run and in the first recovery, and the seed for how long its steps take.
+ */
 export interface Plan {
   readonly program: Program;
-  /** `at`: from 0 to 1, how far into the statements of the run. */
+  /** `at`: a number from 0 to 1, the position among the statements of the run. */
   readonly crashes: readonly [PlannedCrash, PlannedCrash];
   readonly latencySeed: number;
 }
@@ -70,7 +72,7 @@ const unnamed = fc.letrec<{ program: Program; leaf: Program; branch: Program }>(
 
 const crash = fc.record({ at: fc.nat(999).map((n) => n / 1000), phase: fc.constantFrom(...crashPhases) });
 
-/** Programs have something concurrent near their top, with steps before and after it. */
+/** Programs have concurrent parts near their top, with steps before and after them. */
 export const plans: fc.Arbitrary<Plan> = fc.record({
   program: fc
     .tuple(
@@ -83,7 +85,7 @@ export const plans: fc.Arbitrary<Plan> = fc.record({
   latencySeed: fc.integer(),
 });
 
-/** Gives every operation a name of its own, so that a trace of names says exactly what was done. */
+/** Gives every operation its own name, so that a trace of names shows exactly what was done. */
 function named(program: Program): Program {
   let count = 0;
   const visit = (node: Program): Program => {

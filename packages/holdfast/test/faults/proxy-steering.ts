@@ -12,7 +12,7 @@ import {
   waiting,
 } from './proxy-writes.js';
 
-/** An operation on something that is there, which can be made again; `found` looks at what it changed. */
+/** An operation on an existing object. The caller can repeat it; `found` reads what it changed. */
 function told(
   name: string,
   at: string | RegExp,
@@ -123,7 +123,7 @@ const queues: Write[] = [
   onQueue('delete', 'queues.remove', (rig, id) => rig.app.queues.delete(id), undefined),
 ];
 
-/** The run of a trigger has an ID that only the call knows: a caller who made it again would get a second run. */
+/** Only the call knows the ID of a triggered run, so a caller who repeated the call would get a second run. */
 const trigger: Write = {
   name: 'schedules.trigger',
   at: 'schedules.fire',
@@ -138,7 +138,7 @@ const trigger: Write = {
   },
 };
 
-/** As of a trigger: the ID of the fork is made by the call. */
+/** Like a trigger: the call makes the ID of the fork. */
 const forking: Write = {
   name: 'fork',
   at: 'workflows.fork',
@@ -211,5 +211,5 @@ const schedules: Write[] = [
   onSchedule('backfill', 'schedules.fire', (rig, id) => rig.app.schedules.backfill(id, range), ticks, 3),
 ];
 
-/** What someone asks for from outside workflows: if it fails they are told, and may ask again. */
+/** Operations from outside workflows. If one fails, its caller gets the error and may repeat it. */
 export const steeringWrites: readonly Write[] = [...steering, ...queues, ...schedules, trigger, forking];

@@ -10,7 +10,7 @@ import { type FaultKind, openProxy } from './proxy.js';
 import { steeringWrites } from './proxy-steering.js';
 import { bodies, OwnError, ownWrites, plain, type Write, type WriteRig, workflows } from './proxy-writes.js';
 
-/** HOLDFAST_PROXY_WRITES=all for every write with every fault; otherwise a part of them, by seed. */
+/** HOLDFAST_PROXY_WRITES=all tests every write with every fault. Otherwise the seed selects a part of the cases. */
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const share = process.env.HOLDFAST_PROXY_WRITES === 'all' ? 1 : 0.4;
 const kinds: readonly FaultKind[] = ['cut-before', 'cut-after', 'black-hole', 'swallow', 'reset'];
@@ -21,7 +21,7 @@ const random = new SeededRandom(`proxy writes ${seed}`);
 const writes = [...ownWrites, ...steeringWrites];
 const cases = writes.flatMap((write) => {
   const chosen = kinds.filter(() => random.number() < share);
-  // Each write meets at least one fault in every run.
+  // Each write is tested with at least one fault in every run.
   return (chosen.length > 0 ? chosen : [kinds[Math.floor(random.number() * kinds.length)] as FaultKind]).map(
     (kind) => ({
       name: `${write.name}: ${kind}`,
@@ -31,7 +31,7 @@ const cases = writes.flatMap((write) => {
   );
 });
 
-describeBackends('every write, whatever befalls its connection', suite, ['postgres']);
+describeBackends('a write whose connection fails', suite, ['postgres']);
 
 function suite(backend: Backend): void {
   let rig: WriteRig;
@@ -53,27 +53,27 @@ function suite(backend: Backend): void {
   });
 
   describe(`HOLDFAST_FAULT_SEED=${seed}`, () => {
-    it.each(cases)('is made once, or its caller is told and can make it again ($name)', async ({ write, kind }) => {
+    it.each(cases)('is made once, or its caller gets an error and can repeat it ($name)', async ({ write, kind }) => {
       const id = `w${Math.random().toString(36).slice(2)}`;
       const attempt = await write.prepare(rig, id);
       const fault = rig.proxy.arm({ kind, at: write.at, nth: write.nth ?? 1 });
       await made(write, attempt.call);
       expect(fault.count, 'the fault did not land').toBe(1);
       expect(await attempt.found()).toEqual(attempt.expected);
-      // The app goes on, and nothing of the fault is left.
+      // The app continues, and the fault has left nothing behind.
       expect(await plain.with({ id: `${id}/after` })(`${id}/after`)).toBe(1);
       expect(bodies.get(`${id}/after`)).toBe(1);
       expect(strays).toEqual([]);
     });
   });
 
-  it('has logged no error, and nothing but what is tried again', () => {
+  it('causes no error in the log, only notices of retries', () => {
     const told = logger.lines.filter((line) => !/tried again|next try soon|Query read timeout/.test(line));
     expect(told).toEqual([]);
   });
 }
 
-/** Makes the write; one whose caller is told of a fault is made again, until what the fault left behind is gone. */
+/** Makes the write. If the caller gets an error, repeats the write until the effects of the fault are gone. */
 async function made(write: Write, call: () => Promise<unknown>): Promise<void> {
   const began = performance.now();
   for (let tries = 1; ; tries++) {
@@ -100,7 +100,7 @@ async function openRig(backend: Backend, logger: ReturnType<typeof recordingLogg
     connectionString: proxy.url,
     max: 3,
     query_timeout: answerTimeoutMs,
-    // Without it a transaction that nobody speaks to any more holds its rows until TCP gives up.
+    // Without this timeout an abandoned transaction keeps its row locks until TCP gives up.
     idle_in_transaction_session_timeout: answerTimeoutMs,
   });
   pool.on('error', () => {});

@@ -15,42 +15,42 @@ import {
 import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import type { FaultProxy } from './proxy.js';
 
-/** An app behind a fault proxy, and a way to its tables past it. */
+/** An app behind a fault proxy, and direct access to its tables. */
 export interface WriteRig {
   readonly app: App;
   readonly client: Client;
   readonly proxy: FaultProxy;
-  /** A pool of the application's own on the same database, by way of the proxy. */
+  /** The application's own pool on the same database, through the proxy. */
   readonly pool: pg.Pool;
-  /** Runs a statement past the proxy. */
+  /** Runs a statement without the proxy. */
   sql(text: string): Promise<Record<string, unknown>[]>;
 }
 
-/** One write API of the library, with what must be true of it whatever befalls its statement. */
+/** One write API of the library, with what must be true of it whatever happens to its statement. */
 export interface Write {
   readonly name: string;
-  /** The statement that makes the write, and which one of the call it is. */
+  /** The statement that makes the write, and its number within the call. */
   readonly at: string | RegExp;
   readonly nth?: number;
   /**
-   * `by itself`: the library repeats it until it is certain, and the call succeeds. `told`: the call may fail with a typed
-   * error, and can then be made again.
+   * `by itself`: the library repeats the write until it is certain, and the call succeeds. `told`: the call may fail
+   * with a typed error, and the caller can then repeat it.
    */
   readonly mended: 'by itself' | 'told';
-  /** What a repetition may fail with, because the first call was done after all. */
+  /** The error of a repetition if the first call took effect after all. */
   readonly onceDone?: string;
-  /** Sets the scene under an ID that nothing else has; the fault is armed only then. */
+  /** Prepares the write under an unused ID. The fault is armed only after that. */
   prepare(rig: WriteRig, id: string): Promise<Attempt>;
 }
 
 export interface Attempt {
   call(): Promise<unknown>;
-  /** What is there at the end, read past the proxy; compared with `expected`. */
+  /** Reads the final state without the proxy. The test compares it with `expected`. */
   found(): Promise<unknown>;
   readonly expected: unknown;
 }
 
-/** How often bodies of steps ran, by what they are called. */
+/** How often bodies of steps ran, by their key. */
 export const bodies = new Map<string, number>();
 const body = (key: string): number => {
   bodies.set(key, (bodies.get(key) ?? 0) + 1);
@@ -84,7 +84,7 @@ const writer = workflow('writer', async () => {
   await log.close();
 });
 const sender = workflow('sender', async (to: string) => letters.send(to, 7));
-/** Ends when it is told to. */
+/** Ends on a signal from the test. */
 const waiter = workflow('waiter', async () => letters.receive({ timeout: '1h' }));
 export const tick = workflow('tick', async (_at: Date) => {});
 
@@ -105,7 +105,7 @@ export async function count(rig: WriteRig, from: string): Promise<number> {
   return Number((await rig.sql(`select count(*) as n from ${from}`))[0]?.n);
 }
 
-/** A running workflow that only waits for a letter. */
+/** A running workflow that only waits for a message. */
 export async function waiting(rig: WriteRig, id: string): Promise<void> {
   await waiter.with({ id }).start();
   while ((await rig.sql(`select 1 from operation_outputs where workflow_uuid = '${id}'`)).length === 0) await delay(5);
@@ -245,7 +245,8 @@ const messages: Write[] = [
     at: 'steps.record-effects',
     mended: 'by itself',
     prepare: async (rig, id) => {
-      // Waiting already, or it might find the letter at once and record nothing before it.
+      // The workflow must be waiting already. Otherwise it might find the message at once and record nothing before
+      // it.
       await waiting(rig, id);
       return {
         call: async () => {
@@ -279,7 +280,7 @@ const messages: Write[] = [
 ];
 export const expect7 = '{"json":7,"__dbos_serializer":"superjson"}';
 
-/** A transaction of the application's own database, which is that of the app: its record commits with its changes. */
+/** A transaction on the app's own database: its record commits with its changes. */
 function inTransaction(name: string, at: string | RegExp, nth = 1): Write {
   return {
     name,
@@ -291,7 +292,7 @@ function inTransaction(name: string, at: string | RegExp, nth = 1): Write {
         await tx.query('insert into public.bumps values ($1)', [id]);
       });
       const bumper = workflow(`bumper ${id}`, async () => bump());
-      // What is found out about the datasource is not under test, and known from here on.
+      // The checks of the datasource are not under test. Their results are cached from here on.
       rig.app.register(bumper);
       return {
         call: () => bumper.with({ id })(),
@@ -310,7 +311,7 @@ const transactions: Write[] = [
     at: 'commit',
     mended: 'told',
     prepare: async (rig, id) => ({
-      // As an application does it: once more from the beginning, under the same ID.
+      // An application would do the same: repeat the call from the beginning, under the same ID.
       call: async () => {
         await inOwnTransaction(rig, async (tx) => {
           await rig.client.startIn(tx, 'plain', { id, queue: 'jobs' }, id);
@@ -323,7 +324,7 @@ const transactions: Write[] = [
   },
 ];
 
-/** Errors of this transaction are the application's, not of the library's. */
+/** Errors of this transaction belong to the application, not to the library. */
 async function inOwnTransaction(rig: WriteRig, work: (tx: pg.PoolClient) => Promise<void>): Promise<void> {
   const tx = await rig.pool.connect();
   const lost = (): void => {};

@@ -3,7 +3,7 @@ import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { failure } from '../support/faults.js';
 import { type FaultProxy, openProxy } from './proxy.js';
 
-/** A table of its own, seen through the proxy and past it. */
+/** A table of its own, reached through the proxy and directly. */
 async function rig() {
   const direct = await connected(inject('postgresUrl'));
   const table = `proxy_${Math.random().toString(36).slice(2)}`;
@@ -26,7 +26,7 @@ async function connected(url: string, options: pg.ClientConfig = {}): Promise<pg
   return client;
 }
 
-/** A client through the proxy, closed with the test even if its connection is a black hole. */
+/** A client through the proxy. It is closed with the test, even if its connection leads to a black hole. */
 async function through(proxy: FaultProxy, options: pg.ClientConfig = {}): Promise<pg.Client> {
   const client = await connected(proxy.url, options);
   onTestFinished(() => void client.end().catch(() => {}));
@@ -34,7 +34,7 @@ async function through(proxy: FaultProxy, options: pg.ClientConfig = {}): Promis
 }
 
 describe('the fault proxy', () => {
-  it('passes everything on when nothing is armed, and knows statements by name or text', async () => {
+  it('passes everything on when nothing is armed, and identifies statements by name or text', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy);
     for (let i = 0; i < 3; i++) await client.query(insert);
@@ -47,7 +47,7 @@ describe('the fault proxy', () => {
     expect(Object.values(proxy.counts).every((count) => count === 0)).toBe(true);
   });
 
-  it('cuts before the server gets the statement, at the nth one', async () => {
+  it('cuts the nth statement before the server gets it', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy);
     const fault = proxy.arm({ kind: 'cut-before', at: 'things.insert', nth: 2 });
@@ -59,7 +59,7 @@ describe('the fault proxy', () => {
     expect(await (await through(proxy)).query(insert)).toMatchObject({ rowCount: 1 });
   });
 
-  it('cuts after the server has answered, with what was done meanwhile before the client knows', async () => {
+  it('cuts after the server has answered, before the client gets the answer', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy);
     const seen: number[] = [];
@@ -70,7 +70,7 @@ describe('the fault proxy', () => {
     expect([await rows(), seen]).toEqual([1, [1]]);
   });
 
-  it('cuts around a commit', async () => {
+  it('cuts before and after a commit', async () => {
     const { proxy, insert, rows } = await rig();
     for (const kind of ['cut-before', 'cut-after'] as const) {
       const client = await through(proxy);
@@ -83,7 +83,7 @@ describe('the fault proxy', () => {
     }
   });
 
-  it('swallows what is sent to a black hole, and both sockets stay open', async () => {
+  it('swallows everything sent to a black hole, and both sockets stay open', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy, { query_timeout: 100 });
     let isOpen = true;
@@ -93,7 +93,7 @@ describe('the fault proxy', () => {
     const fault = proxy.arm({ kind: 'black-hole', at: 'things.insert' });
     expect((await failure(client.query(insert))).message).toMatch(/timeout/);
     await fault.landed;
-    // A round trip to the server past the proxy: an end that was on its way would have come by then.
+    // By the time of a direct round trip to the server, a pending close of the socket would have arrived.
     expect([await rows(), isOpen, proxy.connections]).toEqual([0, true, 1]);
   });
 
@@ -106,7 +106,7 @@ describe('the fault proxy', () => {
     expect([await rows(), proxy.counts.swallow, proxy.connections]).toEqual([1, 1, 1]);
   });
 
-  it('holds a statement back, and what comes behind it stays behind it', async () => {
+  it('holds a statement back, and later statements stay behind it', async () => {
     const { proxy, insert, rows } = await rig();
     const client = await through(proxy);
     const fault = proxy.arm({ kind: 'delay', at: 'things.insert', ms: 1_000 });
@@ -119,7 +119,7 @@ describe('the fault proxy', () => {
     expect(await rows()).toBe(1);
   });
 
-  it('splits a connection into tiny packets from its login on, and nothing is lost', async () => {
+  it('splits a connection into tiny packets from its login on, and loses nothing', async () => {
     const { proxy, insert, rows } = await rig();
     const fault = proxy.arm({ kind: 'split' });
     const client = await through(proxy);
@@ -139,7 +139,7 @@ describe('the fault proxy', () => {
     expect([await rows(), proxy.counts.reset]).toEqual([0, 1]);
   });
 
-  it('strikes as often as it is told to, and not when it is disarmed', async () => {
+  it('strikes as often as it is armed to, and not after it is disarmed', async () => {
     const { proxy, insert } = await rig();
     const fault = proxy.arm({ kind: 'cut-before', at: 'things.insert', times: 2 });
     for (let i = 0; i < 2; i++) await failure((await through(proxy)).query(insert));
@@ -151,7 +151,7 @@ describe('the fault proxy', () => {
     expect([fault.count, another.count]).toEqual([2, 0]);
   });
 
-  it('severs, refuses and partitions all connections until it is told to stop', async () => {
+  it('severs, refuses and partitions all connections until it is switched off', async () => {
     const { proxy, insert, rows } = await rig();
     const first = await through(proxy);
     await first.query(insert);
@@ -165,7 +165,7 @@ describe('the fault proxy', () => {
     await failure(second.query(insert));
     expect((await failure(connected(proxy.url, { connectionTimeoutMillis: 100 }))).message).toMatch(/timeout/);
     proxy.partition(false);
-    // What has been a black hole stays one.
+    // A connection that went through a black hole stays unusable.
     await failure(second.query(insert));
     await (await through(proxy)).query(insert);
     expect(await rows()).toBe(2);

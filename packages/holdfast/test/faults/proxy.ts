@@ -2,64 +2,70 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { bodyOf, eachFrame, type Frame, makeFrame, Statements, text, typeOf } from './frames.js';
 
 /**
- * What befalls a connection, at a chosen statement or as soon as it is opened:
+ * What happens to a connection, at a chosen statement or as soon as the connection is opened:
  *
  * - `cut-before`: both ends are closed; the server never gets the statement.
  * - `cut-after`: the server has answered; the answer is swallowed, then both ends are closed.
- * - `black-hole`: from here on nothing passes in either direction, and both sockets stay open. That one side closes its own
- *   does not pass either: the session of the server stays, in the middle of whatever it was.
- * - `swallow`: the server gets the statement and answers; neither that nor anything later arrives. Sockets stay open.
- * - `delay`: the statement is held back for `ms`, and everything of its connection behind it.
+ * - `black-hole`: from here on nothing passes in either direction, and both sockets stay open. A close by one side
+ *   does not pass either: the server session stays open, even in the middle of a transaction.
+ * - `swallow`: the server gets the statement and answers; neither the answer nor anything later arrives. Sockets stay
+ *   open.
+ * - `delay`: the statement is held back for `ms`, and so are all later statements of its connection.
  * - `split`: from here on both directions arrive in packets of a few bytes.
  * - `reset`: both ends get a TCP reset; the server never gets the statement.
- * - `error`: the server never gets the statement; the client is answered with an error of this `state`.
+ * - `error`: the server never gets the statement; the proxy answers the client with an error of this `state`.
  */
 export type FaultKind = (typeof faultKinds)[number];
 const faultKinds = ['cut-before', 'cut-after', 'black-hole', 'swallow', 'delay', 'split', 'reset', 'error'] as const;
 
 export interface Fault {
   readonly kind: FaultKind;
-  /** A statement by its name or text, or a pattern for either. Left out: the next connections, as they are opened. */
+  /** A statement by its name or text, or a pattern for either. Without `at`, the fault applies to new connections. */
   readonly at?: string | RegExp;
-  /** Which of them, counted from now (default the first). */
+  /** Which match to strike first, counted from now (default: the first). */
   readonly nth?: number;
-  /** How many of them in a row (default 1). */
+  /** How many matches in a row to strike (default 1). */
   readonly times?: number;
   /** How long a `delay` is. */
   readonly ms?: number;
   /** The SQLSTATE of an `error`. */
   readonly state?: string;
-  /** Runs before a cut, while the client still waits: what others do in that time. */
+  /** Runs before a cut, while the client still waits. It stands for what other processes do in that time. */
   readonly meanwhile?: () => Promise<unknown>;
 }
 
-/** A fault that was armed. A run in which it has not landed proves nothing. */
+/** An armed fault. A run in which the fault has not landed proves nothing. */
 interface Landing {
-  /** How often it has happened. */
+  /** How often the fault has landed. */
   readonly count: number;
-  /** Resolves when it has happened as often as it was to. */
+  /** Resolves when the fault has landed `times` times. */
   readonly landed: Promise<void>;
-  /** It does not happen any more. */
+  /** Stops the fault from landing again. */
   disarm(): void;
 }
 
-/** A TCP proxy between an app and its Postgres that reads the frames as they pass, and does what it is told to. */
+/** A TCP proxy between an app and its Postgres server. It reads the frames that pass, and injects faults. */
 export interface FaultProxy {
-  /** The URL of the database, by way of the proxy. */
+  /** The URL of the database through the proxy. */
   readonly url: string;
   /** Every statement that clients have sent, in order. */
   readonly statements: readonly string[];
-  /** What it did, by kind of fault; connections that it severed, holed or refused as a whole count as well. */
+  /**
+   * The number of injected faults by kind, including connections that were severed, partitioned or refused as a whole.
+   */
   readonly counts: Readonly<Record<FaultKind | 'sever' | 'partition' | 'refuse', number>>;
   readonly connections: number;
   arm(fault: Fault): Landing;
-  /** Cuts every connection that there is now. Returns how many. */
+  /** Cuts every open connection. Returns their number. */
   sever(): number;
-  /** While it is on, all connections, those to come included, are black holes; those that were stay so. */
+  /** While it is on, all connections, old and new, become black holes. They stay black holes when it is off again. */
   partition(on: boolean): void;
   /** While it is on, new connections are closed at once. */
   refuse(on: boolean): void;
-  /** From now on new connections go to the server of this URL, as when an address moves. Others stay where they are. */
+  /**
+   * From now on new connections go to the server of this URL, like after an address moves. Open connections do not
+   * move.
+   */
   moveTo(target: string): void;
   close(): Promise<void>;
 }
@@ -78,7 +84,7 @@ class Armed implements Landing {
     });
   }
 
-  /** Whether it befalls this statement, or (undefined) a connection that was just opened. */
+  /** Returns true if the fault strikes this statement, or (undefined) a connection that was just opened. */
   takes(statement: string | undefined): boolean {
     const { at, nth = 1 } = this.fault;
     if (this.left === 0 || (at === undefined) !== (statement === undefined)) return false;
@@ -98,7 +104,7 @@ class Armed implements Landing {
   }
 }
 
-/** Puts a proxy before the server of this URL. */
+/** Starts a proxy in front of the server of this URL. */
 export async function openProxy(target: string): Promise<FaultProxy> {
   const proxy = new FrameProxy(target);
   await proxy.listen();
@@ -169,7 +175,7 @@ class FrameProxy implements FaultProxy {
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
   }
 
-  /** The fault that befalls this statement (or connection), if any. */
+  /** Returns the fault that strikes this statement or connection, if any. */
   befalls(statement: string | undefined): Armed | undefined {
     if (statement !== undefined) this.statements.push(statement);
     return this.armed.find((each) => each.takes(statement));
@@ -200,18 +206,21 @@ class FrameProxy implements FaultProxy {
   }
 }
 
-/** One client with a connection to the server of its own. */
+/** A client connection with its own connection to the server. */
 class Connection {
   readonly closed: Promise<void>;
   private readonly statements = new Statements();
   private readonly toServer: Lane;
   private readonly toClient: Lane;
   private silent = false;
-  /** Parse, Bind and Describe go out with the Execute behind them: what the server never gets, it gets nothing of. */
+  /**
+   * Parse, Bind and Describe are sent together with their Execute, so a dropped statement leaves no frame on the
+   * server.
+   */
   private readonly unsent: Frame[] = [];
-  /** A fault that comes with the end of the answer. */
+  /** A fault that strikes at the end of the answer. */
   private awaiting: Armed | undefined;
-  /** Whether the server is in a transaction, by its last answer. */
+  /** The transaction status of the server in its last answer. */
   private status = 'I';
 
   constructor(
@@ -220,7 +229,7 @@ class Connection {
     private readonly upstream: Socket,
   ) {
     [this.toServer, this.toClient] = [new Lane(upstream), new Lane(client)];
-    // Either end may break at any time; the other one is closed then, unless nothing passes between them any more.
+    // Either end may break at any time. The proxy then closes the other end, unless the connection is a black hole.
     for (const socket of [client, upstream]) socket.setNoDelay(true).on('error', () => {});
     const ends = [client, upstream].map((socket) => new Promise((resolve) => socket.on('close', resolve)));
     this.closed = Promise.all(ends).then(() => {});
@@ -259,7 +268,9 @@ class Connection {
     for (const each of this.unsent.splice(0)) this.toServer.write(each);
   }
 
-  /** After an Execute the client's Sync goes through, and the server answers that; a Query is answered here altogether. */
+  /**
+   * After an Execute the client's Sync passes, and the server answers the Sync. A Query gets its whole answer here.
+   */
   private answerWithError(armed: Armed, type: string): void {
     this.unsent.length = 0;
     const fields = text('SERROR', `C${armed.fault.state}`, 'Mmade up by the proxy', '');
@@ -305,7 +316,7 @@ class Connection {
   }
 }
 
-/** One direction of a connection: what is written arrives in order, perhaps later, perhaps in pieces, perhaps not. */
+/** One direction of a connection. Bytes arrive in order, perhaps late, in pieces, or not at all. */
 class Lane {
   splits = false;
   private waiting: (() => Promise<unknown>)[] = [];
@@ -324,13 +335,13 @@ class Lane {
     this.later(() => new Promise<void>((resolve) => setTimeout(resolve, ms)).then(over));
   }
 
-  /** After what was written has arrived. */
+  /** Closes the socket after all written bytes have arrived. */
   end(): void {
     if (this.working) this.later(async () => this.socket.destroySoon());
     else this.socket.destroySoon();
   }
 
-  /** What is on its way, and all that comes, is lost. */
+  /** Drops all pending and later bytes. */
   close(): void {
     this.closed = true;
   }
@@ -346,7 +357,7 @@ class Lane {
     this.working = false;
   }
 
-  /** Each packet by itself: the next one is written only when the system has taken this one. */
+  /** Sends each packet separately: the next packet is written only when the system has taken this one. */
   private async send(bytes: Buffer): Promise<void> {
     for (const piece of this.splits ? pieces(bytes) : [bytes]) {
       if (this.closed || this.socket.destroyed) return;
@@ -357,7 +368,7 @@ class Lane {
 
 const maxTinyBytes = 400;
 
-/** One to five bytes each; of a long frame only the beginning, where its structure is. */
+/** Pieces of one to five bytes. Only the beginning of a long frame is split, because its structure is there. */
 function pieces(bytes: Buffer): Buffer[] {
   const found: Buffer[] = [];
   let at = 0;

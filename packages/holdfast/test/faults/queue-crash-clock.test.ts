@@ -20,15 +20,18 @@ import { Ledger } from './ledger.js';
 import { installGauge, openGauge } from './queue-gauge.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
-/** Every statement in every phase, ten minutes of it. Else for each kind of write one of them, in one phase. */
+/**
+ * Sweeps every statement in every phase, which takes ten minutes. Otherwise one statement of each kind of write, in
+ * one phase.
+ */
 const everything = process.env.HOLDFAST_QUEUE_SWEEP === 'all';
-/** How many of them are killed once more while they recover. */
+/** Number of cases that are killed once more while they recover. */
 const again = 2;
 const lanes = 2;
 const minutes = 60_000;
 const names = ['starts', 'family', 'rests'];
 
-/** No limit of the case's own queues was exceeded by those who can commit. */
+/** Checks the limits of the case's own queues, counting only executions that can commit. */
 async function limitsHeld({ database, workflowId }: Job): Promise<string[]> {
   const gauge = await openGauge(database);
   const { queues, partitions } = await gauge.peaks();
@@ -45,7 +48,7 @@ describeDrivers('crash clock of queues', (backend) => {
   const rig = crashRig(backend);
 
   it(
-    'brings everything that was acknowledged to the end that a run without a crash has, within the limits',
+    'brings all acknowledged work to the outcome of a run without a crash, within the limits',
     async () => {
       const random = new SeededRandom(`queue points ${backend.name} ${seed}`);
       const cases = names.flatMap((workflow) => {
@@ -63,7 +66,8 @@ describeDrivers('crash clock of queues', (backend) => {
           `${tally.void.length} void; statements: ${counts}; HOLDFAST_FAULT_SEED=${seed}`,
       );
       expect(tally.violations).toEqual([]);
-      // Announcements take their own time: a run may make a statement more or less, and the last points may not come.
+      // Notifications have their own timing: a run may make a statement more or less, so the last points may not be
+      // reached.
       expect(tally.landed.length).toBeGreaterThan(0.7 * cases.length);
     },
     20 * minutes,
@@ -75,7 +79,10 @@ function late(random: SeededRandom): CrashPoint {
   return { statement: 1 + Math.floor(random.number() * 40), phase };
 }
 
-/** One of the statements of each kind that changes something; of the program that rests only what others do not write. */
+/**
+ * Returns one statement of each kind of write. For the program that suspends, only the writes that the other programs
+ * do not make.
+ */
 function writePoints(
   backend: Backend,
   { workflow, made }: { readonly workflow: string; readonly made: readonly string[] },
@@ -90,9 +97,13 @@ function writePoints(
   });
 }
 
-const writes = /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack|setAtRest|release|announce/;
-/** What is written when a slot is given back and asked for again: in every phase, where a run makes the same statements every time. */
-const slotWrites = /setAtRest|putBack|release/;
+const writes =
+  /register|enqueue|debounce|promoteDue|dequeue|record|insert|finish|putBack|markSuspended|release|announce/;
+/**
+ * Writes that give a slot back and ask for it again. They are killed in every phase if each run makes the same
+ * statements.
+ */
+const slotWrites = /markSuspended|putBack|release/;
 
 function crashRig(backend: Backend) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-queue-crash-'));
@@ -104,7 +115,7 @@ function crashRig(backend: Backend) {
     await (await installGauge(database)).close();
     return database;
   };
-  // A store for each lane: what one lane's dead process holds must not keep the other lane waiting.
+  // Each lane has its own store, so that a dead process of one lane cannot block the other lane.
   const newLane = (tally: Tally): Lane => new Lane(program, new Stores(gauged), ledger, expected, tally);
   beforeAll(async () => {
     await requireBuild();

@@ -20,15 +20,15 @@ const rounds = 20;
 const executors = ['first', 'second', 'third'];
 
 /**
- * A worker stands still in the middle of its work, and is taken for dead: another one takes over. When it goes on, it
- * is a ghost of what it was: its bodies may still do something in the world, but they commit nothing, and they do not
- * count. Those who can commit are never more than the limit.
+ * A worker is stopped in the middle of its work and declared dead, and another worker takes its work over. When the
+ * stopped worker continues, its step bodies may still have side effects, but it can commit nothing and does not count
+ * against the limit. Executions that can commit never exceed the limit.
  */
-describeBackends('workers that are taken for dead and are not', (backend) => {
+describeBackends('live workers that were declared dead', (backend) => {
   beforeAll(requireBuild);
 
   it(
-    'leave never more than the limit who can commit, and change nothing that others have done',
+    'never let more executions commit than the limit allows, and change nothing that others have done',
     async () => {
       const rig = await openRig(backend);
       const random = new SeededRandom(`false death ${backend.name} ${seed}`);
@@ -44,8 +44,8 @@ describeBackends('workers that are taken for dead and are not', (backend) => {
       const { workflows, steps } = await rig.rows.read('job-');
       const peaks = await rig.gauge.peaks();
       report(
-        `false death (${backend.name}): ${rounds} rounds, ${taken} workflows taken from the living, ${enqueued} in all, ` +
-          `PENDING at most ${peaks.queues.limited} of ${concurrency}; HOLDFAST_FAULT_SEED=${seed}`,
+        `false death (${backend.name}): ${rounds} rounds, ${taken} workflows taken over from live workers, ` +
+          `${enqueued} in all, PENDING at most ${peaks.queues.limited} of ${concurrency}; HOLDFAST_FAULT_SEED=${seed}`,
       );
       expect(taken).toBeGreaterThan(rounds / 2);
       expect(peaks.queues.limited).toBe(concurrency);
@@ -65,24 +65,25 @@ class Rig {
     readonly ledger: Ledger,
     readonly gauge: Gauge,
     readonly rows: RowReader,
-    /** The SQLite databases that workers write to. */
+    /** The SQLite databases that the workers write to. */
     private readonly files: readonly string[],
   ) {}
 
-  /** Returns how many workflows were taken over. */
+  /** Returns the number of workflows that were taken over. */
   async falseDeath(random: SeededRandom): Promise<number> {
     const [victim = '', heir = ''] = shuffled(executors, random);
     const { workers } = this;
     await this.untilRunning(victim);
     await workers.get(victim)?.pause();
-    // A process that is stopped in the middle of a transaction on SQLite holds everybody up, as long as it lasts.
+    // On SQLite a process that is stopped in the middle of a transaction blocks all other writers until it continues.
     while (!this.files.every(isNobodyWritingTo)) {
       workers.get(victim)?.goOn();
       await delay(1);
       await workers.get(victim)?.pause();
     }
     const taken = (await workers.get(heir)?.recover(victim)) ?? [];
-    // The others go on with the queue, and with what they have taken over, before the ghost wakes.
+    // The other workers continue with the queue, and with the work they have taken over, before the stopped worker
+    // continues.
     await this.untilEnded(taken);
     for (const id of taken) observe(this.ledger, await this.rows.read(id));
     workers.get(victim)?.goOn();

@@ -13,7 +13,7 @@ import { busiestStretch, type Gauge, installGauge, overlaps } from './queue-gaug
 import { openRows } from './rows.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
-/** HOLDFAST_FLEET_JOBS=10000 for the whole of it, on both databases. */
+/** HOLDFAST_FLEET_JOBS=10000 for the full test, on both databases. */
 const jobs = (backend: Backend['name']): number =>
   Number(process.env.HOLDFAST_FLEET_JOBS ?? (backend === 'postgres' ? 1_500 : 800));
 const workers = 3;
@@ -30,7 +30,7 @@ describeDrivers('a fleet of workers that are killed at random', (backend) => {
   beforeAll(requireBuild);
 
   it(
-    'runs every workflow to its end, no step again after its checkpoint, and never more at once than the limits say',
+    'finishes every workflow, repeats no step after its checkpoint, and never exceeds the limits',
     async () => {
       const rig = await openRig(backend);
       const total = jobs(backend.name);
@@ -71,7 +71,7 @@ async function openRig(backend: Backend): Promise<Rig> {
   const gauge = await installGauge(database);
   const client = await connect({ name: 'fleet', database, logger: silent });
   for (const each of [limited, parted, rated]) await client.queues.register(each);
-  // One for each who draws: the two take turns as time will have it.
+  // Jobs and kills each have their own random sequence, because they draw in an order that depends on timing.
   const random = new SeededRandom(`fleet ${backend.name} ${seed}`);
   const fleet = new Fleet(database, ledger, gauge, new SeededRandom(`kills ${backend.name} ${seed}`));
   onTestFinished(async () => {
@@ -84,7 +84,10 @@ async function openRig(backend: Backend): Promise<Rig> {
   return { database, ledger, gauge, fleet, client, random };
 }
 
-/** Where a job goes: most to the queue with limits of the fleet, some to one of 20 tenants, some at a rate. */
+/**
+ * Chooses the queue of a job: most go to the queue with a fleet-wide limit, some to one of 20 tenants, some to the
+ * rate limit.
+ */
 function placeOf(i: number, random: SeededRandom): StartOptions {
   const delay = random.number() < 0.05 ? { delay: Math.floor(random.number() * 2_000) } : {};
   const kind = random.number();
@@ -125,7 +128,7 @@ async function checkFleet(backend: Backend, rig: Rig, total: number, seconds: nu
       `process ${most(bodies.processes, 'limited in')} of ${limits.workerConcurrency}; starts per ${rate.perMs} ms ` +
       `${busiestStretch(starts, rate.perMs)} of ${rate.max}; HOLDFAST_FAULT_SEED=${seed}`,
   );
-  // A run in which no fault landed, or which took nothing away from anybody, proves nothing.
+  // A run in which no fault landed, or no work was taken over, proves nothing.
   expect(rig.fleet.kills).toBeGreaterThan(0);
   expect(again).toBeGreaterThan(0);
   expect(found).toEqual([]);

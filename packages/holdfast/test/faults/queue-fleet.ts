@@ -7,7 +7,7 @@ import { fixturePath } from './child-process.js';
 import type { Ledger } from './ledger.js';
 import type { Gauge } from './queue-gauge.js';
 
-/** Worker processes on one database, of which some are killed now and then, and replaced. */
+/** Worker processes on one database. Some of them are killed now and then, and replaced. */
 export class Fleet {
   kills = 0;
   private readonly workers = new Set<Worker>();
@@ -24,7 +24,7 @@ export class Fleet {
     await Promise.all(Array.from({ length: count }, () => this.spawn()));
   }
 
-  /** Kills one worker after the other while it has work, with a replacement for each, until it is told to stop. */
+  /** Kills one worker after the other while it has work, and replaces each, until it is told to stop. */
   async killUntil(done: () => boolean, pauseMs: { least: number; most: number }): Promise<void> {
     while (!done()) {
       await delay(pauseMs.least + this.random.number() * (pauseMs.most - pauseMs.least));
@@ -37,9 +37,9 @@ export class Fleet {
   }
 
   /**
-   * Stops the worker at a moment at which it has work, unless all is done first. One that stands still cannot end its
-   * work between the look and the kill: without that a quick fleet may lose its processes, and never any work. Nor may
-   * it stand still in the middle of writing to the ledger, or its death could not be put on record before it comes.
+   * Stops the worker while it has work, or gives up if all work is done first. A stopped worker cannot finish its work
+   * between the query and the kill. Without the stop, kills in a fast fleet might never hit any work. The worker must
+   * not be stopped while it writes to the ledger, because its death could then not be recorded first.
    */
   private async standsStillAtWork(worker: Worker, done: () => boolean): Promise<boolean> {
     while (!done()) {
@@ -67,7 +67,7 @@ export class Fleet {
     this.ledger.append({ kind: 'killed', workflowId: '', by: 'fleet', detail: victim.name });
     await victim.kill();
     this.kills++;
-    // What is certainly on record by now must not be run again by whoever comes next.
+    // The steps recorded by now must not be run again by another worker.
     const recorded = await this.gauge.sql(
       `select o.workflow_uuid as id, o.function_id as step from operation_outputs o join workflow_status w
        on w.workflow_uuid = o.workflow_uuid where w.status in ('PENDING', 'ENQUEUED')`,
@@ -84,7 +84,7 @@ export class Fleet {
   }
 }
 
-/** One process of a fixture that says when it is ready, and ends when it is told to. */
+/** One process of a fixture that reports when it is ready, and exits on request. */
 export class Worker {
   private complaints = '';
   readonly ended: Promise<void>;
@@ -108,7 +108,7 @@ export class Worker {
     this.ended = new Promise((resolve) => child.once('exit', () => resolve()));
   }
 
-  /** As the ledger knows it. */
+  /** The name of the worker in the ledger. */
   get name(): string {
     return `process ${this.pid}`;
   }
@@ -117,7 +117,7 @@ export class Worker {
     return this.child.pid;
   }
 
-  /** By itself, and well. */
+  /** Asks the worker to exit, and expects success. */
   async stop(): Promise<void> {
     if (this.child.connected) this.child.send({ command: 'stop' });
     await this.ended;
@@ -129,7 +129,7 @@ export class Worker {
     await this.ended;
   }
 
-  /** Stands still, as a process on a suspended host does, until it is told to go on. */
+  /** Stops the process, like a process on a suspended host, until `goOn`. */
   async pause(): Promise<void> {
     this.child.kill('SIGSTOP');
     const state = (): string | undefined => readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ')[1]?.[0];
@@ -140,7 +140,7 @@ export class Worker {
     this.child.kill('SIGCONT');
   }
 
-  /** Takes over the work of another executor, which it believes to be dead. Returns what that was. */
+  /** Takes over the work of another executor that is believed dead. Returns the IDs of the workflows. */
   async recover(executorId: string): Promise<string[]> {
     const recovered = new Promise<string[]>((resolve) => {
       this.child.once('message', (message) => resolve((message as { workflowIds: string[] }).workflowIds));
@@ -150,7 +150,9 @@ export class Worker {
   }
 }
 
-/** Whether the SQLite file is free to be written to: one who is stopped in the middle of a write holds everybody up. */
+/**
+ * Returns true if no process writes to the SQLite file. A process stopped in the middle of a write blocks all others.
+ */
 export function isNobodyWritingTo(path: string): boolean {
   const db = openSqlite(path, { timeout: 50 });
   try {

@@ -5,19 +5,19 @@ import type { Entry } from './ledger.js';
 /**
  * Two gauges of how much runs at once.
  *
- * In the database: a trigger counts, with every claim, how many workflows of its queue and of its partition are PENDING
- * by then, itself included. That is when the number grows, and those are the owners who can commit. Those that have been
- * let go of, and have given their slot back, do not count.
+ * In the database: with every claim a trigger counts how many workflows of the queue and of the partition are PENDING,
+ * including the claimed one. The number only grows by claims, and only PENDING workflows have an owner who can commit.
+ * Suspended workflows that have given their slot back do not count.
  *
- * In the ledger: bodies that have begun and not finished. A process that is killed ends with its `killed` entry, which
- * is written before the signal is sent.
+ * In the ledger: bodies that have begun and not finished. The bodies of a killed process end with its `killed` entry,
+ * which is written before the signal is sent.
  */
 export interface Gauge {
-  /** The most that were PENDING at once, by queue, and by queue and partition. */
+  /** The most workflows that were PENDING at once, by queue, and by queue and partition. */
   peaks(): Promise<Peaks>;
-  /** Runs SQL on the database, past everything that is under test. */
+  /** Runs SQL directly on the database, without the code under test. */
   sql(text: string): Promise<Record<string, unknown>[]>;
-  /** The same for statements, one or more, that have no rows to show. */
+  /** Runs one or more statements that return no rows. */
   run(text: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -28,7 +28,7 @@ interface Peaks {
   readonly claims: number;
 }
 
-/** Puts the triggers into a store that has its tables. */
+/** Installs the triggers into a store that has its tables. */
 export async function installGauge(database: string): Promise<Gauge> {
   const gauge = await openGauge(database);
   await gauge.run(database.startsWith('sqlite') ? sqliteTriggers : postgresTriggers);
@@ -67,7 +67,7 @@ const sqliteTriggers = `
       ${count('new.queue_name and w.queue_partition_key = new.queue_partition_key')});
   end`;
 
-/** Once per statement: by then all that it claims is claimed. */
+/** The trigger runs once per statement, when all claims of the statement are visible. */
 const postgresTriggers = `
   create table gauge (queue text, part text, running int, in_part int);
   create function gauge_claims() returns trigger language plpgsql set search_path = dbos as $$ begin
@@ -101,13 +101,15 @@ async function openPostgres(database: string): Promise<Omit<Gauge, 'peaks'>> {
 }
 
 interface Overlaps {
-  /** The most bodies at once, by place (a queue, or a partition of one). */
+  /** The most bodies at once, by place (a queue, or a partition of a queue). */
   readonly places: Record<string, number>;
-  /** The same in one process. */
+  /** The most bodies at once by place in one process. */
   readonly processes: Record<string, number>;
 }
 
-/** The most that ran at once by the ledger; `placesOf` says where a body counts, given what it wrote. */
+/**
+ * The most bodies that ran at once according to the ledger. `placesOf` returns the places of a body, given its entry.
+ */
 export function overlaps(entries: readonly Entry[], placesOf: (detail: string) => readonly string[]): Overlaps {
   const running = new Map<string, Set<string>>();
   const [places, processes]: [Record<string, number>, Record<string, number>] = [{}, {}];
@@ -136,7 +138,7 @@ export function overlaps(entries: readonly Entry[], placesOf: (detail: string) =
   return { places, processes };
 }
 
-/** The most starts in any stretch of this length, given their instants. */
+/** The most starts in any interval of this length, given the instants of all starts. */
 export function busiestStretch(instants: readonly number[], lengthMs: number): number {
   const sorted = [...instants].sort((a, b) => a - b);
   let [most, first] = [0, 0];

@@ -10,10 +10,10 @@ import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { failure, gate, overTime, tamper } from '../support/faults.js';
 
 /**
- * A process that news does not reach, and that does not poll (its clock stands still), while others edit, empty and
- * delete the queues it works on: what it knows is out of date, and it must find that out before it does harm.
+ * A process that gets no notifications and does not poll, because its clock is stopped. Meanwhile others edit, empty
+ * and delete the queues it works on. Its cache is stale, and it must detect this before it does harm.
  */
-describeBackends('a process that has not heard of what others did', suite);
+describeBackends('a process with a stale view of its queues', suite);
 
 const edits: [string, QueueOptions, QueueOptions, { all?: number; partition?: number }][] = [
   ['a limit', {}, { concurrency: 2 }, { all: 2 }],
@@ -26,7 +26,7 @@ const edits: [string, QueueOptions, QueueOptions, { all?: number; partition?: nu
 ];
 
 function suite(backend: Backend): void {
-  it.each(edits)('keeps to %s that a queue got (from %o to %o)', async (_, before, after, most) => {
+  it.each(edits)('respects %s that a queue got in the meantime (from %o to %o)', async (_, before, after, most) => {
     const rig = await launchDeaf(backend, before);
     const { engine, other, app } = rig;
     const jobs = Array.from({ length: 12 }, (_, i) => [`p${i % 2}`] as [string]);
@@ -34,7 +34,8 @@ function suite(backend: Backend): void {
       rig.work.with({ queue: 'jobs' }).startAll(jobs, ([key]) => (before.partition ? { partition: key } : {}));
     await edit(other, 'jobs', after);
     const handles = await start();
-    // It takes nothing by what it knew, so it looks again; here the poll does that.
+    // A claim with stale settings takes nothing and makes the process refresh its settings. Here the test does the
+    // refresh.
     await engine.storage.queues
       .overview()
       .then(({ queues }) => engine.queueCache.update(queues.map((each) => each.queue)));
@@ -46,7 +47,7 @@ function suite(backend: Backend): void {
     expect(app.name).toBe('test');
   });
 
-  it('plans anew at once when another has claimed between its look and its claim', async () => {
+  it('plans again at once if another process claims between its query and its claim', async () => {
     const rig = await launchDeaf(backend, { concurrency: 4 });
     const { other, engine } = rig;
     const held = gate();
@@ -54,7 +55,7 @@ function suite(backend: Backend): void {
     let robbed = 0;
     const { dequeue } = engine.storage.workflows;
     engine.storage.workflows.dequeue = async (params) => {
-      // The other one is quicker, three times.
+      // The other process is quicker, three times.
       if (robbed++ < 3) await claimOne(other);
       return dequeue.call(engine.storage.workflows, params);
     };
@@ -71,7 +72,7 @@ function suite(backend: Backend): void {
     held.open();
   });
 
-  it('puts nothing on a queue that was deleted', async () => {
+  it('puts nothing on a deleted queue', async () => {
     const rig = await launchDeaf(backend, {});
     await rig.other.queues.remove('jobs');
     const unknown = { code: 'UNKNOWN_QUEUE' };
@@ -83,21 +84,21 @@ function suite(backend: Backend): void {
     expect(await tamper(rig.database, 'select 1 from workflow_status')).toEqual([]);
   });
 
-  it('runs what somebody enqueued in SQL on a queue with partitions, without a key', async () => {
+  it('runs workflows that were enqueued in SQL without a key on a partitioned queue', async () => {
     const rig = await launchDeaf(backend, { partition: { concurrency: 1 } });
     const handles = await rig.work
       .with({ queue: 'jobs', delay: '1h' })
       .startAll([['a'], ['b']], ([partition]) => ({ partition }));
     await tamper(rig.database, "update workflow_status set queue_partition_key = null, status = 'ENQUEUED'");
     await rig.poll();
-    // Real time passes too: this app has nothing that holds the clock until its statements are answered.
+    // Real time passes too: nothing in this app stops the clock until its statements are answered.
     await rig.clock.runUntil(Promise.all(handles.map((handle) => handle.result())));
     expect(rig.peak()).toBe(1);
   });
 
   if (backend.name !== 'postgres') return;
 
-  it('does not spin on a delayed workflow that somebody holds on to, and runs it when it is let go', async () => {
+  it('does not poll in a tight loop for a locked delayed workflow, and runs it once it is unlocked', async () => {
     const database = await backend.newDatabase();
     const holder = new pg.Client(database);
     await holder.connect();
@@ -127,7 +128,7 @@ interface Deaf {
   peak(): number;
   partitionPeak(): number;
   holdUntil(promise: Promise<void>): void;
-  /** What the look that comes round would do. */
+  /** Does what the periodic poll would do. */
   poll(): Promise<void>;
 }
 
@@ -145,7 +146,7 @@ async function launchDeaf(backend: Backend, options: QueueOptions): Promise<Deaf
       [...running.values()].reduce((sum, n) => sum + n, 0),
     );
     await held;
-    // Long enough for whoever is claimed together with it to begin.
+    // Long enough for workflows of the same claim to begin.
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
     running.set(key, (running.get(key) ?? 1) - 1);
     return key;

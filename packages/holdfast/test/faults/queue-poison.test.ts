@@ -14,7 +14,7 @@ const maxRecoveryAttempts = 4;
 describeBackends('a workflow that kills its process', (backend) => {
   beforeAll(requireBuild);
 
-  it('is given up after its attempts, and none of those that died with it is', async () => {
+  it('is given up after its attempts, without giving up the workflows that ran beside it', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-poison-'));
     const ledger = new Ledger(join(folder, 'ledger.sqlite'));
     const database = await backend.newDatabase();
@@ -41,7 +41,7 @@ describeBackends('a workflow that kills its process', (backend) => {
   }, 120_000);
 });
 
-/** Replaces each worker that dies until the work is done. Returns how many died. */
+/** Replaces each worker that dies until the work is done. Returns the number of deaths. */
 async function keepUp(options: object, count: number, done: Promise<unknown>): Promise<number> {
   let [finished, deaths] = [false, 0];
   const isDone = done.then(() => {

@@ -5,7 +5,7 @@ import { requireBuild, runFixture } from './child-process.js';
 describeBackends('a program that works on a queue and shuts down', (backend) => {
   beforeAll(requireBuild);
 
-  it('ends by itself, and well, although nothing else keeps its process alive', async () => {
+  it('exits on its own with success when nothing else keeps its process alive', async () => {
     const exit = await runFixture('queue-shutdown.mjs', { database: await backend.newDatabase() });
     expect(exit).toEqual({ signal: null, output: 'a b c' });
   });

@@ -13,23 +13,23 @@ import { installGauge } from './queue-gauge.js';
 import { openRows } from './rows.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
-/** HOLDFAST_FLEET_JOBS=10000 for the whole of it. */
+/** HOLDFAST_FLEET_JOBS=10000 for the full test. */
 const jobs = Number(process.env.HOLDFAST_FLEET_JOBS ?? 150);
 const limits = { concurrency: 4, workerConcurrency: 3, partition: { concurrency: 2 } };
 const longestMs = 5 * 60_000;
 const killEveryMs = { least: 200, most: 1_000 };
-/** Longer than until the first kill: also a quick machine must not be done before. */
+/** Longer than the time to the first kill, so that even a fast machine is not done before it. */
 const restMs = 1_500;
 
 /**
- * Each workflow waits between two steps, and gives its slot back meanwhile: many more rest than the limits let run. What
- * counts are those who hold a slot and can commit.
+ * Each workflow waits between two steps and gives its slot back meanwhile, so far more workflows are suspended than
+ * the limits let run. The limits apply to executions that hold a slot and can commit.
  */
-describeBackends('a fleet of workers that are killed at random while workflows rest', (backend) => {
+describeBackends('a fleet of workers that are killed at random while workflows are suspended', (backend) => {
   beforeAll(requireBuild);
 
   it(
-    'runs every workflow to its end, no step again after its checkpoint, and never more with a slot than the limits say',
+    'finishes every workflow, repeats no step after its checkpoint, and never lets more hold a slot than allowed',
     async () => {
       const { gauge, fleet, client, ledger, database } = await openRig(backend);
       await fleet.start(2);
@@ -58,8 +58,9 @@ describeBackends('a fleet of workers that are killed at random while workflows r
       const peaks = await gauge.peaks();
       const found = violations({ workflows, steps, entries: ledger.entries() });
       report(
-        `fleet at rest (${backend.name}): ${jobs} workflows, ${fleet.kills} kills, ${found.length} violations, at most ` +
-          `${peaks.queues.rests} of ${limits.concurrency} with a slot, ${maxAtRest} at rest; HOLDFAST_FAULT_SEED=${seed}`,
+        `fleet with suspension (${backend.name}): ${jobs} workflows, ${fleet.kills} kills, ` +
+          `${found.length} violations, at most ${peaks.queues.rests} of ${limits.concurrency} with a slot, ` +
+          `${maxAtRest} suspended; HOLDFAST_FAULT_SEED=${seed}`,
       );
       expect(fleet.kills).toBeGreaterThan(0);
       expect(maxAtRest).toBeGreaterThan(limits.concurrency);

@@ -12,9 +12,12 @@ import { isCompleted, openRows, type RowReader } from './rows.js';
 import { divergencesOf } from './traces.js';
 
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
-/** A launch costs several times more on Postgres. HOLDFAST_FAULT_PROGRAMS=5000 makes a long night of it. */
+/** A launch costs several times more on Postgres. HOLDFAST_FAULT_PROGRAMS=5000 takes a whole night. */
 const programCounts = { sqlite: 70, postgres: 24 };
-/** Each with a store of its own, because a launch takes up what another has crashed with. SQLite waits for nobody. */
+/**
+ * Each lane has its own store, because a launch recovers what another lane has crashed with. SQLite calls block, so it
+ * has one lane.
+ */
 const lanes = { sqlite: 1, postgres: 3 };
 
 describeBackends('random programs', (backend) => {
@@ -28,7 +31,7 @@ describeBackends('random programs', (backend) => {
       onTestFinished(store.rows.close);
       for (let next = waiting.shift(); next; next = waiting.shift()) {
         const [n, plan] = next;
-        // Of every third program each wait ends in a replay, as if memory were scarce.
+        // In every third program each wait ends in a replay, as if memory were scarce.
         const trial = new Trial(
           store,
           `program-${n}`,
@@ -46,7 +49,7 @@ describeBackends('random programs', (backend) => {
         `HOLDFAST_FAULT_SEED=${seed}`,
     );
     expect(divergences.map((each) => each.slice(0, 2000)).slice(0, 3)).toEqual([]);
-    // Every program crashed once; most must have crashed in their recovery too.
+    // Every program crashed once. Most must also have crashed in their recovery.
     expect(crashes).toBeGreaterThan(programs * 1.5);
   }, 240_000);
 });
@@ -62,7 +65,10 @@ async function openStore(backend: Backend): Promise<Store> {
   return { database, rows: await openRows(database) };
 }
 
-/** Statements of a launch that finds nothing to do, and of one that recovers: crashes are wanted after those. */
+/**
+ * The number of statements of a launch without work, and of a launch that recovers. Crashes come after these
+ * statements.
+ */
 const idleLaunch = 9;
 const recoveringLaunch = 15;
 
@@ -71,7 +77,9 @@ function crashPoint({ at, phase }: PlannedCrash, launch: number, statements: num
   return { statement: launch + 1 + Math.floor(at * Math.max(0, statements - launch - 1)), phase };
 }
 
-/** One program: counted, crashed, crashed in its recovery, finished, and replayed from its finished history. */
+/**
+ * One program: it is counted, crashed, crashed again in recovery, finished, and replayed from its finished history.
+ */
 class Trial {
   crashes = 0;
   /** The workflow that is crashed and replayed. */
@@ -93,7 +101,8 @@ class Trial {
     const [first, second] = this.plan.crashes;
     const statements = await this.execute(`${this.name}-counted`);
     let made = 0;
-    // With other latencies a run may make fewer statements: a fault that did not land is brought forward until it does.
+    // With other latencies a run may make fewer statements. A fault that did not land moves to an earlier point until
+    // it lands.
     for (let at = first.at; this.crashes === 0; at /= 2) {
       this.id = `${this.name}-${this.attempts++}`;
       made = await this.execute(this.id, crashPoint({ ...first, at }, idleLaunch, statements));
@@ -108,7 +117,9 @@ class Trial {
     return [...this.world.violations, ...this.wrongOutcomes(), ...divergencesOf(this.world.traces, this.id)];
   }
 
-  /** Launches, starts the program (or finds it there) and drives the clock until it has ended or crashed. */
+  /**
+   * Launches, starts the program (or finds it already started) and advances the clock until it has ended or crashed.
+   */
   private async execute(id: string, crashAt?: CrashPoint): Promise<number> {
     const { world } = this;
     world.launches++;
@@ -123,7 +134,7 @@ class Trial {
       ...(crashAt && { crashAt }),
     });
     const t = await launched.catch((error) => {
-      // It crashed before it was up.
+      // The app crashed during its launch.
       if (!crashAt) throw error;
     });
     if (!t) {
@@ -156,7 +167,7 @@ class Trial {
     }
   }
 
-  /** Makes a finished workflow one that crashed just before its outcome was written. */
+  /** Turns a finished workflow into one that crashed just before its outcome was written. */
   private async unfinish(): Promise<void> {
     await tamper(
       this.store.database,
@@ -174,11 +185,9 @@ class Trial {
       ...(own.size === 1 ? [] : [`the outcomes are ${[...own].join(' and ')}`]),
     ];
   }
-
-  /** Of any two executions of one workflow, one saw exactly what the other saw first. */
 }
 
-/** A program takes milliseconds of real time; one that comes to nothing must not hide how the others fare. */
+/** A program takes milliseconds of real time. One that hangs must not hide the results of the others. */
 async function withWatchdog<T>(promise: Promise<T>): Promise<T | Outcome> {
   let timer: NodeJS.Timeout | undefined;
   const hung = new Promise<Outcome>((resolve) => {

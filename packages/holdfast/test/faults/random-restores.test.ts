@@ -17,7 +17,7 @@ import { isCompleted, openRows, type RowReader } from './rows.js';
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
 const programCounts = { sqlite: 30, postgres: 14 };
 
-/** What an execution writes by, before which a backup is made or put back. */
+/** The statements by which an execution writes. A backup is made or restored before one of them. */
 const writes = {
   workflows: ['insertMany', 'insertChildren', 'finishMany'],
   steps: ['recordMany', 'recordEffects', 'completeMany'],
@@ -30,7 +30,7 @@ describeBackends('random programs over a database that goes back in time', (back
     const wrong: string[] = [];
     let restored = 0;
     for (const [n, plan] of fc.sample(plans, { seed, numRuns: programs }).entries()) {
-      // Of every third program no heartbeat tells, but only rows that are refused.
+      // In every third program only refused rows reveal the restore, not heartbeats.
       const trial = new Trial(store, `program-${n}`, plan, n % 3 !== 0);
       const found = await trial.run();
       restored += trial.restored;
@@ -61,7 +61,7 @@ async function openStore(backend: Backend): Promise<Store> {
   return { database, rows, logger: recordingLogger() };
 }
 
-/** One program: counted, run over a restore, run to its end, and replayed from its finished history. */
+/** One program: it is counted, run across a restore, run to its end, and replayed from its finished history. */
 class Trial {
   restored = 0;
   private engine!: Runtime;
@@ -85,7 +85,7 @@ class Trial {
     const onStart = (engine: Runtime): void => {
       this.engine = engine;
     };
-    // Of those that are to find out by a refused row, heartbeats come too seldom to tell.
+    // In programs that must detect the restore by a refused row, heartbeats are too rare to reveal it.
     const liveness = { ttlMs: this.beats ? 3_000 : 3_600_000 };
     const app = await launchWith(options, { onStart, liveness, reclaimEveryMs: 50 });
     world.clock = this.engine.clock as VirtualClock;
@@ -105,13 +105,14 @@ class Trial {
     world.launches++;
     const told = await outcomeOf(start);
     if (!isGone(told)) found.push(...this.judge(told));
-    // What ended before the backup was put back is put back at its end.
+    // If the program ended before the restore, the restore happens now, after its end.
     await this.restore();
     this.before = async () => {};
-    // Where nothing was refused, a failover breaks connections, and a restore is older than a heartbeat.
+    // If no row was refused, the test reports the restore: in reality a failover breaks connections, or a heartbeat
+    // detects it.
     if (!this.beats) this.engine.startGate.rollbackCount++;
-    // What was told before may be lost with its record, and the program may have ended again, in another way, before anybody
-    // looks: only an answer from after the restore is compared with the replay. Whoever finds nothing on record starts again.
+    // An earlier answer may be lost with its record, and the program may then have ended differently. Only an answer
+    // from after the restore is compared with the replay. A caller that finds no record starts the program again.
     let outcome = await outcomeOf(start);
     for (let tries = 0; tries < 3 && (await this.status()) !== 'SUCCESS'; tries++) outcome = await outcomeOf(start);
     if (!isGone(outcome)) found.push(...this.judge(outcome));
@@ -122,7 +123,7 @@ class Trial {
     world.launches++;
     const replayed = await outcomeOf(start);
     if (JSON.stringify(replayed) !== JSON.stringify(outcome)) {
-      found.push(`it came to ${JSON.stringify(outcome)}, and in a replay to ${JSON.stringify(replayed)}`);
+      found.push(`the outcome was ${JSON.stringify(outcome)}, and in a replay ${JSON.stringify(replayed)}`);
     }
     const ended = (world.traces.get(name) ?? []).filter((trace) => trace.includes(theEnd));
     const [last, replay] = ended.slice(-2).map((trace) => trace.slice(0, trace.indexOf(theEnd)).join());
@@ -150,7 +151,10 @@ class Trial {
 
   private restoring: Promise<void> | undefined;
 
-  /** Once. A write of a branch that lost may have begun it, and whoever goes on has to wait until it is over. */
+  /**
+   * Restores once. A write of a losing branch may have begun the restore, and later callers must wait until it is
+   * over.
+   */
   private async restore(): Promise<void> {
     if (this.backup) this.restoring ??= this.putBack(this.backup);
     await this.restoring;
@@ -160,7 +164,7 @@ class Trial {
     if (this.beats) await this.beaten();
     await backup.restore();
     this.restored++;
-    // From now on what is on record must not begin any more. What was only on the lost record may.
+    // From now on no recorded step may begin again. Steps that were only on the lost record may.
     const { steps } = await this.store.rows.read(this.name);
     this.world.forgetCommitted();
     for (const step of steps.filter(isCompleted)) {
@@ -168,7 +172,7 @@ class Trial {
     }
   }
 
-  /** The backup has an earlier heartbeat than this process has had answered. */
+  /** Waits until this process has had a later heartbeat answered than the one in the backup. */
   private async beaten(): Promise<void> {
     const of = `where incarnation = '${this.engine.owners.incarnation}'`;
     const beats = async () =>
@@ -195,7 +199,7 @@ class Trial {
     return workflows.find((row) => row.workflow_uuid === this.name)?.status;
   }
 
-  /** Makes a finished workflow one that was handed over just before its outcome was written. */
+  /** Turns a finished workflow into one that was handed over just before its outcome was written. */
   private async unfinish(): Promise<void> {
     const set = "status = 'ENQUEUED', queue_name = '_dbos_internal_queue', owner_xid = null, output = null";
     await tamper(

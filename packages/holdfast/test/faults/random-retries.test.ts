@@ -11,15 +11,15 @@ import { type Program, plans } from './programs.js';
 const seed = Number(process.env.HOLDFAST_FAULT_SEED ?? 1);
 const programCounts = { sqlite: 150, postgres: 100 };
 
-/** How long a workflow waits before its end: time to crash it there, when everything else of it is on record. */
+/** How long a workflow waits before its end. The test crashes it there, when everything else of it is recorded. */
 const waitMs = 100_000;
 
 /**
- * Programs that fail are repaired and retried, from whichever step that takes, until they succeed. Then all crash, and have to
- * replay to the end. No step that a retry has kept on record may have run again.
+ * Failed programs are repaired and retried, from any step that this takes, until they succeed. Then all of them crash
+ * and must replay to the end. No step that a retry kept may run again.
  */
 describeBackends('random retries', (backend) => {
-  it('keep what they say, and replay exactly', async () => {
+  it('keep the steps they promise to keep, and replay exactly', async () => {
     const world = new World();
     const t = await backend.testApp({ workflows: [world.root, world.child], version: 'faults' });
     world.app = t;
@@ -79,14 +79,14 @@ class World {
     return found.map(({ workflowId }) => workflowId).filter((id) => ids.includes(id));
   }
 
-  /** Retries it, from the step that is advised where that is needed, and says which kept steps have run again by then. */
+  /** Retries the workflow, from the advised step if necessary. Returns the kept steps that have run again. */
   async retry(id: string): Promise<string[]> {
     const { workflows } = this.app.app;
     const kept = async () => (await workflows.steps(id)).map(({ name }) => `${id}/${name}`);
     await workflows.retry(id).catch((error: unknown) => {
       const isAdvised =
         isHoldfastError(error, 'WORKFLOW_NOT_RETRYABLE') && typeof error.details.failedStep === 'number';
-      // Of a child it is the child that has to be retried first.
+      // If a child failed, the child must be retried first.
       if (!isAdvised) throw error;
       const { workflowId, failedStep } = error.details as { workflowId: string; failedStep: number };
       return workflows.retry(workflowId, { fromStep: failedStep });
@@ -121,7 +121,7 @@ class World {
       case 'try':
         return this.interpret(program.body, trace).catch(async (error) => {
           await this.interpret(program.handler, trace);
-          // Every other one only does something about the failure, a refund say, and fails all the same.
+          // Every other handler only reacts to the failure, for example with a refund, and then fails too.
           if (JSON.stringify(program).length % 2 === 0) throw error;
         });
       default: {

@@ -8,8 +8,8 @@ import { violations } from './invariants.js';
 import { Ledger } from './ledger.js';
 import { observe, openRows, type Rows } from './rows.js';
 
-/** Processes of one executor that are killed one after the other, on their way to the end of one workflow. */
-describeDrivers('a workflow whose recoveries are killed too', (backend) => {
+/** Processes of one executor are killed one after the other while they run one workflow. */
+describeDrivers('a workflow whose recoveries are also killed', (backend) => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-deep-'));
   const ledger = new Ledger(join(folder, 'ledger.sqlite'));
   beforeAll(requireBuild);
@@ -18,7 +18,7 @@ describeDrivers('a workflow whose recoveries are killed too', (backend) => {
     rmSync(folder, { recursive: true });
   });
 
-  /** One process after the other. The last one, without a point, comes to the end. */
+  /** Runs one process after the other. The last process has no crash point and finishes the workflow. */
   async function stage(workflowId: string) {
     const database = await backend.newDatabase();
     const job = { database, executorId: workflowId, workflow: 'sequential', workflowId };
@@ -44,10 +44,10 @@ describeDrivers('a workflow whose recoveries are killed too', (backend) => {
     };
   }
 
-  /** Where the first record of a step is made, counted from the launch. */
+  /** The position of the first `steps.record` statement, counted from the launch. */
   const firstRecord = ({ output }: Exit): number => (JSON.parse(output) as string[]).indexOf('steps.record') + 1;
 
-  it('comes to its end, three deep, and has an attempt for each process that ran it', async () => {
+  it('finishes after three killed recoveries, with one attempt for each process that ran it', async () => {
     const rehearsal = await stage('rehearsal');
     const clean = firstRecord(await (await stage('clean')).run());
     await rehearsal.run(`${clean}:after-apply`);
@@ -65,7 +65,7 @@ describeDrivers('a workflow whose recoveries are killed too', (backend) => {
     expect(await deep.attempts()).toBe(5);
   });
 
-  it('spends no attempt on processes that died before they could take it up', async () => {
+  it('counts no attempt for processes that died before they could claim it', async () => {
     const clean = firstRecord(await (await stage('clean again')).run());
     const early = await stage('early');
     await early.run(`${clean}:after-apply`);

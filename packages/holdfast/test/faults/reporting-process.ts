@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fixturePath } from './child-process.js';
 
-/** What a process tells. */
+/** A message that a process reports. */
 export interface Message {
   readonly event: string;
   readonly workflowId?: string;
@@ -9,13 +9,13 @@ export interface Message {
   readonly value?: string[];
 }
 
-/** A fixture that runs in a process of its own, takes commands, and tells what happens in it. */
+/** A fixture that runs in its own process, takes commands, and reports what happens in it. */
 export class TellingProcess {
   private readonly inbox: Message[] = [];
   private wake = (): void => {};
   private complaints = '';
 
-  /** Resolves when it is ready. */
+  /** Resolves when the process is ready. */
   static async start(fixture: string, options: object): Promise<TellingProcess> {
     const child = fork(fixturePath(fixture), [JSON.stringify(options)], { execArgv: [], stdio: 'pipe' });
     const telling = new TellingProcess(child);
@@ -42,7 +42,7 @@ export class TellingProcess {
     return this.inbox;
   }
 
-  /** The next message of this event. What came before it goes unread. */
+  /** Resolves with the next message of this event. Earlier messages are skipped. */
   async next(event: string): Promise<Message> {
     for (;;) {
       const message = this.inbox.shift();

@@ -13,10 +13,10 @@ const parent = workflow('parent', async () => {
 });
 const options = { workflows: [parent, child], retention: { after: '1d' }, version: 'v1' } as const;
 const ids = ['a', 'b', 'c'];
-/** HOLDFAST_FAULT_EVERYTHING=1 for every statement of it, and not only the one that deletes. */
+/** HOLDFAST_FAULT_EVERYTHING=1 crashes at every statement of retention, not only at the deleting statement. */
 const statements = process.env.HOLDFAST_FAULT_EVERYTHING === '1' ? /delete-expired|expired-page/ : /delete-expired/;
 
-/** A database with three families that ended, and the clock on which that was long ago. */
+/** A database with three families of workflows that have ended, and a clock by which they ended long ago. */
 async function plant(backend: Backend) {
   const database = await backend.newDatabase();
   const first = await backend.testApp({ ...options, database });
@@ -26,7 +26,7 @@ async function plant(backend: Backend) {
   return { database, clock: first.clock };
 }
 
-/** How much there is of each family: workflows and steps. */
+/** The number of workflows and steps in each family. */
 async function families(database: string): Promise<string[]> {
   const found: string[] = [];
   for (const id of ids) {
@@ -43,7 +43,7 @@ async function families(database: string): Promise<string[]> {
 
 // FAULTS 15: killed at each statement of retention, in each phase.
 describeBackends('a process that dies in the middle of retention', (backend) => {
-  it('leaves each workflow with its children, or nothing of them; the next one goes on, and a free ID is as new', async () => {
+  it('leaves a whole family or none; the next process continues, and a freed ID works like a new one', async () => {
     const { database, clock } = await plant(backend);
     const clean = await backend.testApp({ ...options, database, clock });
     const launched = clean.statements.length;
@@ -54,7 +54,7 @@ describeBackends('a process that dies in the middle of retention', (backend) => 
     expect(points.length).toBeGreaterThan(0);
     expect(points[0]).toBeGreaterThan(launched);
     const seen = new Set<string>();
-    // Nothing of it is handed to a workflow, so that there is no `before-resolve`.
+    // Retention hands nothing to a workflow, so there is no `before-resolve` phase.
     for (const statement of points) {
       for (const phase of crashPhases.filter((each) => each !== 'before-resolve')) {
         const store = await plant(backend);
@@ -76,7 +76,7 @@ describeBackends('a process that dies in the middle of retention', (backend) => 
       }
     }
     report(`retention killed (${backend.name}): at ${points.join(', ')}, found ${[...seen].join(' and ')}`);
-    // The fault landed before and after.
+    // Some faults landed before the deletion, and some after.
     expect(seen).toEqual(new Set(['2 4', '0 0']));
   });
 });

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import type { Ledger } from './ledger.js';
 
-/** Rows of `workflow_status` and `operation_outputs` as they are, read past everything that is under test. */
+/** Rows of `workflow_status` and `operation_outputs`, read without the code under test. */
 export interface Rows {
   readonly workflows: readonly Row[];
   readonly steps: readonly Row[];
@@ -11,7 +11,7 @@ export interface Rows {
 export type Row = Readonly<Record<string, unknown>>;
 
 export interface RowReader {
-  /** All columns of the workflows whose ID begins like this, and of their steps, in a fixed order. */
+  /** All columns of the workflows whose ID has this prefix, and of their steps, in a fixed order. */
   read(idPrefix: string): Promise<Rows>;
   close(): Promise<void>;
 }
@@ -42,7 +42,7 @@ function sqliteRows(path: string): RowReader {
 async function postgresRows(url: string): Promise<RowReader> {
   const client = new pg.Client(url);
   await client.connect();
-  // Byte order, as the range of an ID prefix needs it.
+  // The range of an ID prefix needs byte order.
   const inBytes = (sql: string): string =>
     sql
       .replace(/workflow_uuid (>=|<) (\$\d)/g, 'workflow_uuid collate "C" $1 $2')
@@ -63,18 +63,21 @@ export function isEnded(workflow: Row): boolean {
   return !unfinished.has(String(workflow.status));
 }
 
-/** A step whose end is on record. A sleep has a row from its beginning, and a completion order from its end. */
+/**
+ * Returns true if the step's end is recorded. A sleep has a row from its beginning, and a completion order from its
+ * end.
+ */
 export function isCompleted(step: Row): boolean {
   return step.function_name !== 'DBOS.sleep' || step.completion_seq !== null;
 }
 
-/** The outcome as its row has it: status, value and error, and when it was written. */
+/** The outcome as stored in the row: status, value and error, and when it was written. */
 export function outcomeOf(workflow: Row): string {
   const { status, output, error, completed_at } = workflow;
   return JSON.stringify({ status, output, error, completedAt: Number(completed_at) });
 }
 
-/** Puts into the ledger what is certainly committed by now. */
+/** Records in the ledger what is certainly committed by now. */
 export function observe(ledger: Ledger, { workflows, steps }: Rows): void {
   for (const step of steps) {
     if (!isCompleted(step)) continue;

@@ -4,17 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { report } from './child-process.js';
 
-/** A file system of a few megabytes, in a folder of its own. */
+/** A file system of a few megabytes, in its own folder. */
 export interface SmallDisk {
   readonly folder: string;
-  /** Takes all the room that there is. */
+  /** Uses up all free space. */
   fill(): void;
-  /** Gives it back. */
+  /** Frees the space again. */
   makeRoom(): void;
   remove(): void;
 }
 
-/** Undefined, with the reason printed, where this machine does not let us mount one. */
+/** Returns undefined, and prints the reason, if this machine does not allow the test to mount one. */
 export function smallDisk(megabytes: number): SmallDisk | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-small-'));
   try {
@@ -37,7 +37,7 @@ export function smallDisk(megabytes: number): SmallDisk | undefined {
   };
 }
 
-/** Programs of the system, which need more rights than most. */
+/** System programs that need special rights. */
 function asAdministrator([program, ...args]: [string, ...string[]]): void {
   execFileSync(program, args, { stdio: 'pipe' });
 }

@@ -5,9 +5,9 @@ import { TellingProcess } from './reporting-process.js';
 import { runOutOfRoom, Writing } from './writing.js';
 
 describeBackends(
-  'a SQLite file that another process holds for long',
+  'a SQLite file that another process locks for a long time',
   (backend) => {
-    it('is waited for, with a line in the log, and the work goes on', async () => {
+    it('is waited for, with a line in the log, and work continues', async () => {
       const database = await backend.newDatabase();
       const writing = new Writing();
       let holder: TellingProcess | undefined;
@@ -21,7 +21,7 @@ describeBackends(
         lines: 1,
         holdsUp: true,
       });
-      // Whoever asked for something was made to wait as well, and got it.
+      // Callers had to wait as well, and got their results.
       expect(writing.told).toEqual([]);
     });
   },

@@ -9,17 +9,18 @@ import { openProxy } from './proxy.js';
 export interface StandbyServer {
   /** URL of the server's maintenance database. */
   readonly url: string;
-  /** It becomes the primary, with all that has reached it. Resolves when it takes writes. */
+  /** Promotes the standby with everything that has reached it. Resolves when it accepts writes. */
   promote(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** By which a primary knows it, in `synchronous_standby_names`. */
+/** The name of the standby in the primary's `synchronous_standby_names`. */
 export const standbyName = 'heir';
 
 /**
- * A second server that follows the one of this URL. Made from a copy of its files between the two calls that a base backup
- * consists of, because the package with the server has no tool for it. Resolves when it has caught up.
+ * Starts a second server that follows the server of this URL. It is made from a copy of the files, taken between the
+ * two calls of a base backup, because the package with the server has no tool for that. Resolves when the standby has
+ * caught up.
  */
 export async function startStandby(primaryUrl: string, flags: readonly string[]): Promise<StandbyServer> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-standby-'));
@@ -31,14 +32,14 @@ export async function startStandby(primaryUrl: string, flags: readonly string[])
     const { source, bin } = await placesOf(primary);
     const { begin, end } = await backupCalls(primary);
     await primary.query(`select ${begin}`);
-    // As they are, with their owner: Postgres runs as nobody else.
+    // The copy keeps the owner of the files, because Postgres refuses files of another user.
     await promisify(execFile)('cp', ['-a', source, dataFolder]);
     const label = (await primary.query(`select labelfile from ${end}`)).rows[0].labelfile as string;
     await writeOwned(dataFolder, 'backup_label', label);
     await rm(join(dataFolder, 'postmaster.pid'), { force: true });
     const { hostname: host, port, username: user, password } = new URL(primaryUrl);
     const info = `host=${host} port=${port} user=${user} password=${password} application_name=${standbyName}`;
-    // Not as a flag, which nothing could change while it runs.
+    // A command-line flag could not be changed while the server runs.
     await appendFile(join(dataFolder, 'postgresql.auto.conf'), `primary_conninfo = '${info}'\n`);
     const server = await startReadOnly(bin, dataFolder, flags);
     await untilFollowed(primary);
@@ -48,20 +49,23 @@ export async function startStandby(primaryUrl: string, flags: readonly string[])
   }
 }
 
-/** The two calls of a backup that others may make as well. Before 15 they had other names. */
+/** The two calls of a non-exclusive backup. Before Postgres 15 they had other names. */
 async function backupCalls(primary: pg.Client): Promise<{ begin: string; end: string }> {
   const { rows } = await primary.query("select current_setting('server_version_num')::int as version");
   if (rows[0].version >= 150_000) return { begin: "pg_backup_start('standby', true)", end: 'pg_backup_stop(false)' };
   return { begin: "pg_start_backup('standby', true, false)", end: 'pg_stop_backup(false)' };
 }
 
-/** Where a server has its files and its programs. Ask while it runs. */
+/** Returns where a running server has its files and its programs. */
 export async function placesOf(server: pg.Client): Promise<{ source: string; bin: string }> {
   const places = `select current_setting('data_directory') as source, (select setting from pg_config where name = 'BINDIR') as bin`;
   return (await server.query(places)).rows[0];
 }
 
-/** A server over these files that takes no writes until it is promoted. With nobody to follow it stays as it is. */
+/**
+ * Starts a server over these files that takes no writes until it is promoted. Without a primary to follow, its data
+ * stay unchanged.
+ */
 export async function startReadOnly(bin: string, dataFolder: string, flags: readonly string[]): Promise<StandbyServer> {
   await writeOwned(dataFolder, 'standby.signal', '');
   const port = await freePort();
@@ -83,7 +87,7 @@ export async function startReadOnly(bin: string, dataFolder: string, flags: read
   return { url, promote, stop: () => ended(child, 'SIGQUIT') };
 }
 
-/** One that a proxy had a moment ago. */
+/** Returns a port that a proxy used a moment ago. */
 async function freePort(): Promise<string> {
   const probe = await openProxy('postgres://127.0.0.1/');
   const { port } = new URL(probe.url);
@@ -91,7 +95,7 @@ async function freePort(): Promise<string> {
   return port;
 }
 
-/** A file of the server's own user, who may not be the one that runs the tests. */
+/** Writes a file owned by the server's user, who may not be the user that runs the tests. */
 async function writeOwned(dataFolder: string, name: string, text: string): Promise<void> {
   const { uid, gid } = await stat(dataFolder);
   await writeFile(join(dataFolder, name), text);

@@ -15,7 +15,7 @@ describeDrivers('a step that kills its process', (backend) => {
     const exits: Exit[] = [];
     do exits.push(await runFixture('step-killer.mjs', job));
     while (exits.at(-1)?.signal === 'SIGKILL' && exits.length < 10);
-    // Three attempts, and the one before them that was not on record.
+    // Three attempts, and one before them that was not recorded.
     expect(readFileSync(job.attemptsPath, 'utf8')).toBe('1 1 2 3 ');
     expect(exits.map(({ signal }) => signal)).toEqual(['SIGKILL', 'SIGKILL', 'SIGKILL', 'SIGKILL', null]);
     const { code, message } = JSON.parse(exits.at(-1)?.output ?? '{}');

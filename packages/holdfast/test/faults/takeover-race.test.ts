@@ -4,26 +4,29 @@ import { SeededRandom } from '../../src/model/ids.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { gate, tamper } from '../support/faults.js';
-import { deafToTakeovers } from '../support/not-listening.js';
+import { withoutTakeoverNews } from '../support/not-listening.js';
 import { report } from './child-process.js';
 
-/** HOLDFAST_TAKEOVER_ROUNDS=1000 for the whole of it. */
+/** HOLDFAST_TAKEOVER_ROUNDS=1000 for the full test. */
 const rounds = Number(process.env.HOLDFAST_TAKEOVER_ROUNDS ?? 100);
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 
-/** How a race ended: the new owner found the step on record; or the old owner was fenced; or it had ended already. */
+/**
+ * How a race ended: the new owner found the step recorded, or the old owner was fenced, or the workflow had already
+ * ended.
+ */
 type Winner = 'seen' | 'fenced' | 'over';
 
 describeBackends('a step commit that races a takeover', (backend) => {
-  // By news the old owner may be parked between its commit and the delivery: then it does not get past its step either.
-  deafToTakeovers();
+  // A takeover notification could stop the old owner between its commit and the delivery of the result.
+  withoutTakeoverNews();
 
   it('either reaches the new owner with the history, or is fenced; never both, never neither', async () => {
     const race = await takeoverRace(backend);
     const random = new SeededRandom(`takeover ${seed}`);
     const tally: Record<Winner, number> = { seen: 0, fenced: 0, over: 0 };
     const isOneSided = (): boolean => Math.min(tally.seen, tally.fenced) <= rounds / 20;
-    // More of them until each side has won often enough: who is quicker is up to the machine.
+    // Runs more rounds until each side has won often enough, because the machine decides which side is faster.
     let n = 0;
     for (; n < rounds || (n < 10 * rounds && isOneSided()); n++) {
       const turns = Math.floor(random.number() * 5);
@@ -33,14 +36,14 @@ describeBackends('a step commit that races a takeover', (backend) => {
       `takeover race (${backend.name}): ${n} rounds; the new owner saw the step ${tally.seen} times, the old ` +
         `one was fenced ${tally.fenced} times, or had ended ${tally.over} times; HOLDFAST_FAULT_SEED=${seed}`,
     );
-    // A race that always ends alike was none.
+    // A race with only one winner would prove nothing.
     expect(isOneSided()).toBe(false);
   });
 });
 
 /**
- * Keeps the statement that records the step open for a few milliseconds after it has checked its ownership: time for a
- * takeover to slip in, were it not for the lock that the check takes.
+ * Keeps the statement that records the step open for a few milliseconds after it has checked its ownership. Without
+ * the lock of that check, a takeover could slip in between.
  */
 const slowCheckpoints =
   'create function linger() returns trigger language plpgsql as ' +
@@ -48,7 +51,7 @@ const slowCheckpoints =
   'create trigger linger before insert on operation_outputs for each row ' +
   "when (new.function_name = 'step') execute function linger()";
 
-/** Two executors in this process on one database. The old one holds a step open until its race begins. */
+/** Two executors in this process share one database. The old owner keeps a step open until its race begins. */
 async function takeoverRace(backend: Backend) {
   const held = new Map<string, ReturnType<typeof gate>>();
   const begun = new Map<string, ReturnType<typeof gate>>();
@@ -95,7 +98,8 @@ async function takeoverRace(backend: Backend) {
 function judge(result: string, bodies: readonly string[], passed: readonly string[]): Winner {
   const oldPassed = passed.includes('old');
   const newRan = bodies.includes('new');
-  // The old owner got past its step exactly when the step was committed, which is when the new one does not run it.
+  // The old owner continues past its step exactly if the step was committed. In that case the new owner does not run
+  // the step.
   expect({ newRan, result }).toEqual({ newRan: !oldPassed, result: oldPassed ? 'old' : 'new' });
   expect(bodies.filter((each) => each === 'new').length).toBeLessThanOrEqual(1);
   if (!passed.includes('new')) return 'over';

@@ -1,8 +1,9 @@
 import type { Trace } from './interpreter.js';
 
 /**
- * How executions of the same workflows differ in what their code saw, by workflow, oldest first. The last two of `id` are
- * its end and the replay of its finished history: one as long as the other.
+ * Returns how executions of the same workflows differ in what their code saw, by workflow, oldest first. The last two
+ * executions of `id` are its last live run and the replay of its finished history. These two must have the same
+ * length.
  */
 export function divergencesOf(seen: ReadonlyMap<string, readonly Trace[]>, id: string): string[] {
   const [finished, replayed] = seen.get(id)?.slice(-2) ?? [];

@@ -10,10 +10,12 @@ import { report, requireBuild } from './child-process.js';
 import { Worker } from './queue-fleet.js';
 
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
-/** HOLDFAST_TRANSACTIONS=2000 for the whole of it: so many steps through the plainest library, on both databases. */
+/**
+ * HOLDFAST_TRANSACTIONS=2000 for the full test: the number of steps through the plainest library, on both databases.
+ */
 const most = Number(process.env.HOLDFAST_TRANSACTIONS ?? 100);
 const others = most < 2_000 ? 15 : 50;
-/** How many processes may be expected to end themselves right after a commit. */
+/** The expected number of processes that end themselves right after a commit. */
 const expectedDeaths = most < 2_000 ? 4 : 40;
 const workers = 4;
 const stepsOfJob = 5;
@@ -21,7 +23,7 @@ const minutes = 60_000;
 
 const libraries = {
   postgres: ['pg', 'postgres', 'knex', 'kysely', 'drizzle'],
-  // One copy of SQLite in a process: the others open files with better-sqlite3.
+  // A process may contain only one copy of SQLite, and the other libraries open files with better-sqlite3.
   sqlite: sqliteDrivers[0] === 'node:sqlite' ? ['node:sqlite'] : ['better-sqlite3', 'knex', 'kysely', 'drizzle'],
 };
 
@@ -58,7 +60,7 @@ describeBackends('transactions in processes that are killed at random', (backend
 });
 
 type Places = Readonly<Record<string, string>>;
-/** Steps by library and place. */
+/** Number of steps by library and place. */
 type Plan = ReadonlyMap<string, number>;
 
 async function open(backend: Backend): Promise<{ database: string; places: Places; client: Client }> {
@@ -116,7 +118,7 @@ async function check(backend: Backend, places: Places, plan: Plan, fleet: Fleet,
   expect(totals).toEqual(Object.fromEntries(plan));
 }
 
-/** Workers of which some are killed and some end themselves; each is replaced. */
+/** Workers, some of which are killed and some of which end themselves. Each of them is replaced. */
 class Fleet {
   kills = 0;
   deaths = 0;
@@ -153,7 +155,7 @@ class Fleet {
     await this.end((worker) => worker.kill());
   }
 
-  /** Also of those that are just coming up in the place of others. */
+  /** Ends all workers, including replacements that are still starting. */
   private async end(how: (worker: Worker) => Promise<void>): Promise<void> {
     this.stopping = true;
     await Promise.all(this.spawning);

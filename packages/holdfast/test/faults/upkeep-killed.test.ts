@@ -7,14 +7,14 @@ import { tamper } from '../support/faults.js';
 import { report, requireBuild } from './child-process.js';
 import { TellingProcess } from './reporting-process.js';
 
-/** HOLDFAST_UPKEEP_KILLS=200 for more. */
+/** HOLDFAST_UPKEEP_KILLS=200 for more kills. */
 const kills = Number(process.env.HOLDFAST_UPKEEP_KILLS ?? 2);
 const maxRounds = 5 * kills;
 const seed = process.env.HOLDFAST_FAULT_SEED ?? String(Date.now() % 1_000_000);
 const steps = 2_000;
 const minute = 60_000;
 
-/** A workflow of many steps, each with an event and a value in a stream. */
+/** A workflow of many steps. Each step sets an event and writes a value to a stream. */
 async function plantBig(backend: Backend, database: string): Promise<void> {
   const table = (name: string) => (backend.name === 'sqlite' ? name : `dbos.${name}`);
   const series =
@@ -40,7 +40,7 @@ async function plantBig(backend: Backend, database: string): Promise<void> {
   );
 }
 
-/** A copy of the big workflow under this ID, and another one as its child. */
+/** Copies the big workflow to this ID, and once more as its child. */
 async function plantFamily(backend: Backend, database: string, id: string): Promise<void> {
   const table = (name: string) => (backend.name === 'sqlite' ? name : `dbos.${name}`);
   const columns = 'status, name, inputs, serialization, created_at, updated_at, completed_at';
@@ -63,7 +63,7 @@ async function plantFamily(backend: Backend, database: string, id: string): Prom
   }
 }
 
-/** Kills a process in the middle of what it does. Returns whether it was: it may have come to its end first. */
+/** Kills a process during its work. Returns whether the kill was in time: the process may have finished first. */
 async function killMidway(options: object, random: SeededRandom): Promise<boolean> {
   const child = await TellingProcess.start('upkeep-worker.mjs', options);
   onTestFinished(() => child.kill());
@@ -71,14 +71,14 @@ async function killMidway(options: object, random: SeededRandom): Promise<boolea
   const began = performance.now();
   await child.next('done');
   const took = performance.now() - began;
-  // The next one is under way by now.
+  // The next action is running by now.
   await delay(took * random.number());
   await child.kill();
   const said = child.unread().map(({ event }) => event);
   return said.filter((event) => event === 'begun').length > said.filter((event) => event === 'done').length;
 }
 
-/** How much there is of each workflow: steps, events, what events were, values in streams. */
+/** The number of steps, events, earlier event values and stream values of each workflow. */
 async function contents(database: string, where: string): Promise<Map<string, string>> {
   const count = (table: string) => `(select count(*) from ${table} t where t.workflow_uuid = w.workflow_uuid)`;
   const tables = ['operation_outputs', 'workflow_events', 'workflow_events_history', 'streams'];
@@ -94,7 +94,7 @@ describeDrivers('a process that is killed', (backend) => {
   const random = new SeededRandom(`upkeep ${backend.name} ${seed}`);
 
   it(
-    'in the middle of a fork leaves all of the fork, or nothing of it',
+    'in the middle of a fork leaves the whole fork, or nothing of it',
     async () => {
       const database = await backend.newDatabase();
       await plantBig(backend, database);
@@ -102,7 +102,7 @@ describeDrivers('a process that is killed', (backend) => {
       for (let round = 0; landed < kills && round < maxRounds; round++) {
         if (await killMidway({ database, action: 'fork', round, steps }, random)) landed++;
       }
-      // What the server was still doing for a client that is gone ends before this does.
+      // The server finishes its work for the killed client before this fork ends.
       const client = await connect({ name: 'upkeep', database, logger: silent });
       await client.workflows.fork('big', { id: 'last', fromStep: steps, delay: '1d' });
       await client.close();
@@ -111,7 +111,7 @@ describeDrivers('a process that is killed', (backend) => {
       expect(landed).toBeGreaterThan(0);
       expect(forks.size).toBeGreaterThan(kills);
       expect([...new Set(forks.values())]).toEqual([`${steps} ${steps} ${steps} ${steps}`]);
-      // Nothing that belongs to no workflow.
+      // No row belongs to a missing workflow.
       const orphans =
         'select count(*) as n from operation_outputs where workflow_uuid not in (select workflow_uuid from workflow_status)';
       expect(Number((await tamper(database, orphans))[0]?.n)).toBe(0);
@@ -121,7 +121,7 @@ describeDrivers('a process that is killed', (backend) => {
 
   // FAULTS 15.
   it(
-    'in the middle of a deletion leaves all of a workflow and its children, or nothing, and an ID that is free is as new',
+    'in the middle of a deletion leaves a whole family or nothing of it, and a freed ID works like a new one',
     async () => {
       const database = await backend.newDatabase();
       await plantBig(backend, database);
@@ -133,7 +133,7 @@ describeDrivers('a process that is killed', (backend) => {
         for (const id of ids) await plantFamily(backend, database, id);
         if (await killMidway({ database, action: 'delete', round }, random)) landed++;
       }
-      // Waits for what the server is still doing.
+      // Waits until the server has finished its work for the killed clients.
       while (round-- > 0) await client.workflows.delete(`d${round}-3`, { children: true });
       const left = await contents(database, "workflow_uuid like 'd%'");
       report(`deletions killed (${backend.name}): ${landed} of ${kills} midway, ${left.size} left; seed ${seed}`);

@@ -7,7 +7,7 @@ import { isEnded, openRows } from './rows.js';
 
 const minutes = 60_000;
 
-/** Work that needs room: what ran, and how often. */
+/** Work that needs disk space, with a record of what ran and how often. */
 export class Writing {
   readonly ran = new Map<string, number>();
   readonly logger = recordingLogger();
@@ -25,7 +25,7 @@ export class Writing {
     return app;
   }
 
-  /** Keeps at it until told to stop; returns how many there were. */
+  /** Keeps running workflows until it is told to stop. Returns how many there were. */
   async keepUp(app: App, done: () => boolean): Promise<number> {
     const one = async (): Promise<void> => {
       while (!done()) {
@@ -38,12 +38,12 @@ export class Writing {
     return this.n;
   }
 
-  /** A write whose caller is told when it fails. */
+  /** A write whose caller gets an error if it fails. */
   async ask(app: App): Promise<void> {
     await app.workflows.cancel('wf-0').catch((error) => this.told.push(error));
   }
 
-  /** Everything is there, and was done once. */
+  /** Checks that everything is recorded, and was done once. */
   async check(database: string): Promise<void> {
     const rows = await openRows(database);
     const { workflows, steps } = await rows.read('wf-');
@@ -57,7 +57,7 @@ export class Writing {
 
   private body(key: string): string {
     this.ran.set(key, (this.ran.get(key) ?? 0) + 1);
-    // Nothing that could be compressed.
+    // Random bytes, because the database could compress other data.
     return randomBytes(15_000).toString('base64');
   }
 }
@@ -65,14 +65,14 @@ export class Writing {
 export interface Trouble {
   fill(): unknown;
   makeRoom(): unknown;
-  /** What the log says of it, and in how many lines at least until there is room again. */
+  /** The log line about the trouble, and the least number of such lines before there is space again. */
   readonly said: RegExp;
   readonly lines?: number;
-  /** Whether calls from outside wait for it, too, and are not told of it. */
+  /** Whether calls from outside wait for the trouble to end, too, instead of failing. */
   readonly holdsUp?: boolean;
 }
 
-/** Works, has no room for a while, and works again. */
+/** Runs workflows, takes their disk space away for a while, and gives it back. */
 export async function runOutOfRoom(
   writing: Writing,
   database: string,
@@ -84,7 +84,7 @@ export async function runOutOfRoom(
   const working = writing.keepUp(app, () => over);
   await expect.poll(() => writing.ran.size, { timeout: minutes }).toBeGreaterThan(20);
   await fill();
-  // By the second line most of a second of attempts is over.
+  // By the second line the app has retried for most of a second.
   await expect.poll(() => writing.logger.matching(said).length, { timeout: minutes }).toBeGreaterThanOrEqual(lines);
   const stuckAt = writing.ran.size;
   const asked = writing.ask(app);
@@ -98,7 +98,7 @@ export async function runOutOfRoom(
   expectFewLines(writing.logger, (performance.now() - began) / 1000);
 }
 
-/** At most one a second. */
+/** Expects at most one log line per second. */
 function expectFewLines(logger: RecordingLogger, seconds: number): void {
   expect(logger.lines.length, logger.lines.join('\n')).toBeLessThanOrEqual(Math.ceil(seconds) + 1);
 }

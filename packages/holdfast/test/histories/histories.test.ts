@@ -10,20 +10,20 @@ import { overTime, tamper } from '../support/faults.js';
 type Row = Readonly<Record<string, unknown>>;
 
 interface Recording {
-  /** What time it was when it ended, or was cut off. */
+  /** The time at which the run ended, or was cut off. */
   readonly at: number;
   readonly rows: Readonly<Record<string, readonly Row[]>>;
 }
 
 interface Histories {
   readonly release: string;
-  /** The tables as that release made them on SQLite. */
+  /** The tables as that release created them on SQLite. */
   readonly schema: readonly string[];
   readonly histories: Readonly<Record<string, { readonly half: Recording; readonly whole: Recording & Output }>>;
 }
 
 interface Output {
-  /** As that release has stored it. */
+  /** The output as that release stored it. */
   readonly output: string;
 }
 
@@ -38,14 +38,14 @@ const releases = readdirSync(folder)
   .map((name) => JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as Histories);
 
 describeBackends('histories of past releases', (backend) => {
-  it('are there', () => {
+  it('include the oldest recorded release', () => {
     expect(releases.map(({ release }) => release)).toContain('d07b906');
   });
 
   for (const past of releases) {
     const names = Object.keys(past.histories);
 
-    it.each(names)(`of ${past.release}: "%s" goes on where it was cut off, and ends as it did then`, async (name) => {
+    it.each(names)(`of ${past.release}: "%s" continues where it was cut off, with its old outcome`, async (name) => {
       const { half, whole } = past.histories[name] as Histories['histories'][string];
       const { ran, row } = await replay(backend, past, name, half);
       expect(row).toMatchObject({ status: 'SUCCESS', output: whole.output });
@@ -53,7 +53,7 @@ describeBackends('histories of past releases', (backend) => {
       expect(ran.filter((step) => completedSteps(half).has(step))).toEqual([]);
     });
 
-    it.each(names)(`of ${past.release}: "%s" replays to its end without a step that is on record`, async (name) => {
+    it.each(names)(`of ${past.release}: "%s" replays to its end without running a recorded step`, async (name) => {
       const { whole } = past.histories[name] as Histories['histories'][string];
       const cutOff = {
         ...whole,
@@ -66,7 +66,7 @@ describeBackends('histories of past releases', (backend) => {
   }
 });
 
-/** As if the process had died before the outcome was written. */
+/** Returns the row as if the process had died before it wrote the outcome. */
 function undone(row: Row): Row {
   return { ...row, status: 'PENDING', output: null, error: null, completed_at: null };
 }
@@ -86,7 +86,7 @@ async function replay(backend: Backend, past: Histories, name: string, { at, row
   return { ran, row };
 }
 
-/** A file in the layout of the release, which is migrated when it is opened. */
+/** A file in the layout of the release. The app migrates it when it opens the file. */
 async function asItWas(backend: Backend, { schema }: Histories, rows: Recording['rows']): Promise<string> {
   const database = await backend.emptyDatabase();
   const db = openSqlite(database);
@@ -103,7 +103,9 @@ async function asItWas(backend: Backend, { schema }: Histories, rows: Recording[
   return database;
 }
 
-/** The same rows in the layout of today: what a process of the release before writes into a database that was migrated on. */
+/**
+ * The same rows in the current layout: a process of the previous release writes such rows into a migrated database.
+ */
 async function asRowsOfToday(backend: Backend, rows: Recording['rows']): Promise<string> {
   const database = await backend.newDatabase();
   for (const [table, list] of Object.entries(rows)) {

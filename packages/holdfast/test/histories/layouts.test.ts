@@ -4,11 +4,11 @@ import { openSqlite } from '../../../../test-support/sqlite.mjs';
 import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 
-/** A column as both databases can describe it. */
+/** A column, described in the same way for both databases. */
 interface Column {
   readonly table: string;
   readonly column: string;
-  /** Whether a row can be written without naming it. */
+  /** True if a row can be inserted without this column. */
   readonly dispensable: boolean;
 }
 
@@ -37,13 +37,13 @@ function past(schema: readonly string[]): { columns: Column[]; unique: unknown[]
 }
 
 /**
- * While a deploy is under way, processes of the release before work on a database that the new one has migrated. They read
+ * During a deploy, processes of the previous release work on a database that the new release has migrated. They read
  * and write the columns that they know.
  */
-describeBackends('the layout of today', (backend) => {
+describeBackends('the current layout', (backend) => {
   const nameOf = ({ table, column }: Column): string => `${table}.${column}`;
 
-  it.each(releases)('has every column that $release reads and writes, and asks it for no other', async ({ schema }) => {
+  it.each(releases)('has every column that $release uses, and requires no other', async ({ schema }) => {
     const sql = backend.name === 'sqlite' ? sqliteColumns : postgresColumns;
     const now = (await tamper(await backend.newDatabase(), sql)) as unknown as Column[];
     const then = past(schema).columns;
@@ -53,13 +53,13 @@ describeBackends('the layout of today', (backend) => {
     const old = new Set(then.map(nameOf));
     const added = now.filter((each) => tables.has(each.table) && !old.has(nameOf(each)));
     expect(added.filter(({ dispensable }) => !dispensable).map(nameOf)).toEqual([]);
-    // Otherwise there is no difference to be harmless.
+    // Without an added column, this test would prove nothing.
     expect(added.length).toBeGreaterThan(0);
   });
 });
 
 describeBackends(
-  'the layout of today on a file',
+  'the current layout on SQLite',
   (backend) => {
     it.each(releases)('refuses no pair of rows that $release could have', async ({ schema }) => {
       const now = await tamper(await backend.newDatabase(), uniqueIndexes);

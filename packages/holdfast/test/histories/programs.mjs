@@ -1,8 +1,7 @@
-// The programs whose histories are kept. **Invariant:** none of them changes, ever: a record of a past release is replayed
-// by the code that made it. Add programs instead, and record them with the next release (record.mjs).
-//
-// `library` is the package of the release that records, or of the one that replays. Each step that runs is told to `ran`, and
-// the step named "half" waits for `half()`, which a recording lets hang.
+// The programs whose histories are kept. **Invariant:** none of them ever changes: the code that made a record of a
+// past release also replays it. To cover more, add programs, and record them with the next release (record.mjs).
+// `library` is the package of the release that records or replays. Each step that runs is reported to `ran`. The step
+// named "half" waits for `half()`, which never resolves while a half history is recorded.
 
 /** @param {any} library @param {{ ran(step: string): void, half(): unknown }} told */
 export function historicPrograms(library, told) {
@@ -109,8 +108,8 @@ function talks({ workflow, event, stream, topic, half }) {
   return { talker };
 }
 
-/** What is sent to whom from outside while it is recorded. */
+/** Messages sent from outside while a program is recorded, by recipient. */
 export const messages = { talker: { topic: 'question', value: 'why' } };
 
-/** Those that are started by name; the others are their children. */
+/** The workflows that are started by name. The other workflows are their children. */
 export const recorded = ['values', 'branches', 'sleeper', 'parent', 'chance', 'patched', 'talker'];

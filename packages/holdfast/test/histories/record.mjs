@@ -1,5 +1,6 @@
-// Records the histories of a release: `node record.mjs <release> <folder of its built package>`. For each program a run that
-// was cut off half-way and one that came to its end, on SQLite: the tables as that release made them, and their rows.
+// Records the histories of a release: `node record.mjs <release> <folder of its built package>`. For each program it
+// records a run that was cut off half-way and a finished run, on SQLite: the tables as that release created them, and
+// their rows.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ const library = await import(pathToFileURL(join(folder, 'dist', 'index.js')).hre
 const { testApp } = await import(pathToFileURL(join(folder, 'dist', 'testing', 'index.js')).href);
 const scratch = mkdtempSync(join(tmpdir(), 'holdfast-record-'));
 
-/** IDs are the same in both runs: what is drawn by chance depends on them. */
+/** Both runs use the same IDs, because random choices depend on the IDs. */
 async function record(name, toTheEnd) {
   const path = join(mkdtempSync(join(scratch, 'run-')), 'history.sqlite');
   const ran = [];
@@ -37,7 +38,7 @@ async function record(name, toTheEnd) {
     pending = false;
   });
   while (pending) await t.clock.advance('1m');
-  // What else was under way has come to its own record by then.
+  // Meanwhile the other operations in progress have written their records.
   await t.clock.advance(0);
   await new Promise((resolve) => setTimeout(resolve, 200));
   const at = t.clock.now();
@@ -51,7 +52,7 @@ async function record(name, toTheEnd) {
   };
 }
 
-/** Where an error came from is of the machine that records. */
+/** Removes stack traces, because they contain paths of the recording machine. */
 function withoutTraces(row) {
   const strip = (value) => (typeof value === 'string' ? value.replaceAll(/(\\n +at [^"\\]*)+/g, '') : value);
   return Object.fromEntries(Object.entries(row).map(([column, value]) => [column, strip(value)]));
@@ -72,7 +73,7 @@ function dump(path) {
   return { schema: objects.map(({ sql }) => sql), rows };
 }
 
-/** Steps side by side are over in an order of their own in each run; the end of a run depends on it. */
+/** The order in which concurrent steps finish. It varies between runs, and the outcome of a run depends on it. */
 function inOrder({ rows: { operation_outputs: steps } }) {
   const done = steps.toSorted((a, b) => a.completion_seq - b.completion_seq).map((step) => step.function_name);
   return done.includes('lost') ? done.slice(0, done.indexOf('lost')).join() : '';

@@ -6,7 +6,7 @@ import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { dbosSide, often } from './dbos.js';
 
-/** The class as a user of DBOS has it, written anew with our decorators. */
+/** A DBOS user's class, rewritten with the decorators of Holdfast. */
 function newShop() {
   class Shop extends ConfiguredInstance {
     @workflow()
@@ -32,7 +32,7 @@ describeBackends(
   (backend) => {
     const dbos = dbosSide();
 
-    it('methods that a client of DBOS enqueues run on the instance that it names', async () => {
+    it('methods that a DBOS client enqueues run on the named instance', async () => {
       const Shop = newShop();
       new Shop('eu');
       const database = await backend.newDatabase();
@@ -46,7 +46,7 @@ describeBackends(
       expect(await app.workflows.get('m')).toMatchObject({ className: 'Shop', configName: 'eu', status: 'SUCCESS' });
     });
 
-    it('a client of DBOS sees class, instance and roles of what we ran', async () => {
+    it('a DBOS client sees class, instance and roles of workflows that Holdfast ran', async () => {
       const Shop = newShop();
       const shop = new Shop('eu');
       const database = await backend.newDatabase();
@@ -59,7 +59,7 @@ describeBackends(
       });
     });
 
-    it('a method that DBOS has begun goes on with us after its recorded steps', async () => {
+    it('a method that DBOS has begun continues here after its recorded steps', async () => {
       const Shop = newShop();
       new Shop('eu');
       const database = await backend.newDatabase();
@@ -79,7 +79,7 @@ describeBackends(
       expect(await app.workflows.handle('w').result()).toBe('7 charged by DBOS in eu');
     });
 
-    it('a schedule of a static method that DBOS has stored ticks here', async () => {
+    it("a static method's schedule that DBOS has stored runs here", async () => {
       const Shop = newShop();
       const database = await backend.newDatabase();
       const client = new pg.Client(database);

@@ -6,7 +6,7 @@ import { failure } from '../support/faults.js';
 import { dbosSide, often, portableValue, richValue } from './dbos.js';
 
 describeBackends(
-  "DBOS's client and a worker of ours",
+  'a DBOS client and a Holdfast worker',
   (backend) => {
     const dbos = dbosSide();
     const shown = event<unknown>('shown');
@@ -64,7 +64,7 @@ describeBackends(
       },
     );
 
-    it('pass named arguments as one object behind the positional ones', async () => {
+    it('pass named arguments as one object after the positional arguments', async () => {
       const { client } = await sides();
       const options = { queueName: 'ours', workflowName: 'spread' };
       const named = await client.enqueuePortable(options, [1, null], { greeting: 'hi', at: new Date(0) });
@@ -73,7 +73,7 @@ describeBackends(
       expect(await none.getResult(often)).toEqual([]);
     });
 
-    it('take undefined and null for what they are in the native format, and for null in the portable one', async () => {
+    it('keep undefined and null apart in the native format, and pass both as null in the portable one', async () => {
       const { client } = await sides();
       const options = { queueName: 'ours', workflowName: 'spread' };
       const native = await client.enqueue(options, undefined, null);
@@ -92,7 +92,7 @@ describeBackends(
       expect(pick(portable)).toEqual(shape);
     });
 
-    it('deliver what is sent without a topic, once for each idempotency key, in the order of sending', async () => {
+    it('deliver messages without a topic in sending order, once per idempotency key', async () => {
       const { client } = await sides();
       const handle = await client.enqueue({ queueName: 'ours', workflowName: 'collect', workflowID: 'c' });
       for (const [value, key] of [
@@ -105,7 +105,7 @@ describeBackends(
       expect(await handle.getResult(often)).toEqual([1, 2]);
     });
 
-    it('keep one order, of work on a queue and of messages, whoever enqueues and sends', async () => {
+    it('keep one order of queued work and messages, whichever side enqueues and sends', async () => {
       const { client, app } = await sides();
       await app.queues.register('serial', { concurrency: 1 });
       await app.queues.pause('serial');
@@ -125,7 +125,7 @@ describeBackends(
       expect(await collector.result()).toEqual([1, 2]);
     });
 
-    it('commit or roll back with the transaction of the caller', async () => {
+    it("commit or roll back with the caller's transaction", async () => {
       const { client, database } = await sides();
       const session = new pg.Client(database);
       await session.connect();
@@ -156,7 +156,7 @@ describeBackends(
       expect(await second.getResult(often)).toEqual({ value: 4, mail: 'go' });
     });
 
-    it('show, cancel and resume workflows of ours, steps and all', async () => {
+    it('show, cancel and resume workflows of Holdfast, including their steps', async () => {
       const { client, app } = await sides();
       await client.enqueue({ queueName: 'ours', workflowName: 'show', workflowID: 'w' }, 'v');
       await client.getEvent('w', 'shown', { timeoutSeconds: 60, ...often });

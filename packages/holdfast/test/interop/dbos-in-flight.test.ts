@@ -8,10 +8,10 @@ import { type InFlight, killedInFlight, sdks } from './dbos-in-flight.js';
 const often = { pollingIntervalMs: 20 };
 
 describeBackends(
-  'work in flight of DBOS',
+  'unfinished work of DBOS',
   (backend) => {
     const ran: string[] = [];
-    /** At 0 the step that bills does not end. */
+    /** While `bills` is 0, the step "bill" does not end. */
     let bills = 1;
     const step = <T>(name: string, value: T): Promise<T> =>
       run(name, async () => {
@@ -62,7 +62,7 @@ describeBackends(
     };
 
     for (const [release, sdk] of Object.entries(sdks)) {
-      it(`is continued after its last step: an SDK of ${release} that was killed`, async () => {
+      it(`is continued after its last step: the killed process used SDK ${release}`, async () => {
         const database = await killed({ sdk, start: { order: { o1: ['tea', given] } } });
         const t = await ours(database);
         expect(await t.app.workflows.handle('o1').result()).toStrictEqual(result);
@@ -70,7 +70,7 @@ describeBackends(
         expect(await t.app.workflows.get('o1')).toMatchObject({ status: 'SUCCESS', input: ['tea', given] });
       });
 
-      it(`is continued on its queue: an SDK of ${release} that was killed`, async () => {
+      it(`is continued on its queue: the killed process used SDK ${release}`, async () => {
         const database = await killed({
           sdk,
           queue: 'theirs',
@@ -85,7 +85,7 @@ describeBackends(
         expect(ran).toEqual(['ship', 'ship']);
       });
 
-      it(`has its results, errors, inputs and steps read: those of ${release}`, async () => {
+      it(`has readable results, errors, inputs and steps: those of SDK ${release}`, async () => {
         const database = await killed({ sdk, start: { greet: { g: ['Ada'], f: ['nobody'] } } });
         const t = await ours(database);
         const { workflows } = t.app;
@@ -105,7 +105,7 @@ describeBackends(
       });
     }
 
-    it('is continued again by ours after a crash of ours, with what either has done', async () => {
+    it('is continued again after a crash of Holdfast, with the recorded work of both sides', async () => {
       const database = await killed({ sdk: sdks['5.3.0'], start: { order: { o1: ['tea', given] } } });
       bills = 0;
       const t = await ours(database);
@@ -118,7 +118,7 @@ describeBackends(
       expect(ran).toEqual(['ship']);
     });
 
-    it('and clients of 5.3.0 exchange starts, inputs, results and errors with ours', async () => {
+    it('clients of 5.3.0 exchange starts, inputs, results and errors with Holdfast', async () => {
       const database = await killed({ sdk: sdks['5.3.0'], start: {} });
       const fail = workflow('fail', async (message: string) => Promise.reject(new RangeError(message)));
       const t = await ours(database, { workflows: [greet, fail], queues: [queue('ours')] });
@@ -135,7 +135,7 @@ describeBackends(
       expect(await t.app.workflows.handle('s').result()).toEqual({ hello: 'Cyd' });
     });
 
-    it('is deleted with its input and its output, so that its ID can be used again on either side', async () => {
+    it('is deleted with its input and output, and either side can use its ID again', async () => {
       const database = await killed({ sdk: sdks['5.3.0'], start: { greet: { g: ['Ada'], old: ['Old'] } } });
       const t = await ours(database, { queues: [queue('ours')] });
       await t.app.workflows.delete('g');
@@ -146,7 +146,7 @@ describeBackends(
       expect(await again.getResult(often)).toStrictEqual({ hello: 'Bob' });
     });
 
-    it('is not ended if its input is kept where nobody looks, but set aside until it is found', async () => {
+    it('is stalled while its input cannot be found, and can be resumed once it is found', async () => {
       const database = await killed({ sdk: sdks['5.3.0'], start: { order: { o1: ['tea', given] } } });
       await tamper(database, 'alter table workflow_input rename to kept_elsewhere');
       await tamper(database, 'create table workflow_input as table kept_elsewhere with no data');

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 
 const fixture = fileURLToPath(new URL('./fixtures/dbos-in-flight.mjs', import.meta.url));
 
-/** The releases of the SDK, by the names under which they are installed here. */
+/** The releases of the SDK, and the names under which they are installed here. */
 export const sdks = { '4.27.6': 'dbos-sdk-4', '5.3.0': '@dbos-inc/dbos-sdk' } as const;
 
 export interface InFlight {
@@ -12,11 +12,11 @@ export interface InFlight {
   readonly sdk: string;
   readonly name: string;
   readonly queue?: string;
-  /** What the process starts: arguments by workflow ID. Each `order` is under way when it is killed. */
+  /** The workflows to start: arguments by workflow ID. Each `order` is running when the process is killed. */
   readonly start: { readonly order?: Record<string, unknown[]>; readonly greet?: Record<string, unknown[]> };
 }
 
-/** Runs an application of DBOS until all that it was to start is under way or has ended, and kills its process. */
+/** Runs a DBOS application until each workflow is running or has ended, and kills its process. */
 export async function killedInFlight(options: InFlight): Promise<void> {
   const child = fork(fixture, [JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   onTestFinished(() => void child.kill('SIGKILL'));

@@ -5,7 +5,7 @@ import { failure } from '../support/faults.js';
 import { dbosSide, often, richValue } from './dbos.js';
 
 describeBackends(
-  'our client, and workflows of ours, and a worker of DBOS',
+  'a client and workflows of Holdfast, and a DBOS worker',
   (backend) => {
     const dbos = dbosSide();
     const clients: Client[] = [];
@@ -56,7 +56,7 @@ describeBackends(
       expect((await handle.result()).mail).toEqual({ at: '1970-01-01T00:00:00.000Z', none: null });
     });
 
-    it('pass errors on with name, message and what else they carry', async () => {
+    it('pass errors on with name, message, code and data', async () => {
       const { client } = await sides();
       const handle = await client.start('fail', { queue: 'theirs' }, 'no');
       const error = await failure(handle.result());
@@ -74,7 +74,7 @@ describeBackends(
       expect(await theirClient.getWorkflow('w')).toMatchObject({ status: 'CANCELLED' });
     });
 
-    it('talk from a workflow of ours to one of DBOS, once, also when ours is replayed', async () => {
+    it('let a Holdfast workflow use a DBOS workflow, exactly once even if it is replayed', async () => {
       const { database, worker } = await sides();
       const call = workflow('call', async (id: string) => {
         const event = await shown.get(id);
@@ -98,7 +98,7 @@ describeBackends(
       expect(worker.complaints).toEqual([]);
     });
 
-    it('talk from a workflow of DBOS to one of ours', async () => {
+    it('let a DBOS workflow use a Holdfast workflow', async () => {
       const { database, worker, client } = await sides();
       const show = workflow('show ours', async (value: unknown) => {
         await shown.set(value);
@@ -120,12 +120,13 @@ describeBackends(
       expect(worker.complaints).toEqual([]);
     });
 
-    it('leave each other the work that belongs to the other', async () => {
+    it('run no work that belongs to the other side', async () => {
       const { database, worker, client: unnamed } = await sides();
       const named = await connect({ database, name: 'test', logger: silent });
       clients.push(named);
       const ours = await named.start('mine', {});
-      // For anybody, and behind the first: once DBOS has run it, it has passed the first one over.
+      // Any app may run this workflow, and it is queued behind the first. When DBOS has run it, DBOS has skipped the
+      // first.
       const theirs = await unnamed.start('fail', {}, 'no');
       expect(await failure(theirs.result())).toMatchObject({ code: 'E_TEST' });
       expect(await ours.status()).toMatchObject({ status: 'ENQUEUED' });

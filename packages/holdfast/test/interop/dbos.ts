@@ -4,7 +4,7 @@ import { DBOSClient } from 'dbos-sdk-4';
 import { afterEach } from 'vitest';
 import { Signals } from '../../src/testing/index.js';
 
-/** A value with one of each: what both sides store and read alike. */
+/** A value with one of each type that both sides store and read in the same way. */
 export const richValue = {
   at: new Date('2026-11-15T10:20:30.456Z'),
   missing: undefined,
@@ -17,7 +17,7 @@ export const richValue = {
   map: new Map([['k', { v: 1 }]]),
 };
 
-/** What becomes of it in the portable format, on either side. */
+/** The rich value after a round trip in the portable format, on either side. */
 export const portableValue = {
   at: '2026-11-15T10:20:30.456Z',
   none: null,
@@ -29,20 +29,20 @@ export const portableValue = {
   map: { k: { v: 1 } },
 };
 
-/** How a client of DBOS is told to wait: it has no notifications, and looks once a second by default. */
+/** Options for waits of a DBOS client: it has no notifications, and polls once a second by default. */
 export const often = { pollingIntervalMs: 20 };
 
 export interface DbosWorker {
-  /** Warnings and errors that it has logged. */
+  /** The warnings and errors that the worker has logged. */
   readonly complaints: readonly string[];
-  /** Resolves when a wait in it has found nothing: `<workflow id>::<topic or key>`. */
+  /** Resolves when a wait of the worker has found nothing: `<workflow id>::<topic or key>`. */
   looked(wait: string): Promise<void>;
-  /** Its workflow `visit`, started without a queue, as an application starts its own. */
+  /** Runs the worker's workflow `visit` without a queue, as an application starts its own workflows. */
   visit(id: string, workflowId: string, value: unknown): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Starts clients and workers of DBOS for the tests of a suite, and ends them after each. */
+/** Starts DBOS clients and workers for the tests of a suite, and stops them after each test. */
 export function dbosSide() {
   const ends: (() => Promise<unknown>)[] = [];
   afterEach(async () => {

@@ -13,7 +13,7 @@ describeBackends(
     const ours = (database: string) =>
       backend.testApp({ database, workflows: [wait], queues: [queue('ours')], clock: 'real' });
 
-    /** Both work on it at the same time, and each works for the other. */
+    /** Both sides use the database at the same time, and each runs work for the other. */
     async function bothWork(database: string): Promise<void> {
       const client = await dbos.client(database);
       const theirs = await client.enqueue({ queueName: 'theirs', workflowName: 'show', workflowID: 'theirs' }, 1);
@@ -26,7 +26,7 @@ describeBackends(
 
     const version = (database: string) => tamper(database, 'select version from dbos_migrations');
 
-    it('works when Holdfast made it, at version 108 and without a complaint of DBOS', async () => {
+    it('works if Holdfast created it, at version 108 and without a warning from DBOS', async () => {
       const database = await backend.emptyDatabase();
       await ours(database);
       expect(await version(database)).toEqual([{ version: '108' }]);
@@ -36,7 +36,7 @@ describeBackends(
       expect(worker.complaints).toEqual([]);
     });
 
-    it('works when DBOS made it, and keeps what DBOS had stored', async () => {
+    it('works if DBOS created it, and keeps what DBOS had stored', async () => {
       const database = await backend.emptyDatabase();
       const worker = await dbos.worker(database, { queue: 'theirs' });
       const client = await dbos.client(database);
@@ -49,7 +49,7 @@ describeBackends(
       expect(worker.complaints.filter((line) => !line.includes('none'))).toEqual([]);
     });
 
-    it('has the same tables, columns and functions whoever made it', async () => {
+    it('has the same tables, columns and functions whichever side created it', async () => {
       const [made, theirs] = [await backend.emptyDatabase(), await backend.emptyDatabase()];
       await ours(made);
       await (await dbos.worker(theirs)).stop();

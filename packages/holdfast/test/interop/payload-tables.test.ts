@@ -18,7 +18,7 @@ describeBackends('the tables in which DBOS 5 keeps inputs and outputs', (backend
   const left = async (database: string) =>
     tamper(database, 'select workflow_uuid as id from workflow_input union select workflow_uuid from workflow_output');
 
-  it('are read for what has no value of its own: to run it, to fork it, to list it', async () => {
+  it('supply missing inputs and outputs when a workflow runs, is forked, or is listed', async () => {
     const { database, t } = await start();
     await tamper(database, input('w', 'Ada'));
     await tamper(database, row('w', 'ENQUEUED'));
@@ -34,7 +34,7 @@ describeBackends('the tables in which DBOS 5 keeps inputs and outputs', (backend
     expect(await t.app.workflows.list({ ids: ['done'] })).toMatchObject([{ input: ['Bob'], output: 'bye' }]);
   });
 
-  it('count for nothing where we have a value of our own: a late start of DBOS leaves its arguments there', async () => {
+  it('are ignored if the workflow row has its own value, even if a late start of DBOS adds arguments', async () => {
     const { database, t } = await start();
     await tamper(database, input('w', 'Late'));
     await tamper(database, `insert into workflow_output (workflow_uuid, error) values ('w', '{"message":"late"}')`);
@@ -50,7 +50,7 @@ describeBackends('the tables in which DBOS 5 keeps inputs and outputs', (backend
     expect((await t.app.workflows.get('w'))?.error).toBeUndefined();
   });
 
-  it('lose what belongs to a workflow with that workflow, by hand and by age', async () => {
+  it('lose their rows together with the workflow, on deletion and on retention', async () => {
     const { database, t } = await start();
     for (const id of ['w', 'v', 'kept']) {
       await tamper(database, input(id, id));

@@ -4,8 +4,8 @@ import { describeBackends } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
 
 /**
- * What a program in any language writes and reads by SQL alone. The texts are the format's own: a change in one of them
- * breaks readers that we do not know.
+ * What a program in any language writes and reads in SQL alone. The texts belong to the format: a change in one of
+ * them breaks readers that we do not know.
  */
 describeBackends(
   'portable rows',
@@ -39,7 +39,7 @@ describeBackends(
       `insert into workflow_status (${columns}) values
        ('${id}', '${name}', null, 'q', 'ENQUEUED', '${inputs}', 1700000000000, 'portable_json')`;
 
-    it('run when they have nothing but the eight columns that say what to do', async () => {
+    it('run with only the eight columns that are required', async () => {
       const { app, sql } = await started();
       await sql(insert('w', 'show', '{"positionalArgs":["text",42,null,[1,{"a":true}]],"namedArgs":{"key":"v"}}'));
       await sql(`select send_message('w', '{"from":"SQL","unicode":"世界"}'::json, 'mail')`);
@@ -72,7 +72,7 @@ describeBackends(
       }
     });
 
-    it('lead to events, streams and messages in the portable format, which SQL can read', async () => {
+    it('produce events, streams and messages in the portable format, which SQL can read', async () => {
       const { app, sql } = await started();
       await sql(insert('w', 'show', '{"positionalArgs":["x"]}'));
       await sql(insert('f', 'forward', '{"positionalArgs":["w",{"n":[1.5]}]}'));
@@ -89,7 +89,7 @@ describeBackends(
       ]);
     });
 
-    it('fail in the portable form: name and message, code and data if there are any', async () => {
+    it('fail in the portable format: name and message, with code and data if there are any', async () => {
       const { app, sql } = await started();
       await sql(insert('error', 'refuse', '{"positionalArgs":["error"]}'));
       await sql(insert('text', 'refuse', '{"positionalArgs":["text"]}'));
@@ -116,7 +116,7 @@ describeBackends(
       ]);
     });
 
-    it('say in an error that their arguments cannot be read, and hold up nobody', async () => {
+    it('fail with an error if their arguments are unreadable, and do not block other rows', async () => {
       const { app, sql } = await started();
       await sql(insert('broken', 'show', '{"positionalArgs":'));
       await sql(insert('list', 'show', '[1]'));
@@ -127,7 +127,7 @@ describeBackends(
       expect(await failure(app.workflows.handle('sound').result())).toMatchObject({ message: 'too far' });
     });
 
-    it('come from enqueue_workflow, with its options, and get messages from send_message once per ID', async () => {
+    it('can come from enqueue_workflow with its options, and get messages from send_message once per ID', async () => {
       const { app, sql } = await started();
       const [row] = await sql(
         `select enqueue_workflow('show', 'q', array['"ü"'::json, '{"a":[null]}'::json], '{"named":1}'::json,
@@ -144,7 +144,7 @@ describeBackends(
       expect(await app.workflows.messages('w')).toHaveLength(1);
     });
 
-    it('are refused by the functions as DBOS refuses them', async () => {
+    it('are refused by the functions with the errors of DBOS', async () => {
       const { sql } = await started();
       expect(await failure(sql(`select send_message('nobody', '1'::json)`))).toMatchObject({
         code: '23503',

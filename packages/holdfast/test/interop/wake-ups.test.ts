@@ -5,11 +5,11 @@ import { describeBackends } from '../support/backends.js';
 import { dbosSide, often } from './dbos.js';
 
 /**
- * No wait of these tests would end by looking again: our clock stands still, and DBOS's waits are told to look once an
- * hour. Each is known to have looked in vain before there is anything to find.
+ * No wait in these tests can end by polling: Holdfast's clock is stopped, and the waits of DBOS poll once an hour.
+ * Each test makes sure that the wait has found nothing before the awaited data exists.
  */
 describeBackends(
-  'a wait for what the other side brings about ends by a notification',
+  'a notification from the other side ends a wait',
   (backend) => {
     const dbos = dbosSide();
     const mail = topic<unknown>('mail');
@@ -18,7 +18,7 @@ describeBackends(
 
     const looks = ({ statements }: TestApp, name: string) => statements.filter((each) => each === name).length;
 
-    it("when our workflow waits for a message, and DBOS's client or workflow sends it", async () => {
+    it('when a Holdfast workflow waits for a message, and a DBOS client or workflow sends it', async () => {
       const wait = workflow('wait', async () => mail.receive());
       const database = await backend.newDatabase();
       const t = await backend.testApp({ database, workflows: [wait] });
@@ -31,14 +31,14 @@ describeBackends(
       for (const [id, send] of Object.entries(sends)) {
         const before = looks(t, 'messages.waiting');
         const handle = await wait.with({ id }).start();
-        // Once at first, and once more when it hears of messages to this workflow.
+        // One query at first, and another when the listener is notified of messages to this workflow.
         await expect.poll(() => looks(t, 'messages.waiting')).toBe(before + 2);
         await send();
         expect(await handle.result()).toBe(`from ${id}`);
       }
     });
 
-    it('when we wait for an event and a stream of a workflow of DBOS', async () => {
+    it('when Holdfast waits for an event and a stream of a DBOS workflow', async () => {
       const database = await backend.newDatabase();
       const t = await backend.testApp({ database });
       const worker = await dbos.worker(database, { queue: 'theirs' });
@@ -53,7 +53,7 @@ describeBackends(
       expect(await value).toEqual({ done: false, value: 'value' });
     });
 
-    it('when a workflow of DBOS waits for a message, and our client or workflow sends it', async () => {
+    it('when a DBOS workflow waits for a message, and a Holdfast client or workflow sends it', async () => {
       const send = workflow('send', async (to: string) => mail.send(to, 'from a workflow'));
       const database = await backend.newDatabase();
       await backend.testApp({ database, workflows: [send] });
@@ -69,7 +69,7 @@ describeBackends(
       }
     });
 
-    it('when a workflow of DBOS waits for an event of ours, set by the workflow or in a step of it', async () => {
+    it('when a DBOS workflow waits for an event that a Holdfast workflow or one of its steps sets', async () => {
       const show = workflow('show', async (how: string) => {
         await mail.receive();
         if (how === 'in a step') await run('set', () => shown.set(how));
@@ -88,7 +88,7 @@ describeBackends(
       }
     });
 
-    it('when a workflow of DBOS reads a stream of ours', async () => {
+    it('when a DBOS workflow reads a stream of Holdfast', async () => {
       const write = workflow('write', async () => {
         await mail.receive();
         await values.write(1);

@@ -4,14 +4,14 @@ import { expect, it } from 'vitest';
 import { describeBackends } from '../support/backends.js';
 import { consumer, printed } from './consumer.js';
 
-describeBackends('a program in one file, made by esbuild', (backend) => {
-  // A bundle cannot hold native code.
+describeBackends('a program bundled into one file by esbuild', (backend) => {
+  // A bundle cannot contain native code.
   const external = ['better-sqlite3', 'pg-native'];
 
-  it('runs as an ES module, and its bundling gives no warning', async () => {
+  it('runs as an ES module, and is bundled without a warning', async () => {
     const project = consumer(['holdfast', 'better-sqlite3']);
     const outfile = join(project.folder, 'out.mjs');
-    // The driver of Postgres is CommonJS, and requires modules of Node.
+    // The Postgres driver is CommonJS, and requires modules of Node.
     const js = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
     const { warnings } = await build({
       ...{ entryPoints: [project.add('bundled.mjs')], outfile, external, banner: { js }, logLevel: 'silent' },
@@ -34,7 +34,7 @@ describeBackends('a program in one file, made by esbuild', (backend) => {
   });
 });
 
-/** The same without `await` at the top, which CommonJS does not have. */
+/** The same program without top-level `await`, which CommonJS does not have. */
 function programOf(): string {
   return `
     const { launch, run, topic, workflow } = require('holdfast');

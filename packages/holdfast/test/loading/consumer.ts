@@ -8,7 +8,7 @@ import { onTestFinished } from 'vitest';
 export const root = fileURLToPath(new URL('../../../../', import.meta.url));
 const fixtures = fileURLToPath(new URL('./fixtures/', import.meta.url));
 
-/** A project of a user of the built package, in a folder of its own that is removed after the test. */
+/** A user's project with the built package, in its own folder. The folder is removed after the test. */
 export interface Consumer {
   readonly folder: string;
   /** Copies a program from the fixtures. */
@@ -32,7 +32,7 @@ export function consumer(packages: readonly string[] = ['holdfast']): Consumer {
   };
 }
 
-/** What a program has printed, or why it failed. */
+/** Returns what a program has printed, or throws the reason of its failure. */
 export function printed({ status, stdout, stderr }: SpawnSyncReturns<string>): unknown {
   if (status !== 0 || stderr !== '') throw new Error(`It ended with status ${status}: ${stdout}${stderr}`);
   return JSON.parse(stdout);

@@ -4,7 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { describeBackends } from '../support/backends.js';
 import { consumer, printed, root } from './consumer.js';
 
-/** Node loads the ES modules of the package for both, unless it is told (or too old) to require only CommonJS. */
+/**
+ * For both `require` and `import`, Node loads the ES modules of the package. It requires CommonJS only if a flag says
+ * so, or if it is too old for ES modules.
+ */
 const ways = [
   ['as this Node does', []],
   ['as a Node that cannot require ES modules', ['--no-experimental-require-module']],

@@ -20,7 +20,7 @@ describeBackends('delete', (backend) => {
     return rows.map(([row]) => Number(row?.n));
   };
 
-  it('takes a workflow that has ended with all that belongs to it, and gives its ID back', async () => {
+  it('removes a finished workflow with everything that belongs to it, and frees its ID', async () => {
     const progress = event<number>('progress');
     const log = stream<number>('log');
     const letters = topic<string>('letters');
@@ -45,7 +45,7 @@ describeBackends('delete', (backend) => {
     expect(await t.app.workflows.messages('x')).toMatchObject([{ message: 'again' }]);
   });
 
-  it('refuses what is unfinished, and then deletes none of those that were given with it', async () => {
+  it('refuses an unfinished workflow, and then deletes none of the given workflows', async () => {
     const held = gate();
     const wf = workflow('wf', async (wait: boolean) => (wait ? run('hold', () => held.promise) : undefined));
     const t = await backend.testApp({ workflows: [wf] });
@@ -65,7 +65,7 @@ describeBackends('delete', (backend) => {
     expect(await t.app.workflows.list()).toEqual([]);
   });
 
-  it('takes children only when told to, and then all below, detached ones too', async () => {
+  it('deletes children only if told to, and then all descendants, including detached ones', async () => {
     const held = gate();
     const leaf = workflow('leaf', async () => run('hold', () => held.promise));
     const child = workflow('child', async () => void (await leaf.with({ timeout: null }).start()));
@@ -88,7 +88,7 @@ describeBackends('delete', (backend) => {
     expect(await t.app.workflows.list()).toEqual([]);
   });
 
-  it('leaves a finished child to a parent that still needs it, and what a fork still has on record', async () => {
+  it('refuses a child that an unfinished parent needs, or that is in the history of an unfinished fork', async () => {
     const child = workflow('child', async () => 'child');
     const parent = workflow('parent', async () => {
       const handle = await child.with({ id: 'c' }).start();
@@ -114,7 +114,7 @@ describeBackends('delete', (backend) => {
     expect((await t.app.workflows.list()).map(({ workflowId }) => workflowId)).toEqual(['f']);
   });
 
-  it('of what was cancelled a moment before is heard of where it ran: nothing goes on there, nobody waits for ever', async () => {
+  it('stops a workflow that was cancelled just before, and its callers get an error', async () => {
     const signals: AbortSignal[] = [];
     const sleeping = workflow('sleeping', async () => {
       signals.push(context().signal);
@@ -134,7 +134,7 @@ describeBackends('delete', (backend) => {
       found = all;
     });
     const client = await connect({ database, logger: silent });
-    // As if it had been slow to look, which it does every half second.
+    // Simulates a process that polls late. It polls every half second.
     await tamper(database, "update workflow_status set status = 'CANCELLED', completed_at = 1");
     expect(await client.workflows.delete(ids)).toBe(2);
     await client.close();
@@ -143,7 +143,7 @@ describeBackends('delete', (backend) => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
   });
 
-  it('can be asked for by a client, and refuses bad input', async () => {
+  it('works from a client, and refuses bad input', async () => {
     const wf = workflow('wf', async () => 0);
     const eraser = workflow('eraser', async (): Promise<number> => t.app.workflows.delete('x'));
     const database = await backend.newDatabase();
@@ -162,22 +162,22 @@ describeBackends('delete', (backend) => {
     await client.close();
   });
 
-  it('in a race with a start under its ID lets that find the old workflow or begin a new one, and nothing else', async () => {
+  it('racing with a start under its ID, lets the start find the old workflow or begin a new one', async () => {
     const wf = workflow('wf', async () => 'done');
     const t = await backend.testApp({ workflows: [wf] });
     for (let round = 0; round < 40; round++) {
       const id = `x${round}`;
       await wf.with({ id })();
       const [handle] = await Promise.all([wf.with({ id }).start(), t.app.workflows.delete(id)]);
-      // The old one may be gone by now.
+      // The old workflow may be gone by now.
       const result = await handle.result().catch((error) => error.code as string);
       expect(['done', 'WORKFLOW_NOT_FOUND']).toContain(result);
     }
   });
 
-  // FAULTS 15. The clock of these tests stands still: the two workflows were created in the same millisecond.
-  describe('and a new workflow under the same ID', () => {
-    it('does not take the records of the old one for its own, in a database that nothing was deleted in', async () => {
+  // FAULTS 15. The clock of these tests stands still, so both workflows are created in the same millisecond.
+  describe('frees an ID, and a new workflow under that ID', () => {
+    it('does not mistake the records of the old workflow for its own, if the datasource still has them', async () => {
       const data = await openUserData(backend, plainest[backend.name]);
       const add = transaction(data.datasource, 'add', async (tx) => {
         await data.add(tx, 'a', 1);
@@ -197,7 +197,7 @@ describeBackends('delete', (backend) => {
       expect(await counter(data.url, 'a')).toBe(4);
     });
 
-    it('takes its own records for its own after a crash, also beside those of processes that knew no tokens', async () => {
+    it('recognizes its own records after a crash, also next to records of processes without tokens', async () => {
       const data = await openUserData(backend, plainest[backend.name]);
       const add = transaction(data.datasource, 'add', async (tx) => {
         await data.add(tx, 'a', 1);
@@ -211,7 +211,7 @@ describeBackends('delete', (backend) => {
       let t = await backend.testApp({ database, workflows: [wf] });
       await wf.with({ id: 'x' }).start();
       while (((await records(data.url))?.length ?? 0) === 0) await t.clock.advance(0);
-      // Each as if the process had died between commit and checkpoint.
+      // Each call simulates a process that dies between commit and checkpoint.
       const lose = async (more: string) => {
         await t.crash();
         await tamper(database, 'delete from operation_outputs');
@@ -232,9 +232,9 @@ describeBackends('delete', (backend) => {
       await t.clock.runUntil(t.app.workflows.handle('x').result());
     });
 
-    // On SQLite the two cannot be in their transactions at once.
+    // On SQLite the two workflows cannot be in a transaction at the same time.
     it.runIf(backend.name === 'postgres')(
-      'is left alone by the process of the old one, whose transaction fails in vain',
+      'is not affected by the old process, whose transaction fails after the deletion',
       async () => {
         const data = await openUserData(backend, plainest[backend.name]);
         let transactions = 0;
@@ -268,9 +268,9 @@ describeBackends('delete', (backend) => {
       },
     );
 
-    // On SQLite the two cannot be in their transactions at once.
+    // On SQLite the two workflows cannot be in a transaction at the same time.
     it.runIf(backend.name === 'postgres')(
-      'keeps its record when the process of the old one comes to its commit after all',
+      'keeps its record even if the old process reaches its commit later',
       async () => {
         const data = await openUserData(backend, plainest[backend.name]);
         const late = gate();
@@ -285,7 +285,7 @@ describeBackends('delete', (backend) => {
         const t = await backend.testApp({ database, workflows: [wf], clock: 'real' });
         await wf.with({ id: 'x' }).start(true);
         while (calls === 0) await new Promise((resolve) => setImmediate(resolve));
-        // Behind its back: its process does not hear of it.
+        // Deleted by SQL, so the process gets no notification.
         await tamper(database, "delete from workflow_status where workflow_uuid = 'x'");
         await plantLaterRecord(data.url);
         late.open();
@@ -297,7 +297,7 @@ describeBackends('delete', (backend) => {
   });
 });
 
-/** The record of a workflow that had the ID after this one. */
+/** Inserts the record of a workflow that got the ID after this one. */
 async function plantLaterRecord(url: string): Promise<void> {
   const later = Date.now() + 3_600_000;
   await tamper(

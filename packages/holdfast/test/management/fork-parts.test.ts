@@ -5,9 +5,9 @@ import { plainest } from '../support/datasources.js';
 import { failure, gate, isSettled, tamper } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
-// What of a workflow goes into its fork, and what does not.
-describeBackends('what a fork takes over', (backend) => {
-  it('is the order in which concurrent steps completed', async () => {
+// The parts of a workflow that its fork gets, and those that it does not get.
+describeBackends('a fork of a workflow', (backend) => {
+  it('takes over the order in which concurrent steps completed', async () => {
     const slow = gate();
     const wf = workflow('wf', async () => {
       const order: string[] = [];
@@ -30,7 +30,7 @@ describeBackends('what a fork takes over', (backend) => {
     }
   });
 
-  it('are the children that are on record; later ones have IDs of the fork', async () => {
+  it('takes over recorded children; later children have IDs of the fork', async () => {
     const ran: string[] = [];
     const child = workflow('child', async (name: string) => {
       ran.push(name);
@@ -39,7 +39,7 @@ describeBackends('what a fork takes over', (backend) => {
     const parent = workflow('parent', async () => [await child('first'), await child('second')]);
     const t = await backend.testApp({ workflows: [parent, child] });
     await parent.with({ id: 'x' })();
-    // Step 0 starts the first, 1 waits for it; 2 and 3 are those of the second.
+    // Step 0 starts the first child, and step 1 waits for it. Steps 2 and 3 belong to the second child.
     const fork = await t.app.workflows.fork('x', { fromStep: 1, id: 'f' });
     expect(await fork.result()).toEqual(['first by x-0', 'second by f-2']);
     expect(ran).toEqual(['first', 'second', 'second']);
@@ -50,7 +50,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(await replaced.result()).toEqual(['first by x-0', 'other by other']);
   });
 
-  it('is when a sleep ends, also if it has not ended yet', async () => {
+  it('takes over the end of a sleep, even if the sleep has not ended yet', async () => {
     const wf = workflow('wf', async () => {
       await run('a', () => 0);
       await sleep('1h');
@@ -71,7 +71,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(await second).toBe('awake');
   });
 
-  it("is what it received, and none of the messages: those are the original's", async () => {
+  it('takes over what was received, but not the messages, which stay with the original', async () => {
     const letters = topic<string>('letters');
     const wf = workflow('wf', async () => {
       const first = await letters.receive({ timeout: '1h' });
@@ -83,7 +83,7 @@ describeBackends('what a fork takes over', (backend) => {
     await t.clock.advance('1m');
     await letters.send('x', 'two');
     expect(await original.result()).toEqual(['one', 'two']);
-    // Each receive is a step and the timer beside it.
+    // Each receive is a step, with its timer as the next step.
     const fork = await t.app.workflows.fork('x', { fromStep: 2, id: 'f' });
     const result = fork.result();
     await t.clock.advance('1m');
@@ -93,7 +93,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(await t.app.workflows.messages('x')).toHaveLength(2);
   });
 
-  it('is until when an open receive waits: instants do not move', async () => {
+  it('takes over the deadline of an open receive, because instants do not move', async () => {
     const letters = topic<string>('letters');
     const wf = workflow('wf', async () => (await letters.receive({ timeout: '1h' })) ?? 'nothing');
     const t = await backend.testApp({ workflows: [wf] });
@@ -109,7 +109,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(await result).toBe('nothing');
   });
 
-  it('are events and streams as they were at that step, without gaps', async () => {
+  it('takes over events and streams as they were at that step, without gaps', async () => {
     const progress = event<number>('progress');
     const log = stream<string>('log');
     const held = gate();
@@ -138,7 +138,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(await at(3)).toEqual([{ progress: 2 }, { log: ['one'] }]);
     expect(await at(7)).toEqual([{ progress: 3 }, { log: ['one', 'two', 'three'] }]);
     expect(await t.app.workflows.events('x')).toEqual({ progress: 3 });
-    // Two branches wrote in turns: the places of the branch that is left are closed up.
+    // Two branches wrote alternately. The remaining values of one branch move together and leave no gaps.
     await tamper(database, `update streams set function_id = 9 where workflow_uuid = 'x' and "offset" = 0`);
     const fork = await t.app.workflows.fork('x', { fromStep: 4, id: 'f' });
     const read: string[] = [];
@@ -153,7 +153,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(places.map(({ place }) => Number(place))).toEqual([0, 1, 2]);
   });
 
-  it('are transactions on record, with another database too: those beyond are made anew', async () => {
+  it('takes over recorded transactions, with another database too, and runs the later ones again', async () => {
     const data = await openUserData(backend, plainest[backend.name]);
     const add = transaction(data.datasource, 'add', async (tx, id: string) => {
       await data.add(tx, id, 1);
@@ -166,7 +166,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect([await counter(data.url, 'a'), await counter(data.url, 'b')]).toEqual([1, 2]);
   });
 
-  it('is on whose behalf it runs, and what it was given; its time begins anew', async () => {
+  it('takes over user, roles and attributes, and its timeout starts again', async () => {
     const wf = workflow(
       'wf',
       async () => {
@@ -194,7 +194,7 @@ describeBackends('what a fork takes over', (backend) => {
     expect(await t.clock.runUntil(fork.result())).toEqual(['ada', ['admin']]);
   });
 
-  it('goes to the queue, the version and the place in it that are asked for, also by a client', async () => {
+  it('goes to the requested queue, version and place in the queue, also from a client', async () => {
     const wf = workflow('wf', async () => run('a', () => 'done'));
     const jobs = queue('jobs');
     const parts = queue('parts', { partition: { concurrency: 1 } });

@@ -3,9 +3,9 @@ import { now, random, run, sleep, uuid, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, gate } from '../support/faults.js';
 
-// Forks: a workflow run anew from one of its steps, under another ID.
+// A fork runs a workflow again from one of its steps, under another ID.
 describeBackends('a fork', (backend) => {
-  it('takes over what the steps before it left, runs the others anew, and leaves the original as it is', async () => {
+  it('takes over the steps before its start, runs the others again, and leaves the original unchanged', async () => {
     const ran: string[] = [];
     let attempts = 0;
     const wf = workflow('wf', async (to: string) => {
@@ -35,7 +35,7 @@ describeBackends('a fork', (backend) => {
     expect((await t.app.workflows.list({ forkedFrom: 'x' })).map(({ workflowId }) => workflowId)).toEqual([fork.id]);
   });
 
-  it('runs all of it anew when no step is named, and nothing but the end when all are taken over', async () => {
+  it('runs everything again if no step is named, and only the end if all steps are taken over', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async () => {
       await run('a', () => void ran.push('a'));
@@ -48,7 +48,7 @@ describeBackends('a fork', (backend) => {
     expect(await (await t.app.workflows.fork('x', { fromStep: 2 })).result()).toBe(4);
   });
 
-  it('of a running workflow has what is on record at that moment, and the original goes on', async () => {
+  it('of a running workflow takes over what is recorded at that moment, and the original continues', async () => {
     const held = gate();
     const wf = workflow('wf', async () => {
       const a = await run('a', () => 'a');
@@ -65,7 +65,7 @@ describeBackends('a fork', (backend) => {
     expect((await t.app.workflows.steps('f')).map(({ name }) => name)).toEqual(['a', 'hold']);
   });
 
-  it('is the cure for a stalled workflow: the new code runs from where it differs', async () => {
+  it('repairs a stalled workflow: the new code runs from the first difference', async () => {
     const version = 'v1';
     const ran: string[] = [];
     const step = (name: string) => run(name, () => void ran.push(name));
@@ -85,7 +85,7 @@ describeBackends('a fork', (backend) => {
     const next = await first.restart({ workflows: [after] });
     const stalled = await failure(next.clock.runUntil(next.app.workflows.handle('x').result()));
     expect(stalled).toMatchObject({ code: 'NON_DETERMINISM' });
-    // The message says from which step.
+    // The error message names the step to fork from.
     const [, fromStep] = /fork\(id, \{ fromStep: (\d+) \}\)/.exec(stalled.message) ?? [];
     const fork = await next.app.workflows.fork('x', { fromStep: Number(fromStep) });
     expect(await next.clock.runUntil(fork.result())).toBe('done');
@@ -93,7 +93,7 @@ describeBackends('a fork', (backend) => {
     expect(await next.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
   });
 
-  it('draws the same chance and sees the same time as the original, and so does a fork of the fork', async () => {
+  it('sees the same random numbers and time as the original, and so does a fork of the fork', async () => {
     const drawn: unknown[][] = [];
     const wf = workflow('wf', async () => {
       const began = now().getTime();
@@ -115,13 +115,13 @@ describeBackends('a fork', (backend) => {
     expect(await second.result()).toEqual(original);
     expect(drawn[1]).toEqual(drawn[0]);
     expect(drawn[2]).toEqual(drawn[0]);
-    // With nothing to repeat there is nothing to be like.
+    // A fork that takes over no steps has nothing to repeat, so it draws its own values.
     const anew = (await (await t.app.workflows.fork('x')).result()) as unknown[];
     expect(anew[1]).not.toBe(original[1]);
     expect(anew[2]).toBe(Number(original[2]) + 2 * 86_400_000);
   });
 
-  it('is answered by the first one when it is made again under its ID', async () => {
+  it('is created once: repeated requests with its ID return the first fork', async () => {
     let runs = 0;
     const wf = workflow('wf', async () => run('a', () => ++runs));
     const t = await backend.testApp({ workflows: [wf] });
@@ -131,7 +131,7 @@ describeBackends('a fork', (backend) => {
     expect(await (await t.app.workflows.fork('x', { id: 'f', fromStep: 1 })).result()).toBe(3);
     expect(await failure(t.app.workflows.fork('y', { id: 'f' }))).toMatchObject({
       code: 'WORKFLOW_CONFLICT',
-      message: expect.stringContaining('a fork of "x", so that a fork of "y" cannot use it'),
+      message: expect.stringContaining('a fork of "x", so a fork of "y" cannot use it'),
       details: { workflowId: 'f', existing: 'wf', forkedFrom: 'y' },
     });
     expect(await failure(t.app.workflows.fork('x', { id: 'y' }))).toMatchObject({ code: 'WORKFLOW_CONFLICT' });
@@ -139,7 +139,7 @@ describeBackends('a fork', (backend) => {
     expect(runs).toBe(3);
   });
 
-  it('that a workflow makes is a step of it: made once, whatever befalls its process', async () => {
+  it('is a step if a workflow creates it: it is created once, even if the process crashes', async () => {
     let runs = 0;
     const wf = workflow('wf', async () => run('a', () => ++runs));
     const forker = workflow('forker', async (): Promise<string[]> => {
@@ -162,7 +162,7 @@ describeBackends('a fork', (backend) => {
     ]);
   });
 
-  it('of what is not there, or from a step that is not on record, is a typed error, and leaves nothing behind', async () => {
+  it('of an unknown workflow, or from an unrecorded step, is a typed error and leaves nothing behind', async () => {
     const wf = workflow('wf', async () => run('a', () => 0));
     const none = workflow('none', async () => 0);
     const t = await backend.testApp({ workflows: [wf, none] });
@@ -172,10 +172,10 @@ describeBackends('a fork', (backend) => {
     expect(await fork('X', {})).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { workflowId: 'X' } });
     expect(await fork('x', { fromStep: 2 })).toMatchObject({
       code: 'INVALID_OPTION',
-      message: expect.stringContaining('from 0 to 1: workflow "x" has the steps 0 to 0 on record, but it is 2'),
+      message: expect.stringContaining('from 0 to 1: workflow "x" has recorded steps 0 to 0, but it is 2'),
     });
     expect(await fork('bare', { fromStep: 1 })).toMatchObject({
-      message: expect.stringContaining('no steps on record'),
+      message: expect.stringContaining('no recorded steps'),
     });
     expect(await fork('x', { queue: 'nowhere' })).toMatchObject({ code: 'UNKNOWN_QUEUE' });
     const wrong: object[] = [{ fromStep: -1 }, { fromStep: 0.5 }, { fromStep: '1' }, { from: 1 }, { priority: 1 }];

@@ -24,7 +24,7 @@ describeBackends('resume', (backend) => {
     expect(await handle.result()).toBe('done');
   });
 
-  it('brings the children back that were cancelled with their parent', async () => {
+  it('also resumes children that were cancelled with their parent', async () => {
     const leaf = workflow('leaf', async () => {
       await sleep('1h');
       return 'leaf';
@@ -42,7 +42,7 @@ describeBackends('resume', (backend) => {
     expect(all.map(({ status }) => status)).toEqual(['SUCCESS', 'SUCCESS', 'SUCCESS']);
   });
 
-  it('leaves a child cancelled whose cancellation its parent has on record', async () => {
+  it('leaves a child cancelled if its parent has recorded the cancellation', async () => {
     const child = workflow('child', () => sleep('1d'));
     const parent = workflow('parent', async () => {
       const { code } = await failure(child.with({ id: 'child' })());
@@ -75,7 +75,7 @@ describeBackends('resume', (backend) => {
     expect(await again.app.workflows.handle(id).result()).toBe('done');
   });
 
-  it('gives a workflow with a timeout the whole time again', async () => {
+  it('gives a workflow with a timeout the full time again', async () => {
     const wf = workflow('wf', () => sleep('2h'), { timeout: '1h' });
     const t = await backend.testApp({ workflows: [wf] });
     const handle = await wf.start();
@@ -88,7 +88,7 @@ describeBackends('resume', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS' });
   });
 
-  it('survives a crash right after it was asked for', async () => {
+  it('survives a crash right after the request', async () => {
     const wf = workflow('wf', async () => {
       await sleep('90s');
       return 'done';
@@ -102,7 +102,7 @@ describeBackends('resume', (backend) => {
     expect(await overTime(again.clock, again.app.workflows.handle(handle.id).result())).toBe('done');
   });
 
-  it('of a failed workflow is a typed error that names the ways out, before any other of the call is resumed', async () => {
+  it('refuses a failed workflow with a typed error that names alternatives, and resumes none of the call', async () => {
     const failing = workflow('failing', () => run('charge', () => Promise.reject(new Error('declined'))));
     const sleeping = workflow('sleeping', () => sleep('1h'));
     const t = await backend.testApp({ workflows: [failing, sleeping] });
@@ -122,7 +122,7 @@ describeBackends('resume', (backend) => {
     expect(await other.status()).toMatchObject({ status: 'CANCELLED' });
   });
 
-  it('takes a list, and a queue with a partition for these workflows, not for their children', async () => {
+  it('takes a list, and a queue with a partition for these workflows but not for their children', async () => {
     const child = workflow('child', () => sleep('1h'));
     const parent = workflow('parent', () => child());
     const [from, plain] = [queue('from'), queue('plain')];
@@ -148,7 +148,7 @@ describeBackends('resume', (backend) => {
     await t.clock.runUntil(Promise.all(handles.map((handle) => handle.result())));
   });
 
-  it('refuses options that it does not know, and queues and partitions that do not fit', async () => {
+  it('refuses unknown options, and queues and partitions that do not fit together', async () => {
     const wf = workflow('wf', () => sleep('1h'));
     const t = await backend.testApp({ workflows: [wf], queues: [queue('plain'), queue('parted', { partition: {} })] });
     const handle = await wf.start();
@@ -167,7 +167,7 @@ describeBackends('resume', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
   });
 
-  it('of a running workflow changes nothing, and of an unknown one is WORKFLOW_NOT_FOUND', async () => {
+  it('changes nothing for a running workflow, and fails with WORKFLOW_NOT_FOUND for an unknown one', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => {
       bodies++;

@@ -14,7 +14,7 @@ describeBackends('retention', (backend) => {
     backend.testApp({ workflows: [wf], retention, logger, ...more });
   type Test = Awaited<ReturnType<typeof app>>;
   const left = async (t: Test) => (await t.app.workflows.list()).map(({ workflowId }) => workflowId);
-  /** Until the service has looked, which rests between its pages in real time. */
+  /** Advances the clock until the service has run. The service pauses between its pages in real time. */
   const look = async (t: Test, until: (ids: string[]) => boolean): Promise<string[]> => {
     for (;;) {
       await t.clock.advance('10m');
@@ -23,7 +23,7 @@ describeBackends('retention', (backend) => {
     }
   };
 
-  /** So many that ended long ago, without running any. */
+  /** Inserts workflows that ended long ago, without running any. */
   const plant = async (database: string, count: number, parent: string): Promise<void> => {
     const series =
       backend.name === 'sqlite'
@@ -36,7 +36,7 @@ describeBackends('retention', (backend) => {
     );
   };
 
-  it('deletes what ended longer ago than it says, in whichever way, and says how many', async () => {
+  it('deletes workflows that ended longer ago than its limit, in any final status, and logs how many', async () => {
     infos.length = 0;
     const t = await app({ after: '1d' });
     await wf.with({ id: 'old' })();
@@ -52,7 +52,7 @@ describeBackends('retention', (backend) => {
     expect(await wf.with({ id: 'old' })()).toBeUndefined();
   });
 
-  it('keeps the last so many, and what is younger than it says only if both allow', async () => {
+  it('keeps the newest workflows; with both limits, a workflow stays only if both allow it', async () => {
     const t = await app({ keep: 3 });
     for (let i = 0; i < 6; i++) {
       await wf.with({ id: `w${i}` })();
@@ -63,7 +63,7 @@ describeBackends('retention', (backend) => {
     expect(await look(next, (ids) => ids.length < 3)).toEqual(['w4', 'w5']);
   });
 
-  it('deletes nothing that is unfinished, or set aside, or that such a workflow needs', async () => {
+  it('deletes nothing that is unfinished, stalled, or needed by such a workflow', async () => {
     const child = workflow('child', async () => 'child');
     const parent = workflow('parent', async (days: number) => {
       const handle = await child.start();
@@ -79,7 +79,7 @@ describeBackends('retention', (backend) => {
     await wf.with({ id: 'gone' })();
     await t.clock.advance('5d');
     const ids = await look(t, (now) => !now.includes('gone'));
-    // `q` has ended, but the fork of it has its child on record.
+    // `q` has ended, but the history of its fork lists the child.
     expect(ids.sort()).toEqual(['f', 'p', 'p-0', 'q', 'q-0', 'waiting']);
     expect(await t.clock.runUntil(t.app.workflows.handle('p').result())).toBe('child');
     await t.app.workflows.cancel('f');
@@ -87,7 +87,7 @@ describeBackends('retention', (backend) => {
     expect(await look(t, (now) => now.length === 0)).toEqual([]);
   });
 
-  it('leaves what is set aside to whoever decides about it, and other applications their own', async () => {
+  it('leaves stalled and dead-lettered workflows to an operator, and the workflows of other applications', async () => {
     const database = await backend.newDatabase();
     const t = await app({ after: '1d' }, { database });
     for (const id of ['stalled', 'dead', 'others', 'gone']) await wf.with({ id })();
@@ -101,7 +101,7 @@ describeBackends('retention', (backend) => {
     expect(await look(t, (ids) => ids.length < 4)).toEqual(['dead', 'others', 'stalled']);
   });
 
-  it('lets no tick be run again: one that was not noted keeps its run until the next one is', async () => {
+  it('never causes a second run of a tick: the run of an unrecorded tick stays until the next tick', async () => {
     const ran: string[] = [];
     const nightlyRun = workflow('nightly', async (at: Date) => void ran.push(at.toISOString().slice(0, 10)));
     const nightly = schedule('nightly', '0 0 * * *', nightlyRun, { catchUp: 'one' });
@@ -120,7 +120,7 @@ describeBackends('retention', (backend) => {
     expect(ran).toEqual(['2030-01-02', '2030-01-03']);
   });
 
-  it('leaves what has just ended: somebody may be about to start it again under its ID', async () => {
+  it('leaves a workflow that has just ended, because a caller may be about to repeat its start', async () => {
     const t = await app({ keep: 0, every: '1s' });
     await wf.with({ id: 'x' })();
     await t.clock.advance('50s');
@@ -128,7 +128,7 @@ describeBackends('retention', (backend) => {
     await look(t, (ids) => ids.length === 0);
   });
 
-  it('passes over what cannot be deleted, says so, and deletes the others', async () => {
+  it('skips workflows that cannot be deleted, logs them, and deletes the others', async () => {
     const database = await backend.newDatabase();
     const warnings: string[] = [];
     const t = await app(
@@ -159,18 +159,18 @@ describeBackends('retention', (backend) => {
       .toEqual([expect.stringMatching(/^Retention: "stuck" \(.*too much.*\) could not be/)]);
   });
 
-  it('comes to an end with thousands, and with several processes at it', async () => {
+  it('finishes with thousands of workflows, and with several processes at work', async () => {
     const database = await backend.newDatabase();
     const t = await app({ after: '1d' }, { database });
     const clock = t.clock;
     const second = await app({ after: '1d' }, { database, clock, executorId: 'second' });
-    // Every other one is a child of the one before it.
+    // Every second workflow is a child of the one before it.
     await plant(database, 1_200, "case when i % 2 = 0 then 'w' || (i - 1) end");
     await look(t, (ids) => ids.length === 0);
     await second.app.shutdown();
   });
 
-  it('deletes thousands by few statements, and none of those whose trees have something unfinished', async () => {
+  it('deletes thousands with few statements, and no workflow whose tree has an unfinished one', async () => {
     const database = await backend.newDatabase();
     await plant(database, 4_000, 'null');
     await tamper(
@@ -180,11 +180,11 @@ describeBackends('retention', (backend) => {
     const t = await app({ after: '1d' }, { database });
     expect((await look(t, (ids) => ids.length < 3)).sort()).toEqual(['open', 'w7']);
     const deletions = t.statements.filter((name) => name === 'workflows.delete-expired').length;
-    // SQLite stands still while it deletes, and Postgres does not: fifty at a time would be eighty statements.
+    // SQLite blocks during a deletion and Postgres does not. With fifty workflows each, it would be eighty statements.
     expect(deletions).toBeLessThan(backend.name === 'sqlite' ? 100 : 40);
   });
 
-  it('is off unless it is asked for, and refuses what it cannot mean', async () => {
+  it('is off by default, and refuses invalid values', async () => {
     const t = await backend.testApp({ workflows: [wf] });
     await wf.with({ id: 'x' })();
     await t.clock.advance('9999d');
@@ -207,7 +207,7 @@ describeBackends('retention', (backend) => {
     });
   });
 
-  it('deletes the runs of a schedule that were triggered, like any others', async () => {
+  it('deletes triggered runs of a schedule like any others', async () => {
     const tick = workflow('tick', async () => 0);
     const t = await app({ after: '1d' }, { workflows: [tick], schedules: [schedule('yearly', '0 0 1 1 *', tick)] });
     for (let i = 0; i < 16; i++) await t.clock.runUntil((await t.app.schedules.trigger('yearly')).result());
@@ -215,7 +215,7 @@ describeBackends('retention', (backend) => {
     expect(await look(t, (ids) => ids.length === 0)).toEqual([]);
   });
 
-  it('keeps what the rate limit of a queue still counts', async () => {
+  it('keeps workflows that the rate limit of a queue still counts', async () => {
     const queues = [queue('q', { rateLimit: { max: 2, per: '3h' } })];
     const t = await app({ after: '5m', every: '1m' }, { queues });
     const handles = await wf.with({ queue: 'q' }).startAll(Array.from({ length: 4 }, () => []));

@@ -5,8 +5,8 @@ import { plainest } from '../support/datasources.js';
 import { failure, gate, tamper } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
 
-/** A retry frees step numbers: what is kept elsewhere under a number must not pass for that of the step that has it next. */
-describeBackends('workflows.retry, and what hangs on step numbers', (backend) => {
+/** A retry frees step numbers. Data stored under a freed number must not pass for data of the next step with it. */
+describeBackends('workflows.retry, which frees step numbers,', (backend) => {
   it('retries a failed child with its parent, under its own ID, from where it failed', async () => {
     const ran: string[] = [];
     let isBroken = true;
@@ -31,7 +31,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect((await t.app.workflows.get('p-0'))?.retries).toMatchObject([{ error: { message: 'no two' } }]);
   });
 
-  it('keeps on record of a child that its own failed step was run again, whichever was named of its parent', async () => {
+  it('records in a child that its failed step was run again, whichever step of the parent was named', async () => {
     let isBroken = true;
     const child = workflow('child', () => run('ship', () => Promise[isBroken ? 'reject' : 'resolve']('ship')));
     const parent = workflow('parent', () => child());
@@ -47,7 +47,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(retry?.fromStep).toBeUndefined();
   });
 
-  it('starts another child where the step that started one is run again, and finds it after a crash', async () => {
+  it('starts a new child if the step that started one runs again, and finds it after a crash', async () => {
     let runs = 0;
     const child = workflow('child', async () => ++runs);
     const parent = workflow('parent', async () => {
@@ -64,7 +64,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(await t.app.workflows.get('p-0')).toMatchObject({ status: 'SUCCESS' });
   });
 
-  it('leaves a failed child as it is whose start is run again, and another one in its place', async () => {
+  it('leaves a failed child unchanged if its start runs again, and starts another in its place', async () => {
     const ran: string[] = [];
     let isBroken = true;
     const child = workflow('child', async () => {
@@ -89,7 +89,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     ]);
   });
 
-  it('keeps a child apart from the one that had its number on the way that the code took before', async () => {
+  it('keeps a child apart from the earlier child that had its number on another path of the code', async () => {
     let isBroken = true;
     const undo = workflow('undo', async () => 'undone');
     const next = workflow('next', async () => 'next');
@@ -108,7 +108,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect((await t.app.workflows.get('w-1-r1'))?.name).toBe('next');
   });
 
-  it('finds the child again that had been started beside the failure, and was not on record yet', async () => {
+  it('finds a child again that was started next to the failure and was not recorded yet', async () => {
     let runs = 0;
     let isBroken = true;
     const child = workflow('child', async () => ++runs);
@@ -119,7 +119,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     const t = await backend.testApp({ database, workflows: [wf, child] });
     const handle = await wf.with({ id: 'w' }).start();
     await failure(t.clock.runUntil(handle.result()));
-    // As a process leaves it that ends, with its workflow, before the start of the child is on record.
+    // The state after a process that ends, together with its workflow, before it records the start of the child.
     await tamper(database, "delete from operation_outputs where workflow_uuid = 'w' and function_id in (0, 1)");
     isBroken = false;
     await t.app.workflows.retry('w', { fromStep: 2 });
@@ -127,7 +127,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(runs).toBe(1);
   });
 
-  it('finds it again, too, if the retry begins with a sleep that had not ended', async () => {
+  it('finds the child again also if the retry begins with a sleep that had not ended', async () => {
     let runs = 0;
     let isBroken = true;
     const hold = gate();
@@ -154,7 +154,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
   });
 
   it.each(['elsewhere', 'beside the workflows'])(
-    'runs a failed transaction again, and none that was committed (%s)',
+    'runs a failed transaction again, and no committed one (%s)',
     async (place) => {
       const database = await backend.newDatabase();
       const isBeside = place !== 'elsewhere' && backend.name === 'postgres';
@@ -184,7 +184,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     },
   );
 
-  it('gives the messages back that dropped steps had received, in their order', async () => {
+  it('returns the messages that dropped steps had received, in their order', async () => {
     const orders = topic<string>('orders');
     let fails = true;
     const wf = workflow('wf', async () => {
@@ -204,7 +204,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect((await t.app.workflows.messages('w')).map(({ consumed }) => consumed)).toEqual([true, true, true]);
   });
 
-  it('refuses to lose a message of which nobody knows which one it was', async () => {
+  it('refuses to lose a message that it cannot identify', async () => {
     const orders = topic<string>('orders');
     const wf = workflow('wf', async () => {
       throw new Error(`no ${await orders.receive()}`);
@@ -221,7 +221,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect((await failure(t.clock.runUntil(handle.result()))).message).toBe('no lamp');
   });
 
-  it('waits for a message anew, with a new deadline', async () => {
+  it('waits for a message again, with a new deadline', async () => {
     const orders = topic<string>('orders');
     const wf = workflow('wf', async () => {
       const value = await orders.receive({ timeout: '1h' });
@@ -238,7 +238,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(await t.clock.runUntil(handle.result())).toBe('lamp');
   });
 
-  it('writes on to a stream that the failure had ended, and keeps events as they were said', async () => {
+  it('continues a stream that the failure had ended, and keeps the values of events', async () => {
     const log = stream<string>('log');
     const state = event<string>('state');
     let isBroken = true;
@@ -269,7 +269,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(await t.app.workflows.events(fork.id)).toEqual({});
   });
 
-  it('drops all later numbers of records that do not say when they were asked for, and says so first', async () => {
+  it('drops all later steps if their rows do not say when they were requested, and asks first', async () => {
     const ran: string[] = [];
     const begun = gate();
     let isBroken = true;
@@ -295,7 +295,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(ran).toEqual(['beside', 'beside']);
   });
 
-  it('keeps what an older release has on record if the code asked for a step after it that stays', async () => {
+  it('keeps a step of an older release if a later step that stays was requested after it', async () => {
     const ran: string[] = [];
     const goOn = gate();
     let isBroken = true;
@@ -318,7 +318,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(ran).toEqual(['reserve', 'pack']);
   });
 
-  it('runs again, too, what an older release has on record as failed later', async () => {
+  it('also runs a step again that an older release recorded as failed later', async () => {
     const ran: string[] = [];
     const goOn = gate();
     let isBroken = true;
@@ -346,7 +346,7 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     expect(ran).toEqual(['late', 'early', 'late', 'early']);
   });
 
-  /** A refund that is asked for when `ship` has failed, and is paid, but not on record, when its workflow fails. */
+  /** A refund that starts when `ship` has failed. The refund is paid but not recorded when its workflow fails. */
   async function failedWhileRefunding(failsBy: 'ship' | 'check') {
     const ran: string[] = [];
     const refunding = gate();
@@ -376,14 +376,14 @@ describeBackends('workflows.retry, and what hangs on step numbers', (backend) =>
     return { t, handle, ran };
   }
 
-  it('does not go on from before what was under way when the workflow failed, if it can do without', async () => {
+  it('does not restart before a step that was running when the workflow failed, unless it must', async () => {
     const { t, handle, ran } = await failedWhileRefunding('check');
     await t.app.workflows.retry(handle.id);
     await t.clock.runUntil(handle.result());
     expect(ran.slice(3).sort()).toEqual(['check', 'refund']);
   });
 
-  it('is refused where it would go on from before that, until it is told to', async () => {
+  it('is refused if it must restart before a running step, until it is told to', async () => {
     const { t, handle, ran } = await failedWhileRefunding('ship');
     const error = await failure(t.app.workflows.retry(handle.id));
     const repeated = [{ stepNumber: 1, name: 'refund' }];

@@ -4,8 +4,8 @@ import { describeBackends } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 import { switchable } from '../support/switchable.js';
 
-describeBackends('workflows.retry is refused, or asks first', (backend) => {
-  it('does not repeat, without being told to, what was done about the failure', async () => {
+describeBackends('workflows.retry, when it must refuse or ask first,', (backend) => {
+  it('does not repeat steps that handled the failure, unless it is told to', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const order = workflow('order', async () => {
@@ -34,7 +34,7 @@ describeBackends('workflows.retry is refused, or asks first', (backend) => {
     expect(ran).toEqual(['charge', 'ship', 'refund', 'charge', 'ship']);
   });
 
-  it('does not pass over what was tried about the failure, and failed: it may have been done', async () => {
+  it('does not skip a failed step that handled the failure, because it may have had an effect', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const order = workflow('order', async () => {
@@ -54,7 +54,7 @@ describeBackends('workflows.retry is refused, or asks first', (backend) => {
     });
   });
 
-  it('is refused for what has not failed or is not there, with typed errors, before anything of the call changes', async () => {
+  it('refuses what has not failed or does not exist, with typed errors, before anything changes', async () => {
     const { broken, work } = switchable([]);
     const waiting = workflow('waiting', () => sleep('1h'));
     const failing = workflow('failing', () => work('a'));
@@ -71,7 +71,7 @@ describeBackends('workflows.retry is refused, or asks first', (backend) => {
     expect(await failure(retry(['failed', id]))).toMatchObject({ code });
     expect(await failure(retry(['failed', 'nobody']))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
     const invalid = { code: 'INVALID_OPTION' };
-    expect((await refusal('failed', { fromStep: 2 })).message).toMatch(/"fromStep" must be a step on record.*or 1/);
+    expect((await refusal('failed', { fromStep: 2 })).message).toMatch(/"fromStep" must be a recorded step.*or 1/);
     for (const options of [{ fromStep: -1 }, { fromStep: 0.5 }, { fromstep: 0 }, { queue: 'q' }, null]) {
       expect(await refusal('failed', options as never)).toMatchObject(invalid);
     }
@@ -81,7 +81,7 @@ describeBackends('workflows.retry is refused, or asks first', (backend) => {
     expect(await retry([])).toEqual([]);
   });
 
-  it('cannot be called in a workflow function, and can in a step', async () => {
+  it('is refused inside a workflow function, and allowed inside a step', async () => {
     const { broken, work } = switchable([]);
     const failing = workflow('failing', () => work('a'));
     const operator = workflow('operator', async () => {

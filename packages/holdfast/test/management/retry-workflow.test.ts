@@ -6,7 +6,7 @@ import { failure, gate, overTime } from '../support/faults.js';
 import { switchable } from '../support/switchable.js';
 
 describeBackends('workflows.retry', (backend) => {
-  it('goes on under the same ID from the failed step, and keeps the steps before it', async () => {
+  it('continues under the same ID from the failed step, and keeps the steps before it', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const order = workflow('order', async () => `${await work('charge')} ${await work('ship')} ${await work('mail')}`);
@@ -22,7 +22,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS', attempts: 1, error: undefined });
   });
 
-  it('keeps on record who retried it, when, and which error that was about', async () => {
+  it('records who retried it, when, and after which error', async () => {
     const { broken, work } = switchable([]);
     const order = workflow('order', () => work('ship'));
     const t = await backend.testApp({ workflows: [order] });
@@ -49,7 +49,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(await t.clock.runUntil(handle.result())).toBe('ship');
   });
 
-  it('keeps what the other branches of a Promise.all had done or begun by then', async () => {
+  it('keeps what the other branches of a Promise.all had done or begun before the failure', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const wf = workflow('wf', async () => {
@@ -69,7 +69,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(ran).toEqual(['a', 'b', 'c', 'a', 'd']);
   });
 
-  it('runs all branches again that failed, at once', async () => {
+  it('runs all failed branches again at once', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const wf = workflow('wf', () => Promise.any([work('a'), work('b')]));
@@ -84,7 +84,7 @@ describeBackends('workflows.retry', (backend) => {
   });
 
   it.each(['Promise.all', 'Promise.allSettled'])(
-    'runs both branches of %s again that failed alike, one after the other',
+    'runs both branches of %s again if they failed alike, one after the other',
     async (kind) => {
       const ran: string[] = [];
       const told = gate();
@@ -113,7 +113,7 @@ describeBackends('workflows.retry', (backend) => {
     },
   );
 
-  it('replays a retried workflow exactly, after a crash too', async () => {
+  it('replays a retried workflow exactly, also after a crash', async () => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const wf = workflow('wf', async () => {
@@ -137,7 +137,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(result).toHaveLength(4);
   });
 
-  it('tells apart what was thrown and is no error', async () => {
+  it('distinguishes thrown values that are not errors', async () => {
     const ran: string[] = [];
     let isBroken = true;
     const attempt = (name: string) =>
@@ -161,7 +161,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(ran).toEqual(['charge', 'report', 'charge']);
   });
 
-  it('runs the function on after its last step where that is what failed', async () => {
+  it('continues the function after its last step if the function itself failed', async () => {
     const ran: string[] = [];
     const { work } = switchable(ran);
     let isBroken = true;
@@ -181,7 +181,7 @@ describeBackends('workflows.retry', (backend) => {
     expect((await handle.status()).retries).toMatchObject([{ error: { message: 'a bug' }, dropped: [] }]);
   });
 
-  it('retries a step with all its attempts, and back on the queue of its workflow, with its whole timeout', async () => {
+  it('retries a step with all its attempts, on the queue of its workflow, with the full timeout', async () => {
     let failures = 5;
     const jobs = queue('jobs', { concurrency: 1 });
     const charge = () => {
@@ -200,7 +200,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(deadlineAt).toBeGreaterThan(completedAt ?? 0);
   });
 
-  it('happens once, however many ask for it at once', async () => {
+  it('happens once, however many callers ask for it at the same time', async () => {
     const { broken, work } = switchable([]);
     const wf = workflow('wf', () => work('a'));
     const t = await backend.testApp({ workflows: [wf] });
@@ -216,7 +216,7 @@ describeBackends('workflows.retry', (backend) => {
     expect((await handle.status()).retries).toHaveLength(1);
   });
 
-  it.each(crashPhases)('is done or not done after a crash %s', async (phase) => {
+  it.each(crashPhases)('is done completely or not at all after a crash %s', async (phase) => {
     const ran: string[] = [];
     const { broken, work } = switchable(ran);
     const wf = workflow('wf', async () => [await work('a'), await work('b')]);
@@ -244,7 +244,7 @@ describeBackends('workflows.retry', (backend) => {
     expect(new Set(ran)).toEqual(new Set(['b']));
   });
 
-  it('ends in the same error again where a step fails for good', async () => {
+  it('ends in the same error again if a step fails permanently', async () => {
     const wf = workflow('wf', () => run('a', () => Promise.reject(new FatalError('never'))));
     const t = await backend.testApp({ workflows: [wf] });
     const handle = await wf.start();
@@ -256,7 +256,7 @@ describeBackends('workflows.retry', (backend) => {
     expect((await handle.status()).retries).toHaveLength(3);
   });
 
-  it('lets a step that was running when its workflow failed have one result only', async () => {
+  it('keeps only one result of a step that was running when its workflow failed', async () => {
     const slow = gate<string>();
     const begun = gate();
     let runs = 0;
@@ -278,13 +278,13 @@ describeBackends('workflows.retry', (backend) => {
     await t.app.workflows.retry(handle.id);
     const result = t.clock.runUntil(handle.result());
     slow.open('first');
-    // The second run of `fail` sees that `slow` has been begun again, or begins it first: either way it succeeds then.
+    // If the second run of `fail` comes before the second run of `slow`, it fails again. The next retry succeeds.
     await result.catch(() => {});
     if ((await handle.status()).status === 'ERROR') await t.app.workflows.retry(handle.id);
     expect(await t.clock.runUntil(handle.result())).toEqual(['second', undefined]);
   });
 
-  it('retries a failed child whose start is run again if the code gave it an ID that only looks like one of ours', async () => {
+  it('retries a failed child whose start runs again, if its own ID only looks generated', async () => {
     const { broken, work } = switchable([]);
     const child = workflow('child', () => work('a'));
     const wf = workflow('wf', () => child.with({ id: 'w-0-refund' })());

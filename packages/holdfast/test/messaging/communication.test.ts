@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest';
 import { type Client, connect, event, run, stream, topic, workflow } from '../../src/index.js';
 import { describeBackends, silent } from '../support/backends.js';
-import { failure, gate, tamper, thrown } from '../support/faults.js';
+import { failure, gate, tamper } from '../support/faults.js';
 import { readAll, talkCounts } from '../support/messaging.js';
 
-describeBackends('talking to workflows', (backend) => {
+describeBackends('communication with a workflow', (backend) => {
   const numbers = topic<number>('numbers');
   const progress = event<string>('progress');
   const lines = stream<string>('lines');
@@ -26,7 +26,7 @@ describeBackends('talking to workflows', (backend) => {
     return client;
   };
 
-  it('works from a client with { app: client }: messages, events, streams, and what was said', async () => {
+  it('works from a client with { app: client }: messages, events, streams and lists of them', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [talks], database });
     const app = await connected(database);
@@ -48,7 +48,7 @@ describeBackends('talking to workflows', (backend) => {
     }
   });
 
-  it('with a client that is closed is an error', async () => {
+  it('fails if the client is closed', async () => {
     const database = await backend.newDatabase();
     const app = await connect({ database, logger: silent });
     const waiting = failure(progress.get('x', { app }));
@@ -58,27 +58,27 @@ describeBackends('talking to workflows', (backend) => {
       () => numbers.send('x', 1, { app }),
       () => numbers.sendAll([{ to: 'x', value: 1 }], { app }),
       () => progress.get('x', { app }),
-      () => lines.read('x', { app }),
+      async () => lines.read('x', { app }),
     ]) {
-      expect(thrown(call)).toMatchObject({ code: 'APP_CLOSED' });
+      expect(await failure(call())).toMatchObject({ code: 'APP_CLOSED' });
     }
   });
 
-  it('without { app } means the only app of the process; with none, or two, it is an error that says so', async () => {
+  it('without { app } uses the only app of the process, and fails if there is none or two', async () => {
     const calls = [
       () => numbers.send('x', 1),
       () => numbers.sendAll([{ to: 'x', value: 1 }]),
       () => progress.get('x', { timeout: 0 }),
-      () => lines.read('x'),
+      async () => lines.read('x'),
     ];
     const message = expect.stringMatching(/no app runs in this process\. Call launch\(\) first/);
-    for (const call of calls) expect(thrown(call)).toMatchObject({ code: 'NOT_LAUNCHED', message });
+    for (const call of calls) expect(await failure(call())).toMatchObject({ code: 'NOT_LAUNCHED', message });
     const one = await backend.testApp({ workflows: [talks] });
     await talks.with({ id: 'x' }).start();
     await numbers.send('x', 1);
     const two = await backend.testApp({ executorId: 'two' });
     for (const call of calls) {
-      const error = thrown(call);
+      const error = await failure(call());
       expect(error).toMatchObject({ code: 'AMBIGUOUS_APP' });
       expect(error.message).toContain('{ app }');
     }
@@ -88,7 +88,7 @@ describeBackends('talking to workflows', (backend) => {
     await numbers.send('x', 2);
   });
 
-  it('inside a workflow means its own app, also where there are two; to another one it cannot send exactly once', async () => {
+  it('in a workflow uses its own app; sending to another app is refused outside steps', async () => {
     const [first, second] = [await backend.newDatabase(), await backend.newDatabase()];
     const sends = workflow('sends', async () => {
       await numbers.send('x', 1);
@@ -106,7 +106,7 @@ describeBackends('talking to workflows', (backend) => {
     expect([await heard(one.app), await heard(two.app)]).toEqual([[1], [3]]);
   });
 
-  it('is shown in full by app.workflows, also what cannot be read, and nothing for a workflow that says nothing', async () => {
+  it('is shown in full by app.workflows, even unreadable values; a silent workflow shows nothing', async () => {
     const database = await backend.newDatabase();
     const many = workflow('many', async () => {
       for (const key of ['b', 'a', '__proto__']) {
@@ -139,7 +139,7 @@ describeBackends('talking to workflows', (backend) => {
     }
   });
 
-  it('in a step is plain: what it reads and gets is not on record by itself', async () => {
+  it('in a step adds no records of its own to the history', async () => {
     const open = gate();
     const holds = workflow('holds', async () => {
       await progress.set('set');
@@ -161,38 +161,38 @@ describeBackends('talking to workflows', (backend) => {
   const anything = (value: unknown) => value as never;
   const badCalls: [string, () => unknown, string][] = [
     ['a topic without a usable name', () => topic(''), 'INVALID_NAME'],
-    ['a topic named by a number', () => topic(anything(7)), 'INVALID_NAME'],
-    ['a topic of a reserved name', () => topic('__null__topic__'), 'INVALID_NAME'],
+    ['a topic whose name is a number', () => topic(anything(7)), 'INVALID_NAME'],
+    ['a topic with a reserved name', () => topic('__null__topic__'), 'INVALID_NAME'],
     ['an event without a key', () => event(''), 'INVALID_NAME'],
     ['a stream without a key', () => stream(anything(undefined)), 'INVALID_NAME'],
-    ['a schema that is none', () => topic('x', { schema: anything({}) }), 'INVALID_OPTION'],
+    ['an object that is not a schema', () => topic('x', { schema: anything({}) }), 'INVALID_OPTION'],
     ['a schema that is a number', () => topic('x', { schema: anything(5) }), 'INVALID_OPTION'],
     ['a topic with an unknown option', () => topic('x', anything({ shema: 1 })), 'INVALID_OPTION'],
     ['an event in an unknown format', () => event('x', { serialization: anything('xml') }), 'INVALID_OPTION'],
-    ['a stream with options that are none', () => stream('x', anything(null)), 'INVALID_OPTION'],
-    ['a send to nobody', () => numbers.send('', 1), 'INVALID_NAME'],
+    ['a stream whose options are null', () => stream('x', anything(null)), 'INVALID_OPTION'],
+    ['a send without a recipient', () => numbers.send('', 1), 'INVALID_NAME'],
     ['a send to a number', () => numbers.send(anything(1), 1), 'INVALID_NAME'],
     ['a send with NUL in the ID', () => numbers.send('a\0', 1), 'INVALID_NAME'],
-    ['a send with options that are none', () => numbers.send('x', 1, anything(null)), 'INVALID_OPTION'],
-    ['a misspelt option', () => numbers.send('x', 1, anything({ idempotencykey: 'k' })), 'INVALID_OPTION'],
+    ['a send whose options are null', () => numbers.send('x', 1, anything(null)), 'INVALID_OPTION'],
+    ['a misspelled option', () => numbers.send('x', 1, anything({ idempotencykey: 'k' })), 'INVALID_OPTION'],
     ['an empty key', () => numbers.send('x', 1, { idempotencyKey: '' }), 'INVALID_NAME'],
-    ['an app that is none', () => numbers.send('x', 1, { app: {} }), 'INVALID_OPTION'],
-    ['letters that are no list', () => numbers.sendAll(anything('x')), 'INVALID_OPTION'],
-    ['a letter that is none', () => numbers.sendAll([anything(null)]), 'INVALID_OPTION'],
-    ['a letter with a misspelt key', () => numbers.sendAll([anything({ to: 'x', vlaue: 1 })]), 'INVALID_OPTION'],
-    ['a letter to nobody', () => numbers.sendAll([anything({ value: 1 })]), 'INVALID_NAME'],
-    ['an event of nobody', () => progress.get(''), 'INVALID_NAME'],
-    ['an endless wait for an event', () => progress.get('x', { timeout: anything('soon') }), 'INVALID_DURATION'],
+    ['an object that is not an app', () => numbers.send('x', 1, { app: {} }), 'INVALID_OPTION'],
+    ['messages that are not a list', () => numbers.sendAll(anything('x')), 'INVALID_OPTION'],
+    ['a message that is null', () => numbers.sendAll([anything(null)]), 'INVALID_OPTION'],
+    ['a message with a misspelled key', () => numbers.sendAll([anything({ to: 'x', vlaue: 1 })]), 'INVALID_OPTION'],
+    ['a message without a recipient', () => numbers.sendAll([anything({ value: 1 })]), 'INVALID_NAME'],
+    ['an event without a workflow ID', () => progress.get(''), 'INVALID_NAME'],
+    ['a timeout that is not a duration', () => progress.get('x', { timeout: anything('soon') }), 'INVALID_DURATION'],
     ['a negative wait for an event', () => progress.get('x', { timeout: -1 }), 'INVALID_DURATION'],
     ['an unknown option of get', () => progress.get('x', anything({ timout: 1 })), 'INVALID_OPTION'],
-    ['a stream of nobody', () => lines.read(''), 'INVALID_NAME'],
-    ['a stream from before its beginning', () => lines.read('x', { from: -1 }), 'INVALID_OPTION'],
-    ['a stream from half a place', () => lines.read('x', { from: 0.5 }), 'INVALID_OPTION'],
-    ['a stream from beyond every place', () => lines.read('x', { from: 2 ** 31 }), 'INVALID_OPTION'],
+    ['a stream without a workflow ID', () => lines.read(''), 'INVALID_NAME'],
+    ['a stream from a negative position', () => lines.read('x', { from: -1 }), 'INVALID_OPTION'],
+    ['a stream from a fractional position', () => lines.read('x', { from: 0.5 }), 'INVALID_OPTION'],
+    ['a stream from a position that is too large', () => lines.read('x', { from: 2 ** 31 }), 'INVALID_OPTION'],
     ['an unknown option of read', () => lines.read('x', anything({ form: 1 })), 'INVALID_OPTION'],
   ];
 
-  it('refuses bad input with a typed error, and nothing is written', async () => {
+  it('refuses bad input with a typed error and writes nothing', async () => {
     const database = await backend.newDatabase();
     await backend.testApp({ workflows: [talks], database });
     for (const [what, call, code] of badCalls) {
@@ -201,7 +201,7 @@ describeBackends('talking to workflows', (backend) => {
     expect(Object.values(await talkCounts(database))).toEqual([0, 0, 0, 0]);
   });
 
-  it('refuses bad timeouts and options of a receive before it takes a step', async () => {
+  it('refuses bad timeouts and options of a receive before a step is recorded', async () => {
     const bad = workflow('bad', async (options: unknown) => numbers.receive(anything(options)));
     const t = await backend.testApp({ workflows: [bad] });
     const cases: [unknown, string][] = [

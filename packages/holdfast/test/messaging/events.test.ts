@@ -7,7 +7,7 @@ import { readAll } from '../support/messaging.js';
 describeBackends('events', (backend) => {
   const progress = event<number>('progress');
 
-  it('show the last value that was set, also when the workflow has ended', async () => {
+  it('show the last value that was set, even after the workflow ended', async () => {
     const counts = workflow('counts', async () => {
       for (const n of [1, 2, 3]) await progress.set(n);
     });
@@ -17,7 +17,7 @@ describeBackends('events', (backend) => {
     expect(await progress.get(handle.id)).toBe(3);
   });
 
-  it('wake everyone who waits for them, at once', async () => {
+  it('wake every waiting caller at once', async () => {
     const open = gate();
     const sets = workflow('sets', async () => {
       await run('hold', () => open.promise);
@@ -32,7 +32,7 @@ describeBackends('events', (backend) => {
     expect(await Promise.all(waiting)).toEqual([7, 7, 7, 7]);
   });
 
-  it('may be asked for before their workflow exists', async () => {
+  it('can be requested before their workflow exists', async () => {
     const sets = workflow('sets', () => progress.set(1));
     const t = await backend.testApp({ workflows: [sets] });
     const wanted = progress.get('later');
@@ -41,7 +41,7 @@ describeBackends('events', (backend) => {
     expect(await wanted).toBe(1);
   });
 
-  it('that a workflow ended without setting are undefined at once, also for those who wait already', async () => {
+  it('are undefined at once if their workflow ended without setting them, even for waiting callers', async () => {
     const open = gate();
     const ends = workflow('ends', async (how: string) => {
       await run('hold', () => open.promise);
@@ -57,7 +57,7 @@ describeBackends('events', (backend) => {
     for (const { id } of handles) expect(await progress.get(id, { timeout: '1h' })).toBeUndefined();
   });
 
-  it('of a cancelled workflow are waited for: it may be resumed', async () => {
+  it('keep callers waiting while the workflow is cancelled, because it may be resumed', async () => {
     const sets = workflow('sets', async () => {
       await run('hold', () => open.promise);
       await progress.set(1);
@@ -74,7 +74,7 @@ describeBackends('events', (backend) => {
     expect(await t.clock.runUntil(wanted)).toBe(1);
   });
 
-  it('wanted by many with different timeouts: who gives up early wakes nobody else, and the others get the value', async () => {
+  it('reach every caller that still waits; a caller that times out wakes no other caller', async () => {
     const open = gate();
     const sets = workflow('sets', async () => {
       await run('hold', () => open.promise);
@@ -97,7 +97,7 @@ describeBackends('events', (backend) => {
     expect(await Promise.all(results)).toEqual(expected);
   });
 
-  it('are given to a workflow once and for all: a replay gets the same value', async () => {
+  it('are recorded when a workflow gets them: a replay gets the same value', async () => {
     const [first, second] = [gate(), gate()];
     const sets = workflow('sets', async () => {
       await progress.set(1);
@@ -121,7 +121,7 @@ describeBackends('events', (backend) => {
     expect(await again.app.workflows.handle(id).result()).toEqual([1, undefined, 2]);
   });
 
-  it('have a history of every value, by step', async () => {
+  it('keep a history of every value, by step', async () => {
     let attempts = 0;
     const sets = workflow('sets', async () => {
       await progress.set(1);
@@ -145,7 +145,7 @@ describeBackends('events', (backend) => {
     expect(await tamper(database, 'select 1 from workflow_events')).toHaveLength(1);
   });
 
-  it('set in a step are there while it still runs, and stay if it fails', async () => {
+  it('are visible while the step that sets them still runs, and stay if the step fails', async () => {
     const open = gate();
     const sets = workflow('sets', () =>
       run('step', async () => {
@@ -162,7 +162,7 @@ describeBackends('events', (backend) => {
     expect(await progress.get(handle.id)).toBe(1);
   });
 
-  it('set before a crash are not set again by the replay', async () => {
+  it('are not set again by a replay if they were set before the crash', async () => {
     const hold = gate();
     const sets = workflow('sets', async () => {
       await progress.set(1);
@@ -180,7 +180,7 @@ describeBackends('events', (backend) => {
     expect(await progress.get(id)).toBe(9);
   });
 
-  it('set twice without waiting have the value of the later call, however long the serializer takes', async () => {
+  it('keep the value of the later call when set twice without waiting, however slow the serializer is', async () => {
     const laterIsText = gate();
     const serializer: Serializer = {
       name: 'slow',
@@ -200,7 +200,7 @@ describeBackends('events', (backend) => {
     expect(await progress.get(handle.id)).toBe(2);
   });
 
-  it('set in a step without waiting have the value of the last call, before the step is over', async () => {
+  it('have the value of the last unawaited call in a step before the step ends', async () => {
     const sets = workflow('sets', async () => {
       const seen: (number | undefined)[] = [];
       for (let round = 0; round < 10; round++) {
@@ -222,7 +222,7 @@ describeBackends('events', (backend) => {
     expect(await progress.get('x')).toBe(300);
   });
 
-  it('are not set by a step after its end, nor by an attempt after its own', async () => {
+  it('cannot be set by a step or an attempt that has already ended', async () => {
     const late = gate<unknown[]>();
     const sets = workflow('sets', async () => {
       const codes: unknown[] = [];
@@ -248,7 +248,7 @@ describeBackends('events', (backend) => {
     expect(await progress.get(handle.id)).toBe(2);
   });
 
-  it('of workflows whose ID and key read alike are told apart', async () => {
+  it('stay separate when the IDs and keys of two workflows join to the same text', async () => {
     const [c, bc] = [event<string>('c'), event<string>('b::c')];
     const one = workflow('one', () => c.set('of a::b'));
     const two = workflow('two', () => bc.set('of a'));
@@ -261,7 +261,7 @@ describeBackends('events', (backend) => {
     expect(await Promise.all([c.get('a::b'), bc.get('a')])).toEqual(['of a::b', 'of a']);
   });
 
-  it('of another app are read in its format, and on record in the own one', async () => {
+  it('of another app are read in the format of that app, and recorded in the format of the reader', async () => {
     const lines = stream<object>('lines');
     const shown = event<object>('shown');
     const shows = workflow('shows', async () => {
@@ -289,7 +289,7 @@ describeBackends('events', (backend) => {
     expect(await again.app.workflows.handle('own').result()).toEqual([{ a: 1 }, { b: 2 }]);
   });
 
-  it('of another app that closes while a workflow waits by it are APP_CLOSED, and again in a replay', async () => {
+  it('fail with APP_CLOSED, also in a replay, if the client closes while a workflow waits through it', async () => {
     const database = await backend.newDatabase();
     const [written, hold] = [gate(), gate()];
     const lines = stream<number>('lines');
@@ -317,7 +317,7 @@ describeBackends('events', (backend) => {
     expect(await again.app.workflows.handle('own').result()).toEqual(['APP_CLOSED', 'APP_CLOSED']);
   });
 
-  it('carry undefined and null, which count as set', async () => {
+  it('carry undefined and null, which both count as set', async () => {
     const anything = event<unknown>('anything');
     const sets = workflow('sets', async (value: unknown) => anything.set(value));
     const t = await backend.testApp({ workflows: [sets] });
@@ -329,7 +329,7 @@ describeBackends('events', (backend) => {
     }
   });
 
-  it('are set only by a workflow; a value that cannot be stored is an error and changes nothing', async () => {
+  it('can be set only by a workflow; a value that cannot be stored is refused and changes nothing', async () => {
     const anything = event<unknown>('anything');
     const sets = workflow('sets', async () => {
       await anything.set(1);

@@ -7,7 +7,7 @@ import { openUserDataIn } from '../support/user-data.js';
 
 type Receiver = (count: number) => Promise<string[]>;
 
-/** Receives so many messages when it is told to, and then waits. */
+/** Receives `count` messages once `go` opens, and then waits for `hold`. */
 const receiver = (letters: Topic<string>, go: { promise: Promise<unknown> }, hold: { promise: Promise<unknown> }) =>
   workflow('receiver', (async (count) => {
     await run('go', () => go.promise.then(() => {}));
@@ -17,7 +17,7 @@ const receiver = (letters: Topic<string>, go: { promise: Promise<unknown> }, hol
     return received;
   }) as Receiver);
 
-// P5: a message is never lost. So one that there is no room for is refused where it is sent.
+// P5: a message is never lost. A message that does not fit in the inbox is therefore refused where it is sent.
 describeBackends('an inbox', (backend) => {
   const open = async (letters: Topic<string>, count = 1, more: Parameters<typeof backend.testApp>[0] = {}) => {
     const [go, hold] = [gate(), gate()];
@@ -31,7 +31,7 @@ describeBackends('an inbox', (backend) => {
     return { t, go, hold, database, waiting };
   };
 
-  it('that is full refuses messages, from everywhere, until some are received', async () => {
+  it('refuses messages from every sender while it is full', async () => {
     const letters = topic<string>('letters', { maxWaiting: 3 });
     const says = workflow('says', async () => {
       const codes = [
@@ -46,7 +46,9 @@ describeBackends('an inbox', (backend) => {
     await letters.send('w', 'a');
     expect(await failure(letters.sendAll(['b', 'c', 'd'].map((value) => ({ to: 'w', value }))))).toMatchObject({
       code: 'INBOX_FULL',
-      message: expect.stringMatching(/^Topic "letters": workflow "w" has 1 messages of .* takes 3 .* nothing was sent/),
+      message: expect.stringMatching(
+        /^Topic "letters": nothing was sent, .* workflow "w" is full.* 1 messages .* limit is 3 messages/,
+      ),
     });
     await letters.sendAll(['b', 'c'].map((value) => ({ to: 'w', value, idempotencyKey: value })));
     const full = {
@@ -54,7 +56,7 @@ describeBackends('an inbox', (backend) => {
       details: { workflowId: 'w', waiting: 3, bytes: expect.any(Number), maxWaiting: 3 },
     };
     expect(await failure(letters.send('w', 'd'))).toMatchObject(full);
-    // The repetition of one that is there is no other one.
+    // Repeating a message that is already there adds no message.
     await letters.send('w', 'c', { idempotencyKey: 'c' });
     const data = await openUserDataIn(database, plainest[backend.name === 'postgres' ? 'postgres' : 'sqlite']);
     expect(await failure(data.datasource.transact({}, (tx) => letters.sendIn(tx, 'w', 'd')))).toMatchObject(full);
@@ -65,7 +67,7 @@ describeBackends('an inbox', (backend) => {
     while ((await waiting()) > 1) await t.clock.advance(0);
     await letters.send('w', 'd');
     expect(await waiting()).toBe(2);
-    // What a workflow was told is on record: a replay is told the same, although there is room now.
+    // The refusals are recorded: a replay gets the same errors, although there is room now.
     const again = await t.restart();
     said.open();
     hold.open();
@@ -74,7 +76,7 @@ describeBackends('an inbox', (backend) => {
     expect(await again.app.workflows.handle('w').result()).toEqual(['a', 'b']);
   });
 
-  it('takes no more from one transaction than its limit, although nobody else sees that yet', async () => {
+  it('takes no more messages than its limit from one transaction, even before the transaction commits', async () => {
     const letters = topic<string>('letters', { maxWaiting: 3 });
     const { waiting, database } = await open(letters);
     await letters.send('w', 'a');
@@ -107,7 +109,7 @@ describeBackends('an inbox', (backend) => {
     expect(await waiting()).toBe(3);
   });
 
-  it('is not exceeded by one process, however many send at once', async () => {
+  it('is never overfilled by one process, however many messages the process sends at once', async () => {
     const letters = topic<string>('letters', { maxWaiting: 7 });
     const { waiting } = await open(letters);
     const sent = await Promise.allSettled(Array.from({ length: 50 }, (_, i) => letters.send('w', `${i}`)));
@@ -116,7 +118,7 @@ describeBackends('an inbox', (backend) => {
     expect(await waiting()).toBeGreaterThan(0);
   });
 
-  it('is exceeded by several processes by a hundredth for each, at most', async () => {
+  it('is overfilled by several processes by at most one percent for each process', async () => {
     const letters = topic<string>('letters', { maxWaiting: 200 });
     const { database, waiting } = await open(letters);
     const others = await Promise.all(
@@ -124,7 +126,7 @@ describeBackends('an inbox', (backend) => {
     );
     const value = '{"json":"x","__dbos_serializer":"superjson"}';
     const rows = Array.from({ length: 200 }, (_, i) => `('m${i}', 'w', 'letters', '${value}', 1)`);
-    // SQL and DBOS know no limit.
+    // SQL and DBOS do not enforce the limit.
     await tamper(
       database,
       `insert into notifications (message_uuid, destination_uuid, topic, message, created_at_epoch_ms) values ${rows.join()}`,
@@ -137,7 +139,7 @@ describeBackends('an inbox', (backend) => {
     expect(await waiting()).toBeLessThanOrEqual(204);
   });
 
-  it('of each workflow and each topic counts for itself', async () => {
+  it('has its own limit for each workflow and each topic', async () => {
     const [letters, others] = [topic<string>('letters', { maxWaiting: 1 }), topic<string>('others', { maxWaiting: 1 })];
     const { t } = await open(letters);
     await letters.send('w', 'x');
@@ -147,7 +149,7 @@ describeBackends('an inbox', (backend) => {
   });
 
   it.each([{ maxWaiting: 0 }, { maxWaiting: 1.5 }, { maxWaitingBytes: -1 }, { toEnded: 'drop' }])(
-    'cannot be set to %j',
+    'refuses the options %j',
     (options) => {
       expect(() => topic('x', options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
     },
@@ -168,7 +170,7 @@ describeBackends('a message to a workflow that has ended', (backend) => {
     await refused.send('running', 'x', { idempotencyKey: 'k' });
     await kept.send('ended', 'x');
     const message =
-      /workflow "ended" has ended \(SUCCESS\) and would never receive the message, so that nothing was sent/;
+      /nothing was sent, because workflow "ended" has ended \(SUCCESS\) and would never receive the message/;
     const ended = { code: 'WORKFLOW_ENDED', details: { workflowId: 'ended', status: 'SUCCESS' } };
     expect(await failure(refused.send('ended', 'x'))).toMatchObject({
       ...ended,
@@ -178,7 +180,7 @@ describeBackends('a message to a workflow that has ended', (backend) => {
     expect(await failure(refused.sendAll(both))).toMatchObject(ended);
     await running.cancel();
     expect(await failure(refused.send('running', 'y'))).toMatchObject({ code: 'WORKFLOW_ENDED' });
-    // The repetition of one that was sent in time has been sent in time.
+    // Repeating a message that was sent in time succeeds.
     await refused.send('running', 'x', { idempotencyKey: 'k' });
     expect(await failure(refused.send('nobody', 'x'))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
     expect(await t.app.workflows.messages('running')).toHaveLength(1);

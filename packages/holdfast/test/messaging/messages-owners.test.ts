@@ -1,15 +1,16 @@
 import { expect, it } from 'vitest';
 import { context, event, run, stream, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
+import { claimNothing } from '../support/claims.js';
 import { failure, gate, isSettled, tamper } from '../support/faults.js';
-import { deafToTakeovers } from '../support/not-listening.js';
+import { withoutTakeoverNews } from '../support/not-listening.js';
 
 describeBackends('messages, owners and crashes', (backend) => {
-  deafToTakeovers();
+  withoutTakeoverNews();
 
   const numbers = topic<number>('numbers');
 
-  it('two executions of a workflow receive the same message, and it is consumed once', async () => {
+  it('only the owner receives a message that two executions wait for, and it is consumed once', async () => {
     const seen: string[] = [];
     const takes = workflow('takes', async () => {
       const who = context().executorId;
@@ -30,6 +31,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     await takes.with({ id: 'x' }).start();
     await first.clock.advance(0);
     const second = await backend.testApp({ ...common, clock: first.clock, executorId: 'second' });
+    claimNothing(first.app);
     const [recovered] = await second.app.recovery.recover(['first']);
     await first.clock.advance(0);
     await numbers.send('x', 1, { app: first.app });
@@ -40,7 +42,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     expect(await second.app.workflows.messages('x')).toMatchObject([{ consumed: true }, { consumed: false }]);
   });
 
-  it('what was received before a crash is received again in the replay, whatever has arrived since', async () => {
+  it('a replay receives the same messages as before the crash, whatever has arrived since', async () => {
     const hold = gate();
     const takes = workflow('takes', async () => {
       const got = [await numbers.receive(), await numbers.receive()];
@@ -81,7 +83,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     expect(await again.clock.runUntil(result)).toEqual([1, 2, undefined]);
   });
 
-  /** Three workflows that wait, each in its own way, for what never comes. */
+  /** Workflows that wait for a message, an event or a stream value that never comes. */
   function waiting() {
     const never = event<number>('never');
     const lines = stream<number>('lines');
@@ -95,7 +97,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     return { idle, all: [receives, gets, reads] };
   }
 
-  it('a cancellation ends a receive, the wait for an event and the reading of a stream at once', async () => {
+  it('a cancellation ends a receive, a wait for an event and a stream reader at once', async () => {
     const { idle, all } = waiting();
     const t = await backend.testApp({ workflows: [idle, ...all] });
     await idle.with({ id: 'idle' }).start();
@@ -106,7 +108,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     for (const error of await Promise.all(results)) expect(error).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('a cancellation by another process ends them too, and their code learns of it', async () => {
+  it('a cancellation by another process ends these waits too, and the workflow code gets the error', async () => {
     const { idle, all } = waiting();
     const codes: string[] = [];
     const noted = all.map((each, i) =>
@@ -124,7 +126,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     expect(codes).toEqual(Array(3).fill('WORKFLOW_CANCELLED'));
   });
 
-  it('after a cancellation and a resume receives what was not consumed', async () => {
+  it('a workflow that was cancelled and resumed receives the messages that were not consumed', async () => {
     const takes = workflow('takes', async () => [await numbers.receive(), await numbers.receive()]);
     const t = await backend.testApp({ workflows: [takes] });
     const { id } = await takes.start();
@@ -136,7 +138,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     expect(await t.clock.runUntil(resumed.result())).toEqual([1, 2]);
   });
 
-  it('an event that a fenced owner sets in a step changes nothing, and its code sees nothing', async () => {
+  it('an event that a fenced execution sets in a step changes nothing, and the call never returns there', async () => {
     const progress = event<string>('progress');
     const lines = stream<string>('lines');
     const hold = gate();
@@ -155,6 +157,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     await sets.with({ id: 'x' }).start();
     await first.clock.advance(0);
     const second = await backend.testApp({ ...common, clock: first.clock, executorId: 'second' });
+    claimNothing(first.app);
     await (await second.app.recovery.recover(['first']))[0]?.result();
     hold.open();
     await first.clock.advance('1s');
@@ -163,7 +166,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     expect(await second.app.workflows.streams('x')).toEqual({ lines: ['second'] });
   });
 
-  it('an event that is set in a step of a workflow cancelled meanwhile fails the call, and the code can clean up', async () => {
+  it('setting an event in a step fails if the workflow was cancelled, and the code can clean up', async () => {
     const progress = event<string>('progress');
     const hold = gate();
     const cleaned = gate<unknown>();
@@ -183,7 +186,7 @@ describeBackends('messages, owners and crashes', (backend) => {
     expect(await tamper(database, 'select 1 from workflow_events')).toEqual([]);
   });
 
-  it('a receive that waits when the app shuts down goes on in the next one', async () => {
+  it('a receive that waits during a shutdown continues in the next app', async () => {
     const takes = workflow('takes', () => numbers.receive({ timeout: '1h' }));
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [takes], database });

@@ -13,7 +13,7 @@ describeBackends('sending', (backend) => {
     return got;
   });
 
-  it('with an idempotencyKey counts once per recipient, from outside, from workflows and in a batch', async () => {
+  it('with an idempotencyKey delivers once per recipient, from outside, from workflows and in a batch', async () => {
     const sender = workflow('sender', async () => {
       await numbers.send('a', 1, { idempotencyKey: 'k' });
       await numbers.sendAll(['a', 'b'].map((to) => ({ to, value: 2, idempotencyKey: 'k' })));
@@ -39,7 +39,7 @@ describeBackends('sending', (backend) => {
     expect(await t.clock.runUntil(handle.result())).toEqual([1, undefined]);
   });
 
-  it('with keys and IDs that read alike sends to both', async () => {
+  it('reaches both recipients when keys and IDs join to the same text', async () => {
     const t = await backend.testApp({ workflows: [collect] });
     const pairs = [
       { to: 'b', idempotencyKey: 'k::a' },
@@ -53,7 +53,7 @@ describeBackends('sending', (backend) => {
     expect(got).toEqual([[0], [1], [2], [3]]);
   });
 
-  it('to a workflow that does not exist is an error that a replay repeats, even if it exists by then', async () => {
+  it('to a missing workflow fails, and a replay repeats the error even if the workflow exists by then', async () => {
     const hold = gate();
     const sender = workflow('sender', async () => {
       const problem = await numbers.send('later', 1).catch((error) => `${error.code}: ${error.message}`);
@@ -74,7 +74,7 @@ describeBackends('sending', (backend) => {
     expect(await again.clock.runUntil(received)).toEqual([undefined]);
   });
 
-  it('several of which one has no recipient sends none of them, also from a workflow', async () => {
+  it('several messages delivers none of them if one recipient is missing, also from a workflow', async () => {
     const letters = ['there', 'nobody', 'there'].map((to, value) => ({ to, value }));
     const sender = workflow('sender', () => numbers.sendAll(letters));
     const t = await backend.testApp({ workflows: [sender, collect] });
@@ -82,20 +82,20 @@ describeBackends('sending', (backend) => {
     for (const call of [() => numbers.sendAll(letters), () => sender()]) {
       const error = await failure(call());
       expect(error).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
-      expect(error.message).toContain('nothing was sent');
+      expect(error.message).toContain('Nothing was sent');
     }
     expect(await t.clock.runUntil(handle.result())).toEqual([undefined]);
     expect(await t.app.workflows.messages('there')).toEqual([]);
   });
 
-  it('none at all is nothing', async () => {
+  it('an empty list does nothing', async () => {
     const sender = workflow('sender', () => numbers.sendAll([]));
     await backend.testApp({ workflows: [sender] });
     await numbers.sendAll([]);
     expect(await sender()).toBeUndefined();
   });
 
-  it('to a workflow that has ended keeps the message, and nobody receives it', async () => {
+  it('to an ended workflow stores the message, which is never received', async () => {
     const done = workflow('done', async () => 'done');
     const sender = workflow('sender', (to: string) => numbers.send(to, 2));
     const t = await backend.testApp({ workflows: [done, sender] });
@@ -110,7 +110,7 @@ describeBackends('sending', (backend) => {
     expect(await handle.result()).toBe('done');
   });
 
-  it('from a step sends at once, and again with each attempt, unless there is a key', async () => {
+  it('from a step delivers at once, and again in each attempt unless the message has a key', async () => {
     let attempts = 0;
     const sender = workflow('sender', (to: string) =>
       run(
@@ -129,7 +129,7 @@ describeBackends('sending', (backend) => {
     expect(await t.clock.runUntil(handle.result())).toEqual([1, 2, 1, 1, undefined]);
   });
 
-  it('from a step goes on while the app drains', async () => {
+  it('from a step continues while the app drains', async () => {
     const hold = gate();
     const sender = workflow('sender', (to: string) =>
       run('send', async () => {
@@ -154,7 +154,7 @@ describeBackends('sending', (backend) => {
     expect(await tamper(database, 'select 1 from notifications')).toHaveLength(3);
   });
 
-  it('refuses what does not fit the schema of the topic, before anything is written', async () => {
+  it('refuses a value that does not fit the schema of the topic, before anything is written', async () => {
     const orders = topic('orders', { schema: z.object({ id: z.string(), quantity: z.coerce.number().min(1) }) });
     const takes = workflow('takes', () => orders.receive({ timeout: '1s' }));
     const sender = workflow('sender', (to: string) => orders.send(to, { id: 'x', quantity: 0 }));
@@ -179,7 +179,7 @@ describeBackends('sending', (backend) => {
   });
 
   it.each(['from a workflow', 'in a step', 'outside'])(
-    'keeps the order of the calls, however long schema and serializer take with each, %s',
+    'keeps the order of the calls, however long the schema and the serializer take for each value, %s',
     async (place) => {
       const checked = topic('checked', { schema: z.number().transform(slowWithEven()) });
       const slow = slowWithEven();
@@ -210,7 +210,7 @@ describeBackends('sending', (backend) => {
     },
   );
 
-  it('goes out after one before it that its schema takes long with, also without a schema, and if that is refused', async () => {
+  it('waits for an earlier message with a slow schema, even if that message is then refused', async () => {
     const hold = gate();
     const schema = z.number().refine(async (n) => hold.promise.then(() => n !== 2));
     const checked = topic('numbers', { schema });
@@ -230,7 +230,7 @@ describeBackends('sending', (backend) => {
   });
 
   it.each(['outside', 'in a step'])(
-    'keeps the order of calls that nobody awaits, one or several at once, %s',
+    'keeps the order of send() and sendAll() calls that do not wait for each other, %s',
     async (place) => {
       const takes = workflow('takes', async () => {
         const got: unknown[] = [];
@@ -257,7 +257,7 @@ describeBackends('sending', (backend) => {
     },
   );
 
-  it('of several to someone who does not exist sends none, and the others of its moment all the same', async () => {
+  it('a batch with a missing recipient delivers none of it, but other messages of the same moment arrive', async () => {
     const takes = workflow('takes', async () => [await numbers.receive(), await numbers.receive()]);
     await backend.testApp({ workflows: [takes] });
     const { id, result } = await takes.start();
@@ -271,7 +271,7 @@ describeBackends('sending', (backend) => {
     expect(await result()).toEqual([1, 5]);
   });
 
-  it('takes what the value was at the call, whatever becomes of it then', async () => {
+  it('stores the value as it was at the call, even if the value changes afterwards', async () => {
     const lists = topic<number[]>('lists');
     const takes = workflow('takes', () => lists.receive());
     const sender = workflow('sender', async (to: string) => {
@@ -286,7 +286,7 @@ describeBackends('sending', (backend) => {
     expect(await handle.result()).toEqual([1]);
   });
 
-  it('a value that cannot be stored is an error and writes nothing but, in a workflow, that error', async () => {
+  it('a value that cannot be stored fails and writes nothing except, in a workflow, that error', async () => {
     const things = topic<unknown>('things');
     const sender = workflow('sender', async (to: string) => things.send(to, () => {}).catch((error) => error.code));
     const takes = workflow('takes', () => things.receive({ timeout: '1s' }));
@@ -311,7 +311,7 @@ describeBackends('sending', (backend) => {
   });
 });
 
-/** Is done with an even number only after it has had the odd one that follows. */
+/** Finishes an even number only after the odd number that follows it has arrived. */
 function slowWithEven(): (n: number) => Promise<number> {
   const had = Array.from({ length: 10 }, () => gate());
   return async (n) => {

@@ -13,7 +13,7 @@ describeBackends('the timeout of a receive', (backend) => {
     await numbers.receive({ timeout: 0 }),
   ]);
 
-  it('is 60 seconds unless it is told, and gives undefined', async () => {
+  it('is 60 seconds by default, and the receive then returns undefined', async () => {
     const t = await backend.testApp({ workflows: [one] });
     const result = (await one.start()).result();
     await t.clock.advance(59_999);
@@ -22,7 +22,7 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(await result).toBeUndefined();
   });
 
-  it('of nothing looks once: it finds what is there, and does not wait', async () => {
+  it('may be zero: the receive takes a message that is there, and does not wait', async () => {
     const open = gate();
     const looks = workflow('looks', async () => {
       const before = await numbers.receive({ timeout: 0 });
@@ -34,17 +34,17 @@ describeBackends('the timeout of a receive', (backend) => {
     await numbers.send(handle.id, 1);
     open.open();
     const [before, after, end] = (await handle.result()) as unknown[];
-    // The message may have been there before the first look, or not; it is received once.
+    // The message may arrive before or after the first receive. It is received once.
     expect([before, after, end].filter((value) => value !== undefined)).toEqual([1]);
     expect(end).toBeUndefined();
   });
 
-  it('on the real clock is over in time', async () => {
+  it('passes in time on the real clock', async () => {
     await backend.testApp({ workflows: [one], clock: 'real' });
     expect(await one(20)).toBeUndefined();
   });
 
-  it('is an instant that a restart half-way does not move', async () => {
+  it('is an instant that a restart does not move', async () => {
     const t = await backend.testApp({ workflows: [one] });
     const { id } = await one.start(60_000);
     await t.clock.advance('30s');
@@ -57,7 +57,7 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(await result).toBeUndefined();
   });
 
-  it('that passed while nobody was there is over at the restart, unless a message was there', async () => {
+  it('is over at the restart if it passed while no process ran, unless a message arrived', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [one], database });
     const [silent, reached] = [await one.start(60_000), await one.with({ id: 'reached' }).start(60_000)];
@@ -73,7 +73,7 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(await handle(reached.id).result()).toBe(7);
   });
 
-  it('at whose very instant a message is sent: it is received then, or by the next receive, and never lost', async () => {
+  it('never loses a message sent at that very instant: a receive gets it, or it stays unread', async () => {
     const t = await backend.testApp({ workflows: [two] });
     const handles = await Promise.all(Array.from({ length: 40 }, () => two.start(1_000)));
     await t.clock.advance(999);
@@ -86,7 +86,7 @@ describeBackends('the timeout of a receive', (backend) => {
     }
   });
 
-  it('at whose instant a message is there that no news has told of does not pass over it', async () => {
+  it('does not pass over a message that is there without a notification', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [one], database });
     const handles = await Promise.all(Array.from({ length: 20 }, (_, i) => one.with({ id: `w${i}` }).start(1_000)));
@@ -109,12 +109,12 @@ describeBackends('the timeout of a receive', (backend) => {
     await numbers.send(handle.id, 1);
     await t.clock.advance('4s');
     await numbers.send(handle.id, 2);
-    // The third has given up; nobody waits for the second message.
+    // The third receive has timed out, so no receive waits for the second message.
     expect(await handle.result()).toEqual([undefined, 1, undefined]);
     expect(await t.app.workflows.messages(handle.id)).toMatchObject([{ consumed: true }, { consumed: false }]);
   });
 
-  it('in a race with a sleep has the same winner in a replay, on both sides', async () => {
+  it('has the same winner in a replay when it races a sleep, whichever side wins', async () => {
     const hold = gate();
     const races = workflow('races', async (timeout: number) => {
       const first = await Promise.race([
@@ -134,7 +134,7 @@ describeBackends('the timeout of a receive', (backend) => {
     await numbers.send(gets?.id ?? '', 1);
     await t.clock.advance('30s');
     const again = await t.restart();
-    // What arrives now changes nothing of what was.
+    // Messages that arrive now do not change the recorded outcomes.
     for (const handle of [gets, sleeps, gives]) await numbers.send(handle?.id ?? '', 2);
     hold.open();
     const result = (id = '') => again.app.workflows.handle(id).result();
@@ -143,7 +143,7 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(await result(gives?.id)).toEqual(['received undefined', 'received undefined']);
   });
 
-  it('leaves no alarm behind when the message comes first, also while the timeout is being recorded', async () => {
+  it('leaves no timer behind if the message comes first, even while the timeout is being recorded', async () => {
     class CountingClock extends VirtualClock {
       readonly set = new Set<object>();
       override at(...[at, fire, kind]: Parameters<VirtualClock['at']>): Timer {
@@ -172,7 +172,7 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(clock.set.size).toBe(before);
   });
 
-  it('longer than a timer can count does not pass early', async () => {
+  it('does not pass early if it is longer than a timer can count', async () => {
     const month = workflow('month', () => numbers.receive({ timeout: '40 days' }));
     const t = await backend.testApp({ workflows: [month] });
     const handle = await month.start();
@@ -183,7 +183,7 @@ describeBackends('the timeout of a receive', (backend) => {
     expect(await result).toBe(1);
   });
 
-  it('of an event wanted by a workflow is such an instant too', async () => {
+  it('is also a fixed instant for a workflow that waits for an event', async () => {
     const progress = event<number>('progress');
     const wants = workflow('wants', () => progress.get('nobody', { timeout: '60s' }));
     const t = await backend.testApp({ workflows: [wants] });

@@ -3,8 +3,8 @@ import { event, registerClass, run, stream, topic, workflow } from '../../src/in
 import { describeBackends } from '../support/backends.js';
 import { failure, gate, tamper } from '../support/faults.js';
 
-// Timeouts: messages-timeouts.test.ts. Owners, crashes and cancellation: messages-owners.test.ts. Senders, keys and
-// schemas: messages-sending.test.ts. Where time stands still nothing is found by polling.
+// Other files: timeouts in messages-timeouts.test.ts; owners, crashes and cancellation in messages-owners.test.ts;
+// senders, keys and schemas in messages-sending.test.ts. The clock stands still here, so polling finds nothing.
 describeBackends('messages', (backend) => {
   const numbers = topic<number>('numbers');
   const collect = workflow('collect', async (count: number) => {
@@ -13,7 +13,7 @@ describeBackends('messages', (backend) => {
     return got;
   });
 
-  it('pass between workflows and the outside, beside events and streams', async () => {
+  it('pass between workflows and outside callers, together with events and streams', async () => {
     const approvals = topic<{ ok: boolean }>('approvals');
     const progress = event<number>('progress');
     const lines = stream<string>('lines');
@@ -54,7 +54,7 @@ describeBackends('messages', (backend) => {
     expect(await handle.result()).toEqual([1, 2]);
   });
 
-  it('wake a receive that waits, at once', async () => {
+  it('wake a waiting receive at once', async () => {
     const t = await backend.testApp({ workflows: [collect] });
     const handle = await collect.start(2);
     await t.clock.advance(0);
@@ -64,14 +64,14 @@ describeBackends('messages', (backend) => {
     expect(await handle.result()).toEqual([1, 2]);
   });
 
-  it('are found by a receive that begins in the very moment in which they are sent', async () => {
+  it('are found by a receive that starts at the very moment they are sent', async () => {
     await backend.testApp({ workflows: [collect] });
     const handles = await Promise.all(Array.from({ length: 50 }, () => collect.start(1)));
     await Promise.all(handles.map(({ id }, i) => numbers.send(id, i)));
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(handles.map((_, i) => [i]));
   });
 
-  it('keep the order of 100, sent by workflows, from outside and in batches, one after the other', async () => {
+  it('stay in order when 100 are sent by workflows, from outside and in batches, one after the other', async () => {
     const sender = workflow('sender', async (to: string, first: number) => {
       await Promise.all([0, 1, 2].map((i) => numbers.send(to, first + i)));
       await numbers.sendAll([3, 4].map((i) => ({ to, value: first + i })));
@@ -115,7 +115,7 @@ describeBackends('messages', (backend) => {
     expect(rows.every((row) => row.consumed)).toBe(true);
   });
 
-  it('of different topics, and without one, do not mix', async () => {
+  it('of different topics, or without a topic, do not mix', async () => {
     const [a, b, none] = [topic<string>('a'), topic<string>('b'), topic<string>()];
     const mixed = workflow('mixed', async () => [await b.receive(), await none.receive(), await a.receive()]);
     await backend.testApp({ workflows: [mixed] });
@@ -126,7 +126,7 @@ describeBackends('messages', (backend) => {
     expect(await handle.result()).toEqual(['for b', 'for none', 'for a']);
   });
 
-  it('do not mix either where ID and topic of two workflows read alike', async () => {
+  it('do not mix when the IDs and topics of two workflows join to the same text', async () => {
     const first = topic<string>('c');
     const second = topic<string>('b::c');
     const one = workflow('one', async () => first.receive());
@@ -158,7 +158,7 @@ describeBackends('messages', (backend) => {
     expect(await handle.result()).toEqual([...values, '3 cents']);
   });
 
-  it('that cannot be read fail the receive, are consumed, and do not stand in the way of the next', async () => {
+  it('fail the receive if they cannot be read, are consumed, and do not block the next message', async () => {
     const reads = workflow('reads', async () => {
       const problem = await numbers.receive().catch((error) => error.code);
       return [problem, await numbers.receive()];
@@ -184,7 +184,7 @@ describeBackends('messages', (backend) => {
     expect(await failure(inStep())).toMatchObject({ code: 'UNSUPPORTED_CALL' });
   });
 
-  it('stay in the table when they were received, marked as consumed', async () => {
+  it('stay in the table after they are received, marked as consumed', async () => {
     const database = await backend.newDatabase();
     await backend.testApp({ workflows: [collect], database });
     const handle = await collect.start(2);

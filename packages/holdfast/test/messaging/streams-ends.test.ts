@@ -4,13 +4,13 @@ import { describeBackends } from '../support/backends.js';
 import { failure, gate } from '../support/faults.js';
 import { readAll } from '../support/messaging.js';
 
-/** How often a reader and the end of its workflow meet; HOLDFAST_RACES=100000 makes a long night of it. */
+/** How often the test races a reader against the end of its workflow. HOLDFAST_RACES=100000 runs all night. */
 const races = Number(process.env.HOLDFAST_RACES ?? 1_000);
 
 describeBackends('the end of a stream', (backend) => {
   const lines = stream<number>('lines');
 
-  it('is its close: the reader ends, while the workflow goes on', async () => {
+  it('is its close: the reader ends while the workflow continues', async () => {
     const open = gate();
     const closes = workflow('closes', async () => {
       await lines.write(1);
@@ -24,7 +24,7 @@ describeBackends('the end of a stream', (backend) => {
     await handle.result();
   });
 
-  it('comes after the values of every step that succeeded, however the two are timed', async () => {
+  it('comes after the values of every successful step, whatever the timing of step and close', async () => {
     const races = workflow('races', async (turns: number) => {
       const ends = gate();
       const written = run('write', async () => {
@@ -51,7 +51,7 @@ describeBackends('the end of a stream', (backend) => {
     expect([...outcomes.keys()].filter((said) => said.endsWith('STREAM_CLOSED'))).not.toEqual([]);
   });
 
-  it('is the end from any place behind its close on, and for next() called ahead, while the workflow goes on', async () => {
+  it('ends readers that start beyond the close and next() calls made ahead, while the workflow continues', async () => {
     const [close, end] = [gate(), gate()];
     const closes = workflow('closes', async () => {
       await lines.write(1);
@@ -78,7 +78,7 @@ describeBackends('the end of a stream', (backend) => {
   });
 
   it.each(['SUCCESS', 'ERROR', 'CANCELLED'])(
-    'is the end of its workflow (%s), at once for those who wait, and the last value is not lost',
+    'comes when its workflow ends (%s): waiting readers end at once and miss no value',
     async (status) => {
       const open = gate();
       const ends = workflow('ends', async () => {
@@ -101,7 +101,7 @@ describeBackends('the end of a stream', (backend) => {
     },
   );
 
-  it('is the end of a workflow that never wrote a value, too', async () => {
+  it('comes when its workflow ends without having written a value', async () => {
     const open = gate();
     const silent = workflow('silent', () => run('hold', () => open.promise));
     const t = await backend.testApp({ workflows: [silent] });
@@ -112,7 +112,7 @@ describeBackends('the end of a stream', (backend) => {
     expect(await reading).toEqual([]);
   });
 
-  it('is wherever a reader leaves, also while it waits: nobody looks for more on its behalf', async () => {
+  it('is wherever the reader returns, even while it waits: no query for this reader follows', async () => {
     const open = gate();
     const waits = workflow('waits', async () => {
       await lines.write(1);
@@ -135,7 +135,7 @@ describeBackends('the end of a stream', (backend) => {
     await handle.result();
   });
 
-  it('comes once, to calls of next() that do not wait for each other, in their order', async () => {
+  it('comes after the values, in order, for next() calls that do not wait for each other', async () => {
     const writes = workflow('writes', async () => {
       for (const n of [1, 2, 3]) await lines.write(n);
     });
@@ -147,7 +147,7 @@ describeBackends('the end of a stream', (backend) => {
     expect(results.map(({ done }) => done)).toEqual([false, false, false, true, true]);
   });
 
-  it('is final: a later write is STREAM_CLOSED, from the workflow and from a step, also in a replay', async () => {
+  it('is final: a later write fails with STREAM_CLOSED, in the workflow, in a step and in a replay', async () => {
     const hold = gate();
     const closes = workflow('closes', async () => {
       await lines.write(1);
@@ -169,7 +169,7 @@ describeBackends('the end of a stream', (backend) => {
     expect(await again.app.workflows.streams(id)).toEqual({ lines: [1], others: [5] });
   });
 
-  it('leads to no retry of a step that wrote before it and succeeded after it', async () => {
+  it('causes no retry of a step that wrote before the close and succeeded after it', async () => {
     const [wrote, goOn] = [gate(), gate()];
     let calls = 0;
     const pays = workflow('pays', async () => {
@@ -190,7 +190,7 @@ describeBackends('the end of a stream', (backend) => {
     expect([await t.clock.runUntil(pays()), calls]).toEqual(['STREAM_CLOSED', 1]);
   });
 
-  it('is never followed by a value: a step that wrote one and is over only after the close fails, and says so', async () => {
+  it('is never followed by a value: a step that wrote before the close and ends after it fails', async () => {
     const [wrote, goOn] = [gate(), gate()];
     const closes = workflow('closes', async () => {
       const late = run('late', async () => {
@@ -213,7 +213,7 @@ describeBackends('the end of a stream', (backend) => {
     expect(await t.app.workflows.streams(handle.id)).toEqual({ lines: [] });
   });
 
-  it('does not cost a reader the last value, however the two meet', async () => {
+  it('never hides the last value from a reader, whatever the timing of reader and end', async () => {
     const ends = workflow('ends', async (closes: boolean) => {
       await lines.write(1);
       await lines.write(2);
@@ -231,7 +231,7 @@ describeBackends('the end of a stream', (backend) => {
     }
   });
 
-  it('comes after all values, however often the workflow is killed in between', async () => {
+  it('comes after all values, however often the workflow is killed while it writes', async () => {
     const total = 12;
     const writes = workflow('writes', async () => {
       for (let i = 0; i < total; i += 2) {
@@ -250,7 +250,7 @@ describeBackends('the end of a stream', (backend) => {
     expect(await readAll(lines.read('w'))).toEqual(Array.from({ length: total }, (_, i) => i));
   });
 
-  it('of the app ends the reading with an error, and not as if all had been read', async () => {
+  it('does not come when the app shuts down: the reader gets an error instead', async () => {
     const open = gate();
     const holds = workflow('holds', async () => {
       await lines.write(1);

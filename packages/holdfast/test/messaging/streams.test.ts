@@ -4,7 +4,7 @@ import { describeBackends } from '../support/backends.js';
 import { failure, gate } from '../support/faults.js';
 import { readAll } from '../support/messaging.js';
 
-// Ends: streams-ends.test.ts.
+// The end of a stream is tested in streams-ends.test.ts.
 describeBackends('streams', (backend) => {
   const lines = stream<number>('lines');
   const writes = workflow('writes', async (count: number) => {
@@ -22,7 +22,7 @@ describeBackends('streams', (backend) => {
     for (const read of await Promise.all([...live, ...after])) expect(read).toEqual(upTo(250));
   });
 
-  it('are read from any place on', async () => {
+  it('can be read from any position', async () => {
     await backend.testApp({ workflows: [writes] });
     const handle = await writes.start(10);
     await handle.result();
@@ -51,7 +51,7 @@ describeBackends('streams', (backend) => {
     expect(await reader.next()).toEqual({ done: true, value: undefined });
   });
 
-  it('may be left by a reader at any time', async () => {
+  it('can be abandoned by a reader at any time', async () => {
     await backend.testApp({ workflows: [writes] });
     const handle = await writes.start(5);
     for await (const line of lines.read(handle.id)) if (line === 2) break;
@@ -59,7 +59,7 @@ describeBackends('streams', (backend) => {
     expect(await readAll(lines.read(handle.id))).toEqual(upTo(5));
   });
 
-  it('keep the order of the calls, also of calls that nobody waited for, and of the end', async () => {
+  it('keep the order of write and close calls, even of calls that are not awaited', async () => {
     const hasty = workflow('hasty', async () => {
       const all = upTo(20).map((i) => lines.write(i));
       await Promise.all([...all, lines.close()]);
@@ -70,7 +70,7 @@ describeBackends('streams', (backend) => {
     expect(await readAll(lines.read(handle.id))).toEqual(upTo(20));
   });
 
-  it('keep it with a serializer that takes longer with one value than with the next', async () => {
+  it('keep the order of calls when the serializer takes longer for one value than for the next', async () => {
     const serializer: Serializer = {
       name: 'slow',
       stringify: async (value) => {
@@ -89,7 +89,7 @@ describeBackends('streams', (backend) => {
     expect(await readAll(lines.read(handle.id))).toEqual(upTo(10));
   });
 
-  it('hold what a step wrote, awaited or not, once the step has succeeded, and not before', async () => {
+  it('contain what a step wrote, awaited or not, once the step succeeded and not before', async () => {
     const open = gate();
     const inStep = workflow('in-step', async () => {
       await lines.write(0);
@@ -110,7 +110,7 @@ describeBackends('streams', (backend) => {
     expect(await t.app.workflows.streams(handle.id)).toEqual({ lines: upTo(5) });
   });
 
-  it('hold nothing of an attempt that failed, nor of a step that did', async () => {
+  it('contain nothing from a failed attempt or a failed step', async () => {
     let attempts = 0;
     const retried = workflow('retried', async () => {
       await run(
@@ -136,7 +136,7 @@ describeBackends('streams', (backend) => {
     expect(await t.app.workflows.streams(handle.id)).toEqual({ lines: [2] });
   });
 
-  it('take nothing that a step writes after its end', async () => {
+  it('refuse a value that a step writes after it has ended', async () => {
     const late = gate<unknown>();
     const writesLate = workflow('late', async () => {
       await run('step', () => {
@@ -151,7 +151,7 @@ describeBackends('streams', (backend) => {
     expect(await t.app.workflows.streams(handle.id)).toEqual({});
   });
 
-  it('refuse a value that cannot be stored, and go on; a step may do without it', async () => {
+  it('refuse a value that cannot be stored and accept the next one; a step may catch the error', async () => {
     const anything = stream<unknown>('anything');
     const bad = workflow('bad', async () => {
       const inWorkflow = await anything.write(() => {}).catch((error) => error.code);
@@ -169,14 +169,14 @@ describeBackends('streams', (backend) => {
     expect(await t.app.workflows.streams(handle.id)).toEqual({ anything: ['good'] });
   });
 
-  it('refuse the one text that marks their end', async () => {
+  it('refuse the one text that marks the end of a stream', async () => {
     const texts = stream<string>('texts');
     const bad = workflow('bad', () => texts.write('__DBOS_STREAM_CLOSED__'), { serialization: 'portable' });
     await backend.testApp({ workflows: [bad] });
     expect(await failure(bad())).toMatchObject({ code: 'UNSERIALIZABLE' });
   });
 
-  it('read in a workflow are on record: a replay reads the same, without asking again', async () => {
+  it('are recorded when a workflow reads them: a replay reads the same values without a query', async () => {
     const [first, second] = [gate(), gate()];
     const slow = workflow('slow', async () => {
       await lines.write(0);
@@ -203,14 +203,14 @@ describeBackends('streams', (backend) => {
     expect(steps.filter((step) => step.name === 'DBOS.readStream')).toHaveLength(3);
   });
 
-  it('of a workflow that does not exist are an error, in a workflow and outside', async () => {
+  it('cannot be read from a workflow that does not exist, neither in a workflow nor outside', async () => {
     const reads = workflow('reads', async () => readAll(lines.read('nobody')));
     await backend.testApp({ workflows: [reads] });
     expect(await failure(readAll(lines.read('nobody')))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
     expect(await failure(reads())).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
   });
 
-  it('are written and closed only by their workflow, and closed only outside its steps', async () => {
+  it('can be written and closed only by their workflow, and closed only outside its steps', async () => {
     const closesInStep = workflow('closes', () => run('step', () => lines.close()));
     await backend.testApp({ workflows: [closesInStep] });
     await expect(async () => lines.write(1)).rejects.toMatchObject({ code: 'NOT_IN_WORKFLOW' });

@@ -21,7 +21,7 @@ const publishes = workflow('publishes', async () => {
 });
 const workflows = [takes, sends, publishes];
 
-describeBackends('a process that dies after the commit of a message, and before it has announced it', (backend) => {
+describeBackends('a process that dies after it commits a message and before it announces the message', (backend) => {
   const ways = {
     'from outside': (there: TestApp, to: string) => numbers.send(to, 1, { app: there.app }),
     'from a workflow': (there: TestApp, to: string) => sends.with({ app: there.app })(to),
@@ -50,10 +50,10 @@ describeBackends('a process that dies after the commit of a message, and before 
   );
 });
 
-describe('with news switched off, polls find everything', () => {
+describe('with notifications switched off, polls find everything', () => {
   withoutNews();
-  describeBackends('in another process', (backend) => {
-    it('work on a queue, messages, events, the values and the end of a stream, and results', async () => {
+  describeBackends('another process', (backend) => {
+    it('finds queued work, messages, events, the values and the end of a stream, and results', async () => {
       const { here, there } = await launched(backend);
       const handle = await publishes.with({ app: there.app, queue: jobs }).start();
       const both = async <T>(promise: Promise<T>): Promise<T> => {
@@ -74,7 +74,7 @@ describe('with news switched off, polls find everything', () => {
   });
 });
 
-/** Two apps of one database, each with a clock of its own: `here` runs what is on queues. */
+/** Launches two apps on one database, each with its own clock. Only `here` runs queued workflows. */
 async function launched(backend: Backend) {
   const database = await backend.newDatabase();
   const common = { database, version: 'v', workflows, queues: [jobs] };

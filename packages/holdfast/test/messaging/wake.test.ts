@@ -11,7 +11,7 @@ const progress = event<number>('progress');
 const lines = stream<number>('lines');
 const takes = workflow('takes', () => numbers.receive({ timeout: '1h' }));
 
-/** Two apps of one database, each with a clock of its own, as two processes have: `here` waits for what `there` does. */
+/** Launches two apps on one database, each with its own clock, like two processes. `here` waits, `there` acts. */
 async function launchTwo(backend: Backend, options: TestAppOptions & { there?: TestAppOptions } = {}) {
   const { there: more, ...common } = options;
   const database = common.database ?? (await backend.newDatabase());
@@ -20,19 +20,19 @@ async function launchTwo(backend: Backend, options: TestAppOptions & { there?: T
   return { database, here, there };
 }
 
-/** What the promise gives before the clock has come to the first poll, which is 5 s away: only news can bring that. */
+/** Returns the result of the promise if a notification brings it before the first poll, which is 5 s away. */
 async function byNews<T>(clock: VirtualClock, promise: Promise<T>): Promise<T> {
   const pollAt = clock.now() + 4_900;
   while (!(await isSettled(clock, promise))) {
-    if (clock.now() >= pollAt) throw new Error('Nothing came by news.');
+    if (clock.now() >= pollAt) throw new Error('No notification arrived before the first poll.');
     await new Promise((resolve) => setTimeout(resolve, 5));
     await clock.advance(10);
   }
   return promise;
 }
 
-describeBackends('news of another process', (backend) => {
-  it('wakes a receive: of a message from outside, and of one from a workflow', async () => {
+describeBackends('a notification from another process', (backend) => {
+  it('wakes a receive when a message arrives from outside or from a workflow', async () => {
     const sends = workflow('sends', (to: string) => numbers.send(to, 2));
     const { here, there } = await launchTwo(backend, { workflows: [takes, sends] });
     const start = () => takes.with({ app: here.app }).start();
@@ -44,7 +44,7 @@ describeBackends('news of another process', (backend) => {
     expect(await byNews(here.clock, two.result())).toBe(2);
   });
 
-  it('wakes who waits for an event: set by a workflow, and in a step', async () => {
+  it('wakes a caller that waits for an event, set by a workflow or in a step', async () => {
     const [first, second] = [gate(), gate()];
     const sets = workflow('sets', async (inStep: boolean) => {
       await run('hold', () => (inStep ? second : first).promise);
@@ -63,7 +63,7 @@ describeBackends('news of another process', (backend) => {
   });
 
   it.each(['close', 'return', 'failure', 'cancellation'])(
-    'brings a reader each value of a stream, and its end by %s',
+    'brings a reader each value of a stream, and the end of the stream by %s',
     async (how) => {
       const [first, second] = [gate(), gate()];
       const writes = workflow('writes', async () => {
@@ -89,7 +89,7 @@ describeBackends('news of another process', (backend) => {
     },
   );
 
-  it('that does not concern them wakes nobody: one statement for each thing that comes up', async () => {
+  it('wakes only the receive it concerns, with one query per change', async () => {
     const many = 300;
     const { here, there } = await launchTwo(backend, { workflows: [takes] });
     const handles = await Promise.all(Array.from({ length: many }, () => takes.with({ app: here.app }).start()));
@@ -98,14 +98,14 @@ describeBackends('news of another process', (backend) => {
     await numbers.send(handles[7]?.id ?? '', 1, { app: there.app });
     expect(await byNews(here.clock, handles[7]?.result() ?? Promise.reject())).toBe(1);
     const looks = here.statements.slice(before).filter((name) => name === 'messages.waiting');
-    // SQLite does not say what has changed: there all are looked at, together.
+    // SQLite does not report which rows changed: one query checks all waiting receives together.
     expect(looks.length).toBeLessThanOrEqual(backend.name === 'sqlite' ? 3 : 2);
     expect(here.statements.slice(before).filter((name) => name === 'queues.overview').length).toBeLessThanOrEqual(
       backend.name === 'sqlite' ? 100 : 0,
     );
   });
 
-  it('is not needed: 10,000 who wait cost one look at each every five seconds, in pages', async () => {
+  it('is not needed: polls check 10,000 waiting callers every five seconds, in pages', async () => {
     const many = 10_000;
     const t = await backend.testApp({});
     const waiting = Array.from({ length: many }, (_, i) => progress.get(`nobody ${i}`, { timeout: '1h' }));
@@ -113,7 +113,7 @@ describeBackends('news of another process', (backend) => {
     await t.clock.advance(0);
     const looks = () => t.statements.filter((name) => name === 'events.read').length;
     await t.clock.advance('4s');
-    // On Postgres they are looked for again as soon as news of each is heard.
+    // On Postgres each waiting caller is checked again as soon as the listener for its notifications is open.
     const begun = looks();
     expect(begun).toBeGreaterThanOrEqual(many / 500);
     expect(begun).toBeLessThanOrEqual(backend.name === 'sqlite' ? many / 500 : (3 * many) / 500);
@@ -140,7 +140,7 @@ function listening(backend: Backend): void {
     return handle;
   };
 
-  it('takes one connection, however many wait', async () => {
+  it('needs one connection, however many callers wait', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [takes], database });
     const handles = await Promise.all(Array.from({ length: 500 }, () => takes.start()));
@@ -152,7 +152,7 @@ function listening(backend: Backend): void {
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(handles.map((_, i) => i));
   });
 
-  it('hears of a message that a transaction of the caller sends, and not before that commits', async () => {
+  it('reports a message sent in a transaction of the caller once the transaction commits, and not before', async () => {
     const { database, here, there } = await launchTwo(backend, { workflows: [takes] });
     const handle = await receiving(here);
     const tx = new pg.Client(database);
@@ -165,7 +165,7 @@ function listening(backend: Backend): void {
     expect(await byNews(here.clock, handle.result())).toBe(1);
   });
 
-  it('that the server ends goes on with another session, and what came meanwhile is found', async () => {
+  it('continues in a new session if the server ends the old one, and finds what arrived meanwhile', async () => {
     const { database, here, there } = await launchTwo(backend, { workflows: [takes] });
     const [one, two] = [await receiving(here), await receiving(here)];
     const before = await sessions(database);
@@ -179,7 +179,7 @@ function listening(backend: Backend): void {
     expect(await byNews(here.clock, two.result())).toBe(2);
   });
 
-  it('that has died without a sign is made up for by looking, within five seconds', async () => {
+  it('may die silently: a poll finds the message within five seconds', async () => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     const { here, there } = await launchTwo(backend, { workflows: [takes], database: wire.url, there: { database } });
@@ -194,7 +194,7 @@ function listening(backend: Backend): void {
     expect(await result).toBe(1);
   });
 
-  it('that a pooler breaks is found out at launch and logged once, and all goes on by looking twice a second', async () => {
+  it('is logged once at launch if a pooler breaks it, and polls twice a second replace it', async () => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     wire.swallowNotifications(true);

@@ -37,7 +37,7 @@ describeBackends('P1 completion', (backend) => {
     expect(await again.app.workflows.handle(id).result()).toBe('Hello Ada');
   });
 
-  it('finishes every one of 100 workflows that were in flight at a crash', async () => {
+  it('finishes all of 100 workflows that were in flight at a crash', async () => {
     const stuck = new Set<number>();
     let crashed = false;
     const wf = workflow('wf', async (n: number) => {
@@ -80,7 +80,7 @@ describeBackends('P1 completion', (backend) => {
     expect(ran).toEqual([0, 1, 2, 3, 4]);
   });
 
-  it('finishes in the next process what a direct call left behind', async () => {
+  it('finishes in the next process a workflow that was called directly', async () => {
     const held = gate();
     let held1 = true;
     const wf = workflow('wf', async () => {
@@ -97,7 +97,7 @@ describeBackends('P1 completion', (backend) => {
     expect(await again.app.workflows.handle('direct').result()).toBe('by the second');
   });
 
-  it('runs claimed work later when the database fails between the claim and the reading of its history', async () => {
+  it('runs claimed work later if the database fails before the history of the claim is read', async () => {
     const database = await backend.newDatabase();
     const logger = recordingLogger();
     const wf = workflow('wf', async () => {
@@ -109,7 +109,7 @@ describeBackends('P1 completion', (backend) => {
     const { id } = await wf.start();
     await t.clock.advance('1m');
     await t.crash();
-    // Launched before the table is away, because a launch refuses such a database.
+    // Launched before the table is renamed, because a launch refuses a database without it.
     const again = await t.restart({ executorId: 'other', recovery: { enabled: false } });
     await tamper(database, 'alter table operation_outputs rename to hidden_outputs');
     const recovering = again.app.recovery.recover(['test']);

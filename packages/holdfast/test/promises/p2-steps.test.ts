@@ -5,7 +5,7 @@ import { failure, forever } from '../support/faults.js';
 
 // P2. A step runs at least once until its outcome is committed, and never again after.
 describeBackends('P2 steps', (backend) => {
-  it.each([undefined, null])('does not run a step again that returned %s', async (nothing) => {
+  it.each([undefined, null])('does not repeat a step that returned %s', async (nothing) => {
     let ran = 0;
     const wf = workflow('wf', async () => {
       const result = await run('nothing', () => {
@@ -67,7 +67,7 @@ describeBackends('P2 steps', (backend) => {
     },
   );
 
-  it('keeps the outcomes of parallel steps apart, and runs again only the one that was cut off', async () => {
+  it('keeps the outcomes of parallel steps apart, and repeats only the one that was interrupted', async () => {
     const ran: string[] = [];
     let cut = true;
     const wf = workflow('wf', () =>
@@ -90,7 +90,7 @@ describeBackends('P2 steps', (backend) => {
     expect(ran).toEqual(['fast', 'slow', 'also fast', 'slow']);
   });
 
-  it('turns a result that cannot be stored into the error of the step, naming the place, without a second run', async () => {
+  it('turns a result that cannot be stored into the error of the step, without a second run', async () => {
     let ran = 0;
     const wf = workflow('wf', async () => {
       const error = await failure(
@@ -132,7 +132,7 @@ describeBackends('P2 steps', (backend) => {
     await expect(thrower()).rejects.toThrow('plain');
   });
 
-  it('gives the workflow the value that was recorded, whatever happens to the original afterwards', async () => {
+  it('gives the workflow the recorded value, even if the original object changes afterwards', async () => {
     const cart = { items: ['book'] };
     const wf = workflow('wf', async () => {
       const loaded = await run('load', () => cart);

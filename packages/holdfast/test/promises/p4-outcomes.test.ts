@@ -49,7 +49,7 @@ describeBackends('P4 outcomes', (backend) => {
     expect(await again.app.workflows.get('x')).toMatchObject({ attempts: 1, input: ['first'] });
   });
 
-  it('refuses an ID that belongs to another workflow with WORKFLOW_CONFLICT, in and out of a workflow', async () => {
+  it('refuses an ID of another workflow with WORKFLOW_CONFLICT, inside and outside a workflow', async () => {
     const mine = workflow('mine', async () => 1);
     const yours = workflow('yours', async () => 2);
     const parent = workflow('parent', () => failure(yours.with({ id: 'x' })()));
@@ -81,7 +81,7 @@ describeBackends('P4 outcomes', (backend) => {
     expect(await handle.result()).toBe('hello');
   });
 
-  it('does not start a finished workflow again by resume', async () => {
+  it('does not start a finished workflow again on resume', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => ++bodies);
     const t = await backend.testApp({ workflows: [wf] });
@@ -93,7 +93,7 @@ describeBackends('P4 outcomes', (backend) => {
     expect(bodies).toBe(1);
   });
 
-  it('gives every observer the same error: the caller, a handle, a parent, another app, and a later process', async () => {
+  it('gives every observer the same error: caller, handle, parent, another app and a later process', async () => {
     const fails = workflow('fails', async () => {
       const cause = Object.assign(new RangeError('declined'), { code: 'CARD_DECLINED' });
       throw Object.assign(new TypeError('payment failed', { cause }), { code: 'E42', attempt: 3 });
@@ -118,7 +118,7 @@ describeBackends('P4 outcomes', (backend) => {
     }
   });
 
-  it('keeps what is not an Error as it was thrown', async () => {
+  it('keeps a thrown value that is not an Error', async () => {
     const wf = workflow('wf', async () => {
       const caught = await run('throws text', () => Promise.reject('just a text')).catch((error: unknown) => error);
       return Promise.reject({ reason: caught });
@@ -127,7 +127,7 @@ describeBackends('P4 outcomes', (backend) => {
     await expect(wf()).rejects.toEqual({ reason: 'just a text' });
   });
 
-  it('completes a workflow that returns while steps of it still run, aborts their signal and drops their late results', async () => {
+  it('completes a workflow that returns while its steps run, aborts their signal and drops late results', async () => {
     const late = gate<string>();
     let signal: AbortSignal | undefined;
     const wf = workflow('wf', async () => {
@@ -148,7 +148,7 @@ describeBackends('P4 outcomes', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS', output: 'done' });
   });
 
-  it('completes although a step that nobody awaited fails, without an unhandled rejection', async () => {
+  it('completes even if a step that was not awaited fails, without an unhandled rejection', async () => {
     const wf = workflow('wf', async () => {
       void run('fails', () => Promise.reject(new Error('nobody listens')));
       void sleep('1h');

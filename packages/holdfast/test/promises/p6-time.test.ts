@@ -6,7 +6,7 @@ import { forever, isSettled, tamper } from '../support/faults.js';
 // P6. Deadlines, sleeps and schedules are instants on the database's clock; no restart moves them.
 // Deadlines: timeouts.test.ts.
 describeBackends('P6 time', (backend) => {
-  it('sleeps thirty days in no time on a virtual clock', async () => {
+  it('sleeps thirty days instantly on a virtual clock', async () => {
     const wf = workflow('wf', async () => {
       await sleep('30 days');
       return run('after', () => 'done');
@@ -37,7 +37,7 @@ describeBackends('P6 time', (backend) => {
     expect((await result) - startedAt).toBe(3_600_000);
   });
 
-  it('wakes at once after a restart that comes later than the wake time', async () => {
+  it('wakes at once after a restart that comes after the wake time', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1h');
       return 'awake';
@@ -98,7 +98,7 @@ describeBackends('P6 time', (backend) => {
     expect(again.clock.now() - startedAt).toBe(60 * 86_400_000);
   });
 
-  it('stores a sleep as the instant of its end, in the form that DBOS gives it', async () => {
+  it('stores a sleep as the instant of its end, in the format of DBOS', async () => {
     const wf = workflow('wf', () => sleep('1h'));
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [wf], database });
@@ -109,7 +109,7 @@ describeBackends('P6 time', (backend) => {
     expect(row).toMatchObject({ function_name: 'DBOS.sleep', output: String(wakeAt), completion_seq: null });
   });
 
-  it('sleeps a zero duration and parallel sleeps in the order of their ends', async () => {
+  it('sleeps for a zero duration, and ends parallel sleeps in the order of their wake times', async () => {
     const order: string[] = [];
     const wf = workflow('wf', async () => {
       await sleep(0);

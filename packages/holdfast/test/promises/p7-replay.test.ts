@@ -46,7 +46,7 @@ describeBackends('P7 replay', (backend) => {
     expect(second).toEqual(first);
   });
 
-  it('lets the same branch win a Promise.race and goes on with the losers alike', async () => {
+  it('lets the same branch win a Promise.race, and continues the losers in the same way', async () => {
     const { first, second, result } = await replay(async (log) => {
       const loser = after(200, 'loser').then((name) => run('loser goes on', () => `${name} ${Math.random()}`));
       void loser.then(log);
@@ -87,7 +87,7 @@ describeBackends('P7 replay', (backend) => {
     expect(second).toEqual(first);
   });
 
-  it('delivers a step that was faster than its neighbour before it, although its number is higher', async () => {
+  it('delivers a faster step before its neighbor, even if its number is higher', async () => {
     const held = gate();
     const { first, second } = await replay(async (log) => {
       const slow = run('slow', () => held.promise);
@@ -99,8 +99,8 @@ describeBackends('P7 replay', (backend) => {
     expect(second).toEqual(first);
   });
 
-  it('takes a rejection that the code picks up late, in the first run and in the replay, without calling it unhandled', async () => {
-    // Vitest fails the run at an unhandled rejection.
+  it('accepts a rejection that the code handles late, without reporting it as unhandled', async () => {
+    // Vitest fails the run on an unhandled rejection.
     const { first, second } = await replay(async (log) => {
       const failing = run('fails', () => Promise.reject(new Error('picked up late')));
       await run('another', () => {});
@@ -111,10 +111,10 @@ describeBackends('P7 replay', (backend) => {
     expect(second).toEqual(first);
   });
 
-  it('lets the code between two results run to its end before the next one arrives', async () => {
+  it('runs the code between two results to its end before the next result arrives', async () => {
     const { first, second } = await replay(async (log) => {
-      // The first branch has a long way from its result to its next step, the second one none: if both results arrived
-      // in one turn of the event loop, the second would overtake, and the two would swap their next steps.
+      // The first branch needs many microtasks between its result and its next step, and the second one none. If both
+      // results arrived in one event loop turn, the second branch would overtake, and they would swap their next steps.
       const roundabout = run('a', () => {}).then(async () => {
         for (let hop = 0; hop < 20; hop++) await null;
         log(await run('after a', () => 'a'));
@@ -143,7 +143,7 @@ describeBackends('P7 replay', (backend) => {
     expect(before[2]).not.toBe(woken[2]);
   });
 
-  it('spends no statement on time and chance, and gives each workflow numbers of its own', async () => {
+  it('uses no statements for time and random numbers, and gives each workflow its own numbers', async () => {
     const drawn: string[] = [];
     const wf = workflow('wf', async () => {
       for (let n = 0; n < 100; n++) drawn.push(`${now().getTime()} ${random()} ${uuid()}`);
@@ -156,7 +156,7 @@ describeBackends('P7 replay', (backend) => {
     expect(new Set(drawn.map((line) => line.slice(line.indexOf(' ')))).size).toBe(200);
   });
 
-  it('gives real time and chance outside a workflow and inside a step', async () => {
+  it('gives real time and random numbers outside a workflow and inside a step', async () => {
     expect(Math.abs(now().getTime() - Date.now())).toBeLessThan(10_000);
     const wf = workflow('wf', () => run('inside', () => [now().getTime(), uuid(), random()] as const));
     await backend.testApp({ workflows: [wf] });
@@ -199,7 +199,7 @@ describeBackends('P7 replay', (backend) => {
     ]);
   });
 
-  it('gives a workflow the same input in the first run and in the replay, whatever the caller does to it', async () => {
+  it('gives a workflow the same input in the first run and in the replay, even if the caller changes it', async () => {
     const seen: string[] = [];
     const wf = workflow('wf', async (order: { items: string[]; at: Date }) => {
       seen.push(JSON.stringify(order));

@@ -7,7 +7,7 @@ import { launch, workflow } from '../../src/index.js';
 import { silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 
-// P8, of databases. Each of these has one backend only, or none.
+// P8 for databases. Each of these tests needs one backend only, or none.
 describe('P8 bad databases', () => {
   let folder = '';
   beforeAll(async () => {
@@ -18,7 +18,7 @@ describe('P8 bad databases', () => {
   const launchOn = (database: string) => failure(launch({ name: 'x', database, logger: silent }));
 
   it.each(['mysql://localhost/x', 'shop.sqlite', 'sqlite:', 'http://', 'postgres:', ''])(
-    'refuses the URL %j and shows what one looks like',
+    'refuses the URL %j and shows an example',
     async (url) => {
       const error = await launchOn(url);
       expect(error).toMatchObject({ code: 'DATABASE_URL_INVALID' });
@@ -26,7 +26,7 @@ describe('P8 bad databases', () => {
     },
   );
 
-  it('points at a misspelt scheme, without showing it, and does not take the URL for a path', async () => {
+  it('points at a misspelled scheme without showing it, and does not take the URL for a path', async () => {
     const { message } = await launchOn('postgress://user:secret@host/x');
     expect(message).toMatch(/Check the part before ":\/\/"\.$/);
     expect(message).not.toMatch(/postgress|secret/);
@@ -70,7 +70,7 @@ describe('P8 bad databases', () => {
     expect(error.message).not.toContain('secret');
   });
 
-  it('says that the server refuses SSL, and not that it may not be running', async () => {
+  it('says that the server refuses SSL, not that it may be down', async () => {
     const url = new URL(inject('postgresUrl'));
     url.searchParams.set('sslmode', 'verify-full');
     const error = await launchOn(url.toString());
@@ -83,7 +83,7 @@ describe('P8 bad databases', () => {
     ['npm/11.19.1 node/v24', 'npm install pg'],
     ['pnpm/10.2.0 npm/? node/v24', 'pnpm add pg'],
     ['yarn/4.9.1 npm/? node/v24', 'yarn add pg'],
-  ])('says how to get pg with %s', async (agent, command) => {
+  ])('says how to install pg with %s', async (agent, command) => {
     vi.stubEnv('npm_config_user_agent', agent);
     vi.doMock('pg', () => Promise.reject(new Error('Cannot find package')));
     onTestFinished(() => {
@@ -104,7 +104,7 @@ describe('P8 bad databases', () => {
     expect(error.message).not.toContain('wrong@');
   });
 
-  it('says that a file is no database and leaves it as it is', async () => {
+  it('says that a file is not a database, and leaves the file unchanged', async () => {
     const path = join(folder, 'letter.txt');
     await writeFile(path, 'Dear Ada, this is not a database, and it must stay as it is.\n'.repeat(100));
     const before = await readFile(path);
@@ -135,10 +135,10 @@ describe('P8 bad databases', () => {
     expect(await readdir(join(folder, 'a folder'))).toEqual([]);
   });
 
-  it('suspects a launch that was not awaited when a workflow finds no app', async () => {
+  it('points at a launch that was not awaited when a workflow finds no app', async () => {
     const wf = workflow('wf', async () => 1);
     const launched = launch({ name: 'x', database: 'sqlite::memory:', workflows: [wf], logger: silent });
-    const hint = /A launch\(\) is under way in this process: await it/;
+    const hint = /A launch\(\) has not finished in this process\. Await it/;
     expect(await failure(wf())).toMatchObject({ code: 'NOT_LAUNCHED', message: expect.stringMatching(hint) });
     const app = await launched;
     expect(await wf()).toBe(1);
@@ -146,7 +146,7 @@ describe('P8 bad databases', () => {
     expect((await failure(wf())).message).not.toMatch(hint);
   });
 
-  it('leaves a workflow callable after a launch that failed', async () => {
+  it('leaves a workflow callable after a failed launch', async () => {
     const wf = workflow('wf', async () => 1);
     await failure(launch({ name: 'x', database: 'sqlite:/no/such/folder/x', workflows: [wf], logger: silent }));
     expect(await failure(wf())).toMatchObject({ code: 'NOT_LAUNCHED' });

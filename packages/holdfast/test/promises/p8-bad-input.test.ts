@@ -10,7 +10,7 @@ describeBackends('P8 bad input', (backend) => {
   const anything = (value: unknown) => value as never;
   const wf = workflow('checkout', async () => 1);
 
-  it('names the option that was probably meant, for launch, workflow, step, run, start, list and shutdown', async () => {
+  it('names the option that was probably meant, in calls from launch to shutdown', async () => {
     const t = await backend.testApp({ workflows: [wf] });
     const url = await backend.newDatabase();
     const errors = [
@@ -21,7 +21,7 @@ describeBackends('P8 bad input', (backend) => {
       thrown(() => wf.with({ idd: 'x' } as never)),
       await failure(t.app.workflows.list({ stats: 'ERROR' } as never)),
       await failure(t.app.workflows.handle('x').result({ timout: 1 } as never)),
-      thrown(() => t.app.shutdown({ drian: 1 } as never)),
+      await failure(t.app.shutdown({ drian: 1 } as never)),
     ];
     const meant = ['database', 'timeout', 'retries', 'maxDelay', 'id', 'status', 'timeout', 'drain'];
     for (const [n, error] of errors.entries()) {
@@ -40,7 +40,7 @@ describeBackends('P8 bad input', (backend) => {
     expect(await t.app.workflows.steps('x')).toEqual([]);
   });
 
-  it('refuses values that an option cannot take, saying what it can', () => {
+  it('refuses values that an option does not accept, and says which it accepts', () => {
     const cases: [() => unknown, string][] = [
       [() => workflow('x', async () => 1, { maxRecoveryAttempts: -1 }), 'a whole number of at least 0'],
       [() => workflow('x', async () => 1, { maxRecoveryAttempts: 1.5 }), 'a whole number'],
@@ -54,7 +54,7 @@ describeBackends('P8 bad input', (backend) => {
       [() => step('x', () => 1, { retries: { max: 1, factor: 0.5 } }), 'at least 1'],
       [() => step('x', () => 1, { retries: { max: 1, jitter: 2 } }), 'from 0 to 1'],
       [() => step('x', () => 1, anything('3 retries')), 'an object'],
-      [() => wf.with({ roles: anything('admin') }), 'a list of texts'],
+      [() => wf.with({ roles: anything('admin') }), 'a list of strings'],
       [() => wf.with(anything(undefined)), 'an object'],
     ];
     for (const [call, expected] of cases) {
@@ -64,11 +64,11 @@ describeBackends('P8 bad input', (backend) => {
     }
   });
 
-  it('refuses options in a promise, a Map, a Set or a list, which have none of the options that they hold', async () => {
+  it('refuses options inside a promise, a Map, a Set or a list', async () => {
     const t = await backend.testApp({ workflows: [wf] });
     const holders: [unknown, RegExp][] = [
       [Promise.resolve({ id: 'lost' }), /await it first/],
-      // biome-ignore lint/suspicious/noThenProperty: promises of other libraries are no Promise.
+      // biome-ignore lint/suspicious/noThenProperty: promises of other libraries are not instances of Promise.
       [Object.create({ then: () => {} }), /await it first/],
       [new Map([['id', 'lost']]), /given a Map/],
       [new Set(['id']), /given a Set/],
@@ -104,7 +104,7 @@ describeBackends('P8 bad input', (backend) => {
     ...['5', null, -1].map((offset) => ({ offset })),
   ];
 
-  it('refuses filters that a list cannot go by, in an app and in a client', async () => {
+  it('refuses invalid filters of a list, in an app and in a client', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [wf] });
     const client = await connect({ database, logger: silent });
@@ -148,8 +148,8 @@ describeBackends('P8 bad input', (backend) => {
     ['blank', '  ', /must not be empty/],
     ['NUL', 'a\0b', /NUL/],
     ['lone surrogate', 'a\ud800', /surrogate/],
-    ['too long', 'x'.repeat(513), /513 characters long, and 512 are allowed/],
-    ['no text', 7, /must be a text/],
+    ['too long', 'x'.repeat(513), /513 characters long, but at most 512 are allowed/],
+    ['not a string', 7, /must be a text/],
   ];
 
   it.each(badNames)('refuses a name or ID that is %s, wherever one is given', async (_, name, message) => {
@@ -175,7 +175,7 @@ describeBackends('P8 bad input', (backend) => {
     expect(await t.app.workflows.list()).toEqual([]);
   });
 
-  it('takes names and IDs of every other kind', async () => {
+  it('accepts names and IDs of every other kind', async () => {
     const id = `ünï/🦄 "quoted" 'x' -- \\ %_ ${'x'.repeat(400)}`;
     const odd = workflow(id, () => run(id, () => 'fine'));
     const t = await backend.testApp({ workflows: [odd], version: id, executorId: id });
@@ -195,7 +195,7 @@ describeBackends('P8 bad input', (backend) => {
     const reserved = workflow('reserved', () => run('DBOS.mine', () => ++ran));
     const t = await backend.testApp({ workflows: [clash, reserved] });
     const error = await failure(clash());
-    expect(error).toMatchObject({ code: 'STEP_NAME_CLASH', message: expect.stringContaining('rename one') });
+    expect(error).toMatchObject({ code: 'STEP_NAME_CLASH', message: expect.stringContaining('Rename one') });
     expect(await failure(reserved.with({ id: 'r' })())).toMatchObject({
       code: 'INVALID_NAME',
       message: expect.stringContaining('"DBOS.'),
@@ -218,7 +218,7 @@ describeBackends('P8 bad input', (backend) => {
     {},
   ];
 
-  it.each(badDurations.map((value) => [value]))('refuses %j as a duration, wherever one is given', async (value) => {
+  it.each(badDurations.map((value) => [value]))('refuses %j as a duration, wherever it is given', async (value) => {
     const bad = anything(value);
     const sleepy = workflow('sleepy', () => sleep(bad));
     const limited = workflow('limited', () => run('x', () => 1, { timeout: bad }));
@@ -240,11 +240,11 @@ describeBackends('P8 bad input', (backend) => {
     expect(await t.app.workflows.get('w')).toBeUndefined();
   });
 
-  it('refuses two workflows of one name, and takes one workflow twice', async () => {
+  it('refuses two workflows with one name, and accepts one workflow twice', async () => {
     const twin = workflow('checkout', async () => 2);
     const database = await backend.newDatabase();
     const error = await failure(launch({ name: 'x', database, workflows: [wf, twin] }));
-    expect(error).toMatchObject({ code: 'DUPLICATE_WORKFLOW', message: expect.stringContaining('rename one') });
+    expect(error).toMatchObject({ code: 'DUPLICATE_WORKFLOW', message: expect.stringContaining('Rename one') });
     const t = await backend.testApp({ workflows: [wf, wf] });
     expect(thrown(() => t.app.register(twin))).toMatchObject({ code: 'DUPLICATE_WORKFLOW' });
     expect(await wf()).toBe(1);
@@ -252,7 +252,7 @@ describeBackends('P8 bad input', (backend) => {
     expect(await wf()).toBe(1);
   });
 
-  it('refuses a call before launch and says to launch', async () => {
+  it('refuses a call before launch, and says to launch first', async () => {
     const early = workflow('early', async () => 1);
     for (const call of [early, early.start, early.with({ id: 'x' })]) {
       const error = await failure(call());
@@ -261,7 +261,7 @@ describeBackends('P8 bad input', (backend) => {
     }
   });
 
-  it('leaves other workflows untouched by any of it', async () => {
+  it('does not affect other workflows', async () => {
     const t = await backend.testApp({ workflows: [wf] });
     const good = Array.from({ length: 20 }, () => wf());
     const bad = [
@@ -273,7 +273,7 @@ describeBackends('P8 bad input', (backend) => {
     expect(await t.app.workflows.list()).toHaveLength(20);
   });
 
-  it('takes a module namespace and passes over what is not a workflow', async () => {
+  it('accepts a module namespace and ignores exports that are not workflows', async () => {
     const namespace = { wf, helper: () => {}, constant: 7, nothing: undefined };
     await backend.testApp({ workflows: namespace });
     expect(await wf()).toBe(1);

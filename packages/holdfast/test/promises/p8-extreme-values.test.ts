@@ -4,7 +4,7 @@ import { describeBackends } from '../support/backends.js';
 import { failure, overTime, thrown } from '../support/faults.js';
 
 describeBackends('P8 extreme values', (backend) => {
-  it('as many recovery attempts as there are numbers keep no workflow from being recovered', async () => {
+  it('the highest number of recovery attempts does not keep any workflow from being recovered', async () => {
     const napping = () => sleep('1m').then(() => 'rested');
     const endless = workflow('endless', napping, { maxRecoveryAttempts: Number.MAX_SAFE_INTEGER });
     const ordinary = workflow('ordinary', napping);
@@ -16,20 +16,20 @@ describeBackends('P8 extreme values', (backend) => {
     }
   });
 
-  it('a workflow cannot have the name of one of our own operations', () => {
+  it('a workflow cannot have the name of an internal operation', () => {
     for (const name of ['DBOS.sleep', 'DBOS.getResult', 'DBOS.']) {
       expect(thrown(() => workflow(name, () => {}))).toMatchObject({ code: 'INVALID_NAME' });
     }
   });
 
-  it('a list cannot begin before its beginning', async () => {
+  it('a list cannot begin at a negative or fractional offset', async () => {
     const t = await backend.testApp();
     for (const offset of [-1, 0.5, Number.NaN]) {
       expect(await failure(t.app.workflows.list({ offset }))).toMatchObject({ code: 'INVALID_OPTION' });
     }
   });
 
-  it('a wait for a child that timed out does not keep the child from being resumed with its parent', async () => {
+  it('a child is resumed with its parent even if the parent had timed out waiting for it', async () => {
     const child = workflow('child', () => sleep('5m').then(() => 'child'));
     const parent = workflow('parent', async () => {
       const handle = await child.start();

@@ -9,10 +9,10 @@ import { failure } from '../support/faults.js';
 import { recordingLogger, secret, survivingParts } from '../support/secrets.js';
 
 const enc = encodeURIComponent;
-/** Nobody listens there. */
+/** No server listens there. */
 const closed = '127.0.0.1:1';
 
-/** Ways to write a secret into `database`, right and wrong ones. */
+/** Ways to put a secret into `database`, valid and invalid ones. */
 const shapes: Readonly<Record<string, (s: string) => string>> = {
   password: (s) => `postgres://u:${enc(s)}@${closed}/db`,
   'password, not encoded': (s) => `postgres://u:${s}@${closed}/db`,
@@ -58,7 +58,7 @@ const shapes: Readonly<Record<string, (s: string) => string>> = {
   'command line': (s) => `psql postgres://u:${enc(s)}@${closed}/db`,
 };
 
-/** Everything that a failing launch and a failing connect with this database show to anybody. */
+/** Returns everything that a failing launch and a failing connect with this database show. */
 async function shownOf(database: unknown): Promise<unknown[]> {
   const logger = recordingLogger();
   const given = { name: 'x', database: database as string, logger };
@@ -68,7 +68,7 @@ async function shownOf(database: unknown): Promise<unknown[]> {
   return [...errors, ...errors.map(({ stack }) => stack), logger.lines];
 }
 
-describe('P8 secrets of the option database', () => {
+describe('P8 secrets in the option database', () => {
   it.each(Object.keys(shapes))('shows no part of the secret: %s', async (shape) => {
     const property = fc.asyncProperty(secret, async (s) => {
       expect(survivingParts(s, await shownOf(shapes[shape]?.(s)))).toEqual([]);
@@ -76,7 +76,7 @@ describe('P8 secrets of the option database', () => {
     await fc.assert(property, { numRuns: 15 });
   });
 
-  // Here the server has the last word, and may repeat in it what it was sent.
+  // The error text comes from the server, which may repeat what it was sent.
   it.each<[string, (url: URL, s: string) => void]>([
     ['password', (url, s) => Object.assign(url, { username: 'nobody_of_this_name', password: enc(s) })],
     ['user with an encoded colon', (url, s) => Object.assign(url, { username: `nobody%3A${enc(s)}` })],
@@ -119,12 +119,12 @@ describe('P8 secrets of the option database', () => {
     'recovery',
     'retention',
     'suspendAfter',
-  ])('shows no part of the secret where the URL is given as %s', async (option) => {
+  ])('shows no part of the secret if the URL is given as %s', async (option) => {
     const error = await failure(launch({ name: 'test', database: 'sqlite::memory:', logger: silent, [option]: url }));
     expect(survivingParts('QZXJKWVqzxjkwv79', error)).toEqual([]);
   });
 
-  it('shows no part of the secret where the URL is the name of an option', async () => {
+  it('shows no part of the secret if the URL is the name of an option', async () => {
     for (const options of [{ [url]: true }, { database: { [url]: true } }, { recovery: { [url]: true } }]) {
       const error = await failure(launch({ name: 'test', logger: silent, ...options } as never));
       expect(error.code).toBe('INVALID_OPTION');
@@ -132,7 +132,7 @@ describe('P8 secrets of the option database', () => {
     }
   });
 
-  it('shows no part of a value that is no text', async () => {
+  it('shows no part of a value that is not a string', async () => {
     for (const database of [
       [`postgres://u:jkwvzx79@${closed}/db`],
       7979797979,

@@ -92,7 +92,7 @@ describeBackends('P8 unknown options', (backend) => {
     await client.close();
   });
 
-  it('are refused by every call that takes none, before it does anything', async () => {
+  it('are refused by every call without options, before it does anything', async () => {
     const shown = event<number>('shown');
     const lines = stream<number>('lines');
     const refused: Record<string, unknown> = {};
@@ -129,7 +129,7 @@ describeBackends('P8 unknown options', (backend) => {
     await client.close();
   });
 
-  it('lets an index and a list pass, which map() hands over', async () => {
+  it('do not include the index and the array that map() passes', async () => {
     const t = await backend.testApp({ workflows: [wf] });
     await wf.with({ id: 'known' })();
     const [info] = await Promise.all(['known'].map(t.app.workflows.get));

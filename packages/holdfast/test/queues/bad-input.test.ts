@@ -17,7 +17,7 @@ describeBackends('bad input for queues', (backend) => {
     ['`x`', /quote or a control character/],
     ['two\nlines', /quote or a control character/],
     ['nul\0', /NUL/],
-    ['x'.repeat(300), /300 characters long, and 255 are allowed/],
+    ['x'.repeat(300), /300 characters long, but at most 255 are allowed/],
     ['half \ud83d', /half a surrogate pair/],
     ['_dbos_internal_queue', /reserved/],
     [7, /must be a text/],
@@ -206,7 +206,7 @@ describeBackends('bad input for queues', (backend) => {
     [{ queue: 'q', delaySeconds: 5 }, 'INVALID_OPTION'],
   ];
 
-  it('for a start is refused, alone, in a batch, by a client and in a debouncer', async () => {
+  it('for a start is refused in a single start, a batch, a client and a debouncer', async () => {
     const database = await backend.newDatabase();
     const queues = [queue('q'), queue('parts', { partition: {} }), queue('strict', { priority: false })];
     const t = await backend.testApp({ database, workflows: [wf], queues });
@@ -221,7 +221,7 @@ describeBackends('bad input for queues', (backend) => {
         () => client.start('wf', anything(options)),
         () => client.startAll('wf', anything(options), [[1]]),
       ];
-      // A debouncer decides on some of them itself.
+      // A debouncer sets some of these options itself.
       if (!['id', 'dedupId', 'dedupID', 'onDuplicate', 'delay', 'delaySeconds'].some((option) => option in options)) {
         calls.push(() => debouncer(wf, { start: anything(options) }).debounce('k', '1s', 1));
       }
@@ -233,7 +233,7 @@ describeBackends('bad input for queues', (backend) => {
     expect(await contents(database)).toEqual(before);
   });
 
-  it('for a start says what to do instead', async () => {
+  it('for a start throws an error that says what to do instead', async () => {
     await backend.testApp({ workflows: [wf], queues: [queue('emails'), queue('parts', { partition: {} })] });
     const messages: [object, RegExp][] = [
       [{ queue: 'email' }, /There is no queue "email"\. Did you mean "emails"\?.*app\.queues\.register/],
@@ -291,8 +291,8 @@ describeBackends('bad input for queues', (backend) => {
   });
 });
 
-describeBackends('what the database itself refuses to enqueue', (backend) => {
-  it('is a typed error for each form of start, soon, and nothing is written', async () => {
+describeBackends('a start that the database itself refuses', (backend) => {
+  it('fails soon with a typed error in each form, and nothing is written', async () => {
     const wf = workflow('wf', async (_: string) => 1);
     const database = await backend.newDatabase();
     await backend.testApp({ database, workflows: [wf], queues: [queue('q')] });

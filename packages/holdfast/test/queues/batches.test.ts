@@ -15,7 +15,7 @@ describeBackends('a batch of starts', (backend) => {
     readonly database: string;
   }
 
-  /** With one workflow on the queue that has a deduplication ID, and another one under the ID `taken`. */
+  /** Launches an app whose paused queue holds a workflow with a deduplication ID. Another workflow has ID `taken`. */
   async function pausedApp(): Promise<Paused> {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [double, other], queues: [q] });
@@ -25,14 +25,14 @@ describeBackends('a batch of starts', (backend) => {
     return { ...t, database };
   }
 
-  it('gives a handle for each list of arguments, in their order', async () => {
+  it('returns one handle per list of arguments, in the given order', async () => {
     await backend.testApp({ workflows: [double], queues: [q] });
     const handles = await double.with({ queue: q }).startAll(inputs(50));
     expect(new Set(handles.map(({ id }) => id)).size).toBe(50);
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(inputs(50).map(([n]) => n * 2));
   });
 
-  it('of 5,000 is one statement', async () => {
+  it('of 5,000 takes one statement', async () => {
     const t = await pausedApp();
     const before = t.statements.length;
     const handles = await double.with({ queue: q }).startAll(inputs(5000));
@@ -42,7 +42,7 @@ describeBackends('a batch of starts', (backend) => {
     expect(await rowCounts(t.database)).toMatchObject({ workflows: 5002 });
   });
 
-  it('takes options for all of them, and others for single ones', async () => {
+  it('takes options for all starts, and options for single starts', async () => {
     const t = await pausedApp();
     const attributes = { nested: { list: [1, 'two', null], quote: `"'` } };
     const common = { queue: q, priority: 7, user: 'ada', roles: ['a', 'b'], attributes, timeout: '1m' };
@@ -71,7 +71,7 @@ describeBackends('a batch of starts', (backend) => {
     });
   });
 
-  it('is all or none: one that cannot be enqueued leaves none of the others', async () => {
+  it('is all or nothing: if one start cannot be enqueued, no start is', async () => {
     const t = await pausedApp();
     const last = (options: object) => (_: unknown, i: number) => (i === 99 ? options : {});
     const cases: [object, object][] = [
@@ -90,18 +90,18 @@ describeBackends('a batch of starts', (backend) => {
     }
   });
 
-  it('refuses a deduplication ID, or an ID, that two of its own have', async () => {
+  it('refuses an ID or a deduplication ID that two of its starts share', async () => {
     const t = await pausedApp();
     const before = await rowCounts(t.database);
     for (const option of ['id', 'dedupId']) {
       const error = await failure(double.with({ queue: q }).startAll(inputs(3), (_, i) => ({ [option]: `${i % 2}` })));
       expect(error).toMatchObject({ code: 'INVALID_OPTION' });
-      expect(error.message).toMatch(new RegExp(`item 2: "${option}" must be given to no other item`));
+      expect(error.message).toMatch(new RegExp(`item 2: "${option}" must be different for each item`));
     }
     expect(await rowCounts(t.database)).toEqual(before);
   });
 
-  it('gives the workflow that has a deduplication ID for those that ask for it, and enqueues the rest', async () => {
+  it('returns the holder of a deduplication ID to starts with return-existing, and enqueues the rest', async () => {
     const t = await pausedApp();
     const handles = await double.with({ queue: q }).startAll(inputs(3), (_, i) => ({
       dedupId: i === 1 ? 'held' : `free ${i}`,
@@ -113,7 +113,7 @@ describeBackends('a batch of starts', (backend) => {
     expect(await rowCounts(t.database)).toMatchObject({ workflows: 4 });
   });
 
-  it('is the batch before it, if it has the same IDs', async () => {
+  it('returns the workflows of an earlier batch with the same IDs', async () => {
     const t = await pausedApp();
     const start = (count: number) => double.with({ queue: q }).startAll(inputs(count), (_, i) => ({ id: `id ${i}` }));
     const ids = (await start(10)).map(({ id }) => id);
@@ -121,7 +121,7 @@ describeBackends('a batch of starts', (backend) => {
     expect(await rowCounts(t.database)).toMatchObject({ workflows: 14 });
   });
 
-  it('of none enqueues none, and of something else is refused', async () => {
+  it('enqueues nothing if it is empty, and is refused if it is not a list', async () => {
     const t = await pausedApp();
     const before = t.statements.length;
     expect(await double.with({ queue: q }).startAll([])).toEqual([]);
@@ -138,7 +138,7 @@ describeBackends('a batch of starts', (backend) => {
     expect(await failure(double.startAll(inputs(100_001)))).toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  it('is refused when its options, or those of one of them, are in a promise or a Map', async () => {
+  it('is refused when its options, or the options of one start, are a promise or a Map', async () => {
     const t = await pausedApp();
     const client = await connect({ database: t.database, name: 'test', logger: silent });
     const before = await rowCounts(t.database);
@@ -165,7 +165,7 @@ describeBackends('a batch of starts', (backend) => {
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual([0, 2, 4]);
   });
 
-  it('inside a workflow starts children, each once, and the same after a crash', async () => {
+  it('inside a workflow starts each child once, and the same children after a crash', async () => {
     const children: number[] = [];
     const child = workflow('child', (n: number) =>
       run('once', () => {
@@ -191,7 +191,7 @@ describeBackends('a batch of starts', (backend) => {
   });
 
   it.each(['before-send', 'after-apply', 'after-reply'] as const)(
-    'of 1,000 is there whole or not at all when its process crashes %s, and can be made again',
+    'of 1,000 is stored completely or not at all when its process crashes %s, and can be repeated',
     async (phase) => {
       const ids = (_: readonly unknown[], index: number) => ({ id: `batch ${index}` });
       const batch = () => double.with({ queue: q }).startAll(inputs(1000), ids);

@@ -7,8 +7,8 @@ import { tamper } from '../support/faults.js';
 import { launchFleet, Stage } from '../support/queues.js';
 
 /**
- * Who looks when work is announced on a queue. The clock stands still unless a test moves it: whatever happens does not
- * happen because of a poll. The tests send calls with tokens of their choice.
+ * Tests which process reacts when work is announced on a queue. The clock does not move unless a test moves it, so
+ * nothing happens because of a poll. The tests send calls with tokens of their choice.
  */
 const pg = ['postgres'] as const;
 
@@ -17,9 +17,9 @@ interface Fleet {
   readonly database: string;
   readonly apps: TestApp[];
   readonly all: ReadonlyMap<string, string>;
-  /** How often the app has claimed, and probed, since this was asked last. */
+  /** Returns the claims and queries that the app has sent since the last call. */
   readonly looks: (executor: number) => string[];
-  /** Enqueues and calls by a token by which these come first. */
+  /** Enqueues workflows, and sends a call whose token puts these executors first. */
   callFor(first: readonly string[], ids: readonly string[]): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ async function launch(backend: Backend, size: number, options: TestAppOptions = 
   const apps = await launchFleet(backend, size, { ...common, ...options });
   const all = await incarnationsOf(database);
   for (const { app, statements } of apps) {
-    // Everybody knows everybody.
+    // Wait until every process has read the list of executors.
     await expect.poll(() => statements.filter((name) => name === 'executors.list').length).toBeGreaterThan(0);
     expect(app.version).toBe('v');
   }
@@ -53,7 +53,7 @@ async function launch(backend: Backend, size: number, options: TestAppOptions = 
 describeBackends(
   'a call for work on a queue',
   (backend) => {
-    it('is followed by one claim, of the process that its token chooses', async () => {
+    it('leads to one claim, by the process that its token chooses', async () => {
       const { stage, apps, looks, callFor } = await launch(backend, 4);
       for (const first of ['e2', 'e0', 'e3']) {
         const before = stage.begun.length;
@@ -61,7 +61,7 @@ describeBackends(
         await stage.begins(before + 1);
         expect(stage.now(`on ${first}`)).toBe(1);
       }
-      // Not even later: they were told that it was taken.
+      // The other processes do not claim later either, because they were notified of the claim.
       await told(apps);
       await apps[0]?.clock.advance('500ms');
       expect([0, 1, 2, 3].map(looks)).toEqual([
@@ -72,28 +72,28 @@ describeBackends(
       ]);
     });
 
-    it('is passed on at once by a process that has no room', async () => {
+    it('is passed on at once by a process without a free slot', async () => {
       const { stage, apps, callFor } = await launch(backend, 3, { queues: [queue('q', { workerConcurrency: 1 })] });
       await callFor(['e1'], ['a']);
       await stage.begins(1);
       await callFor(['e1', 'e2'], ['b']);
       await stage.begins(2);
       expect([stage.now('on e1'), stage.now('on e2')]).toEqual([1, 1]);
-      // Through two of them.
+      // This call passes two full processes.
       await told(apps);
       await callFor(['e1', 'e2', 'e0'], ['c']);
       await stage.begins(3);
       expect(stage.now('on e0')).toBe(1);
     });
 
-    it('goes round a fleet without room once, and not again until somebody has room', async () => {
+    it('goes once around a full fleet, and not again until a process has a free slot', async () => {
       const size = 4;
       const { stage, database, apps } = await launch(backend, size, { queues: [queue('q', { workerConcurrency: 1 })] });
       const web = await launchWeb(backend, stage, database, apps);
       const start = (label: string) => stage.wf.with({ queue: 'q', app: web.app }).start(label);
       const heard = await listenTo(database);
       for (let i = 0; i < size; i++) await start(`${i}`);
-      // Two calls in a row that reach a process without room: only the first is passed on at once.
+      // If two calls in a row reach a full process, only the first call is passed on at once.
       await begunSoon(stage, apps, size);
       await start('one more');
       await told(apps);
@@ -105,17 +105,17 @@ describeBackends(
       await stage.begins(size + 1);
     });
 
-    it('costs tens of milliseconds, and no poll, where the chosen process has died and nobody knows', async () => {
+    it('takes tens of milliseconds, and no poll, if the chosen process has just died', async () => {
       const { stage, apps, looks, callFor } = await launch(backend, 4);
       await apps[1]?.crash();
       await apps[3]?.crash();
       await callFor(['e1', 'e3', 'e2'], ['a']);
-      // The second place is dead as well; the third and the fourth look in the same group.
+      // The second executor is dead as well. The third and the fourth query in the same group.
       await begunSoon(stage, apps);
       expect([0, 2].flatMap(looks)).toContain('queues.waits');
     });
 
-    it('is not for those who are known to be dead, run another version, or do not work on the queue', async () => {
+    it('skips processes that are known to be dead, run another version, or do not work on the queue', async () => {
       const { stage, database, apps, all: before } = await launch(backend, 2);
       const more = { database, workflows: [stage.wf], clock: clockOf(apps) };
       await backend.testApp({ ...more, executorId: 'other version', version: 'w' });
@@ -142,7 +142,7 @@ describeBackends(
       await begunSoon(stage, apps);
     });
 
-    it('wakes as many processes as there are workflows', async () => {
+    it('wakes one process per workflow', async () => {
       const size = 6;
       const { stage, database, apps, looks } = await launch(backend, size, {
         queues: [queue('q', { workerConcurrency: 1 })],
@@ -154,7 +154,7 @@ describeBackends(
       expect(apps.map((_, i) => stage.now(`on e${i}`))).toEqual(Array(size).fill(1));
     });
 
-    it('wakes as many processes as workflows are resumed', async () => {
+    it('wakes one process per workflow that is resumed', async () => {
       const size = 4;
       const queues = [queue('q', { workerConcurrency: 1 })];
       const { stage, database, apps } = await launch(backend, size, { queues });
@@ -167,7 +167,7 @@ describeBackends(
       expect(apps.map((_, i) => stage.now(`on e${i}`))).toEqual(Array(size).fill(1));
     });
 
-    it('from an older release wakes everybody, and one to an older release is what it knows', async () => {
+    it('from an older release wakes every process, and includes what an older release understands', async () => {
       const { stage, database, apps, looks } = await launch(backend, 3, { queues: [queue('q', { concurrency: 9 })] });
       await enqueueUnheard(database, ['a']);
       await announce(database, { topics: ['queue:q'] });
@@ -189,7 +189,7 @@ describeBackends(
   pg,
 );
 
-/** One that enqueues, and works on no queue. */
+/** Launches a process that enqueues, and works on no queue. */
 function launchWeb(backend: Backend, { wf }: Stage, database: string, apps: readonly TestApp[]): Promise<TestApp> {
   const place = { database, clock: clockOf(apps), executorId: 'web', version: 'v' };
   return backend.testApp({ ...place, workflows: [wf], listen: [] });
@@ -199,7 +199,7 @@ function clockOf(apps: readonly TestApp[]) {
   return (apps[0] as TestApp).clock;
 }
 
-/** In less than the two seconds between two polls. After that the clock stands still, so that no poll can help. */
+/** Waits less than the two seconds between two polls. Then the clock stops, so no poll can start the work. */
 async function begunSoon(stage: Stage, apps: readonly TestApp[], count = 1): Promise<void> {
   for (let passed = 0; passed < 1_500 && stage.begun.length < count; passed += 50) {
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -209,7 +209,7 @@ async function begunSoon(stage: Stage, apps: readonly TestApp[], count = 1): Pro
   expect(stage.begun).toHaveLength(count);
 }
 
-/** What was announced so far has arrived everywhere: a change of queues, announced after that, has. */
+/** Resolves when all earlier announcements have arrived, because a queue change announced after them has arrived. */
 async function told(apps: readonly TestApp[]): Promise<void> {
   const overviews = (t: TestApp): number => t.statements.filter((name) => name === 'queues.overview').length;
   await new Promise((resolve) => setTimeout(resolve, 30));

@@ -7,7 +7,7 @@ import { Stage } from '../support/queues.js';
 describeBackends('children on queues', (backend) => {
   const q = queue('q', { concurrency: 1 });
 
-  it('wait for their turn, and give their parent their result', async () => {
+  it('wait for a slot, and return their result to their parent', async () => {
     const stage = new Stage();
     const parent = workflow('parent', () => Promise.all(['a', 'b'].map((label) => stage.wf.with({ queue: q })(label))));
     const t = await backend.testApp({ workflows: [parent, stage.wf], queues: [q] });
@@ -26,7 +26,7 @@ describeBackends('children on queues', (backend) => {
   });
 
   it.each(['before-send', 'after-apply', 'after-reply', 'before-resolve'] as const)(
-    'run once although the app crashed between enqueueing one and its record, %s',
+    'run once even if the app crashes between the enqueueing and its record, %s',
     async (phase) => {
       const children: string[] = [];
       const child = workflow('child', async () => run('once', () => children.push(context().workflowId)));
@@ -52,7 +52,7 @@ describeBackends('children on queues', (backend) => {
     },
   );
 
-  it('inherit the deadline of their parent, also while they wait or are delayed', async () => {
+  it('inherit the deadline of their parent, even while they wait or are delayed', async () => {
     const stage = new Stage();
     const parent = workflow('parent', async () => {
       await stage.wf.with({ queue: q, id: 'runs' }).start('runs');
@@ -75,7 +75,7 @@ describeBackends('children on queues', (backend) => {
       shorter: inherited,
       detached: undefined,
     });
-    // The parent has ended: it is their own deadline that ends them.
+    // The parent has ended, so the children are cancelled by their own deadlines.
     await t.clock.advance('66s');
     const statuses = (await t.app.workflows.list({ queue: 'q' })).map((each) => [each.workflowId, each.status]);
     expect(Object.fromEntries(statuses)).toEqual({
@@ -112,7 +112,7 @@ describeBackends('children on queues', (backend) => {
     expect(stage.begun).toEqual(['runs', 'detached']);
   });
 
-  it('give a parent the error of an enqueueing that was refused, the same after a replay', async () => {
+  it('report a refused enqueueing to their parent as an error, and as the same error after a replay', async () => {
     const child = workflow('child', async () => 1);
     const other = workflow('other', async () => 2);
     const parent = workflow('parent', async () => {
@@ -135,7 +135,7 @@ describeBackends('children on queues', (backend) => {
     expect(await again.clock.runUntil(result)).toEqual([refused, 'UNKNOWN_QUEUE', 'holder', refused]);
   });
 
-  it('do not stand in the way of their parent on the same queue, if there is room for both', async () => {
+  it('do not block their parent on the same queue if it has slots for both', async () => {
     const child = workflow('child', async () => 'child');
     const parent = workflow('parent', () => child.with({ queue: 'pair' })());
     const pair = queue('pair', { concurrency: 2 });

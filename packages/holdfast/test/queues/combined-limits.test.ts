@@ -5,13 +5,13 @@ import { describeBackends, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { launchFleet, playOut, Stage } from '../support/queues.js';
 
-/** Limits that hold together: of a queue and its partitions, of a fleet and each process, of counts and rates. */
-describeBackends('limits of a queue together', (backend) => {
+/** Tests combinations of limits: queue and partitions, fleet and process, concurrency and rate. */
+describeBackends('combined limits of a queue', (backend) => {
   afterEach(() => vi.restoreAllMocks());
 
   const labels = (count: number): string[] => Array.from({ length: count }, (_, i) => `${i}`);
 
-  it('of the whole queue and of each partition both hold at all times', async () => {
+  it('hold at all times for the whole queue and for each partition', async () => {
     const stage = new Stage();
     const q = queue('q', { concurrency: 5, partition: { concurrency: 2 } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -29,7 +29,7 @@ describeBackends('limits of a queue together', (backend) => {
     expect(keys.map((key) => stage.peak(`group ${key}`))).toEqual([2, 2, 2, 2]);
   });
 
-  it('of each partition and of this process both hold, in the queue and in each partition', async () => {
+  it('hold for each process, each partition, and each partition within a process', async () => {
     const stage = new Stage();
     const limits = { workerConcurrency: 3, partition: { concurrency: 4, workerConcurrency: 2 } };
     const [one, two] = (await launchFleet(backend, 2, {
@@ -50,7 +50,7 @@ describeBackends('limits of a queue together', (backend) => {
     expect([stage.peak('on e0'), stage.peak('on e1')]).toEqual([3, 3]);
   });
 
-  it('of the fleet and of each process both hold over three processes', async () => {
+  it('hold for the fleet and for each of three processes', async () => {
     const stage = new Stage();
     const q = queue('q', { concurrency: 5, workerConcurrency: 2 });
     const fleet = await launchFleet(backend, 3, { workflows: [stage.wf], queues: [q] });
@@ -64,12 +64,12 @@ describeBackends('limits of a queue together', (backend) => {
     for (const executor of ['e0', 'e1', 'e2']) expect(stage.peak(`on ${executor}`)).toBeLessThanOrEqual(2);
   });
 
-  it('leave no room unused that another process could use, without a poll', async () => {
+  it('leave no slot unused that another process could fill, even without a poll', async () => {
     const stage = new Stage();
     const q = queue('q', { concurrency: 100, workerConcurrency: 1 });
     const database = await backend.newDatabase();
     const [first] = (await launchFleet(backend, 3, { database, workflows: [stage.wf], queues: [q] })) as [TestApp];
-    // All of them hear of it at the same moment, and race for it.
+    // All processes are notified at the same moment, and compete for the work.
     const client = await connect({ database, logger: silent });
     for (let round = 1; round <= 10; round++) {
       await client.startAll('staged', { queue: 'q' }, [['a'], ['b'], ['c']]);
@@ -81,7 +81,7 @@ describeBackends('limits of a queue together', (backend) => {
     expect(stage.peak()).toBe(3);
   });
 
-  it('of rate and concurrency both hold: a free slot waits for the rate, and the rate for a free slot', async () => {
+  it('hold for rate and concurrency: a start waits for a free slot and for the rate', async () => {
     const stage = new Stage();
     const q = queue('q', { concurrency: 2, rateLimit: { max: 3, per: '1m' } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -102,7 +102,7 @@ describeBackends('limits of a queue together', (backend) => {
     expect(stage.peak()).toBe(2);
   });
 
-  it('of rates hold for the whole queue and for each partition', async () => {
+  it('hold for the rates of the whole queue and of each partition', async () => {
     const starts: [string, number][] = [];
     const q = queue('q', { rateLimit: { max: 3, per: '10s' }, partition: { rateLimit: { max: 1, per: '4s' } } });
     const wf = workflow('wf', async (key: string) => void starts.push([key, t.clock.now() - from]));
@@ -120,11 +120,11 @@ describeBackends('limits of a queue together', (backend) => {
     }
   });
 
-  it('of rates hold over three processes whose host clocks are minutes apart', async () => {
+  it('hold for the rate of three processes whose host clocks are minutes apart', async () => {
     const database = await backend.newDatabase();
     const wf = workflow('wf', async () => {});
     const q = queue('q', { rateLimit: { max: 5, per: 200 } });
-    // On SQLite the clock of the one host is the database's own.
+    // On SQLite the host clock is also the clock of the database, so it stays correct.
     if (backend.name === 'postgres') swingHostClock();
     const fleet = await launchFleet(backend, 3, { database, clock: 'real', workflows: [wf], queues: [q] });
     const [first] = fleet as [TestApp];
@@ -134,12 +134,12 @@ describeBackends('limits of a queue together', (backend) => {
     const starts = rows.map(({ at }) => Number(at));
     expect(starts).toHaveLength(30);
     for (const [i, at] of starts.slice(5).entries()) expect(at - (starts[i] as number)).toBeGreaterThanOrEqual(200);
-    // Neither did anyone wait for a clock that is behind to catch up.
+    // No process waited for a slow clock to catch up.
     expect((starts.at(-1) as number) - (starts[0] as number)).toBeLessThan(20_000);
     for (const { statements } of fleet) expect(statements).toContain('queues.usage');
   });
 
-  /** Whoever asks this host for the time gets an answer that is up to five minutes off, in either direction. */
+  /** Makes `Date.now()` of this host wrong by up to five minutes, in either direction. */
   function swingHostClock(): void {
     const real = Date.now;
     let call = 0;

@@ -6,7 +6,7 @@ import { failure, tamper } from '../support/faults.js';
 import { launchFleet, rowCounts } from '../support/queues.js';
 
 describeBackends('a debouncer', (backend) => {
-  /** Records its input and how long after the beginning it ran, on the clock of the app that it is told to follow. */
+  /** A workflow that records its input and when it ran, counted from the call of `follow` on the clock of that app. */
   function recorder() {
     const ran: [input: string, after: number][] = [];
     let since = (): number => 0;
@@ -21,7 +21,7 @@ describeBackends('a debouncer', (backend) => {
     return { wf, ran, follow };
   }
 
-  it.each(['cancel', 'timeout'])('is not cancelled with its first caller (%s) once another has called', async (how) => {
+  it.each(['cancel', 'timeout'])('keeps the run when the first caller ends (%s) after a second call', async (how) => {
     const { wf, ran, follow } = recorder();
     const save = debouncer(wf);
     const first = workflow('first', async () => {
@@ -39,7 +39,7 @@ describeBackends('a debouncer', (backend) => {
     expect((await t.app.workflows.get('first'))?.status).toBe('CANCELLED');
   });
 
-  it('runs once, with the last input, when no call has come for the delay', async () => {
+  it('runs the workflow once, with the last input, when no call comes during the delay', async () => {
     const { wf, ran, follow } = recorder();
     const t = await backend.testApp({ workflows: [wf] });
     follow(t);
@@ -60,7 +60,7 @@ describeBackends('a debouncer', (backend) => {
     expect(ran).toHaveLength(1);
   });
 
-  it('runs in the version of the last call, not of the first', async () => {
+  it('runs the workflow at the version of the last call, not of the first', async () => {
     const { wf, ran } = recorder();
     const database = await backend.newDatabase();
     const old = await backend.testApp({ database, workflows: [wf], version: '1', executorId: 'old' });
@@ -79,7 +79,7 @@ describeBackends('a debouncer', (backend) => {
     expect(ran).toHaveLength(1);
   });
 
-  it('keeps keys apart, and workflows, however their names and keys are put together', async () => {
+  it('keeps keys and workflows apart, whatever characters their names contain', async () => {
     const names = ['a', 'a-b', 'a"', 'a","b'];
     const keys = ['b-c', 'c', 'b', '","c', '-', '  x'];
     const workflows = names.map((name) => workflow(name, async (input: string) => input));
@@ -93,7 +93,7 @@ describeBackends('a debouncer', (backend) => {
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(expected);
   });
 
-  it('is put off no longer than its timeout, counted from the first call', async () => {
+  it('delays a run at most for its timeout, counted from the first call', async () => {
     const { wf, ran, follow } = recorder();
     const t = await backend.testApp({ workflows: [wf] });
     follow(t);
@@ -105,7 +105,7 @@ describeBackends('a debouncer', (backend) => {
     expect(ran).toEqual([['c', 25_000]]);
     await save.debounce('k', '10s', 'd');
     await t.clock.advance('1m');
-    // Of a new wait: the cap counts from its own first call.
+    // For a new wait, the timeout counts from the first call of that wait.
     expect(ran).toEqual([
       ['c', 25_000],
       ['d', 37_000],
@@ -115,7 +115,7 @@ describeBackends('a debouncer', (backend) => {
     expect(ran.at(-1)).toEqual(['a delay longer than the timeout', 112_000]);
   });
 
-  it('shares its key with other debouncers of the workflow: the shortest timeout caps the wait', async () => {
+  it('shares its keys with other debouncers of the workflow, and the shortest timeout limits the wait', async () => {
     const { wf, ran, follow } = recorder();
     const t = await backend.testApp({ workflows: [wf] });
     follow(t);
@@ -131,7 +131,7 @@ describeBackends('a debouncer', (backend) => {
     expect(ran).toEqual([['d', 10_000]]);
   });
 
-  it('runs earlier if a later call has a shorter delay, and at once if it has none', async () => {
+  it('runs the workflow earlier if a later call has a shorter delay, and at once if it has none', async () => {
     const { wf, ran, follow } = recorder();
     const t = await backend.testApp({ workflows: [wf] });
     follow(t);
@@ -149,7 +149,7 @@ describeBackends('a debouncer', (backend) => {
     ]);
   });
 
-  it('begins another run for a call that comes when the first has become due, also while that still waits or runs', async () => {
+  it('starts another run for a call that comes after the first run became due but before it ended', async () => {
     const slow = workflow('slow', async (input: string) => {
       await sleep('1h');
       return input;
@@ -169,7 +169,7 @@ describeBackends('a debouncer', (backend) => {
     expect(await t.clock.runUntil(results)).toEqual(['running', 'waiting', 'delayed']);
   });
 
-  it('starts as its options say: queue, priority, partition, attributes, timeout, version', async () => {
+  it('applies its start options: queue, priority, partition, attributes, timeout, version', async () => {
     const { wf } = recorder();
     const t = await backend.testApp({ workflows: [wf], queues: [queue('q', { partition: {} })] });
     const attributes = { source: 'web' };
@@ -188,7 +188,7 @@ describeBackends('a debouncer', (backend) => {
     });
   });
 
-  it('makes one statement per call', async () => {
+  it('sends one statement per call', async () => {
     const { wf } = recorder();
     const t = await backend.testApp({ workflows: [wf], queues: [queue('q')] });
     const save = debouncer(wf, { timeout: '1m', start: { queue: 'q' } });
@@ -199,7 +199,7 @@ describeBackends('a debouncer', (backend) => {
     expect(made).toEqual(Array.from({ length: 20 }, () => 'workflows.debounce'));
   });
 
-  it('of a client is by name, and shares its keys with the app', async () => {
+  it('of a client takes the workflow by name, and shares its keys with the app', async () => {
     const { wf, ran } = recorder();
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [wf], version: 'v' });
@@ -215,7 +215,7 @@ describeBackends('a debouncer', (backend) => {
     await client.close();
   });
 
-  it('in a workflow refuses another app than that of the workflow, and takes the same', async () => {
+  it('in a workflow function accepts only the app of that workflow', async () => {
     const { wf, follow } = recorder();
     const database = await backend.newDatabase();
     const client = await connect({ database, name: 'test', logger: silent });
@@ -234,7 +234,7 @@ describeBackends('a debouncer', (backend) => {
     await client.close();
   });
 
-  it('in a workflow is recorded: a replay gets the same run, and puts it off no further', async () => {
+  it('in a workflow is recorded: a replay returns the same run and does not delay it further', async () => {
     const { wf, ran, follow } = recorder();
     const caller = workflow('caller', async () => {
       const { id } = await debouncer(wf).debounce('k', '10s', 'from a workflow');
@@ -256,7 +256,7 @@ describeBackends('a debouncer', (backend) => {
   });
 
   it.each(['before-send', 'after-apply', 'after-reply', 'before-resolve'] as const)(
-    'in a workflow starts one run although the app crashed %s',
+    'in a workflow starts one run even if the app crashes %s',
     async (phase) => {
       const { wf, ran } = recorder();
       const caller = workflow('caller', async () => (await debouncer(wf).debounce('k', '10s', 'once')).id);
@@ -279,7 +279,7 @@ describeBackends('a debouncer', (backend) => {
     },
   );
 
-  it('in a workflow that crashed and comes back when the run has begun is that run', async () => {
+  it('in a workflow returns the same run even if the workflow is recovered after the run began', async () => {
     const { wf, ran } = recorder();
     const caller = workflow('caller', async () => (await debouncer(wf).debounce('k', '10s', 'once')).id);
     const probe = await backend.testApp({ workflows: [wf, caller] });
@@ -301,7 +301,7 @@ describeBackends('a debouncer', (backend) => {
     expect(ran).toHaveLength(1);
   });
 
-  it('does not take over a workflow that has its key as a deduplication ID by accident', async () => {
+  it('does not take over a workflow whose deduplication ID happens to equal its key', async () => {
     const { wf } = recorder();
     await backend.testApp({ workflows: [wf], queues: [queue('q')] });
     const save = debouncer(wf, { start: { queue: 'q' } });
@@ -310,8 +310,8 @@ describeBackends('a debouncer', (backend) => {
   });
 });
 
-describeBackends('calls of a debouncer that race', (backend) => {
-  it('are one run with the input of the last call, if they come from one process', async () => {
+describeBackends('concurrent calls of a debouncer', (backend) => {
+  it('from one process share one run, with the input of the last call', async () => {
     const ran: number[] = [];
     const wf = workflow('wf', async (input: number) => void ran.push(input));
     const t = await backend.testApp({ workflows: [wf] });
@@ -323,7 +323,7 @@ describeBackends('calls of a debouncer that race', (backend) => {
     expect(ran).toEqual([99]);
   });
 
-  it('are one run with the input of the last to commit, if they come from two processes and a client', async () => {
+  it('from two processes and a client share one run, with the input of the last call to commit', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async (input: string) => void ran.push(input));
     const database = await backend.newDatabase();
@@ -331,7 +331,7 @@ describeBackends('calls of a debouncer that race', (backend) => {
     const client = await connect({ database, name: 'test', logger: silent });
     const [one, two] = fleet as [TestApp, TestApp];
     const callers = [one.app, two.app, client].map((app) => debouncer('wf', { app }));
-    // A delay that the clock of the client, which is the real one, does not reach either.
+    // The client uses the real clock, so the delay must be too long for that clock as well.
     const calls = Array.from({ length: 100 }, (_, i) => callers[i % 3]?.debounce('k', '7300 days', `${i}`));
     const ids = (await Promise.all(calls)).map((handle) => handle?.id);
     expect(new Set(ids).size).toBe(1);
@@ -344,7 +344,7 @@ describeBackends('calls of a debouncer that race', (backend) => {
     await client.close();
   });
 
-  it('with the moment at which it becomes due are each in a run: none is lost', async () => {
+  it('are never lost when they race with the moment the run becomes due', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async (input: string) => void ran.push(input));
     const t = await backend.testApp({ workflows: [wf] });

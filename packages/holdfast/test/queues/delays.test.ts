@@ -8,7 +8,7 @@ import { launchFleet, Stage } from '../support/queues.js';
 describeBackends('delays', (backend) => {
   const statusOf = async ({ app }: TestApp, id: string) => (await app.workflows.get(id))?.status;
 
-  it('end exactly at their instant, on a queue or without one', async () => {
+  it('end exactly at the due time, on a queue or without one', async () => {
     const starts: Record<string, number> = {};
     const wf = workflow('wf', async (label: string) => {
       starts[label] = t.clock.now() - from;
@@ -34,7 +34,7 @@ describeBackends('delays', (backend) => {
     expect(await statusOf(t, handle.id)).toBe('SUCCESS');
   });
 
-  it('hold over a restart: what became due meanwhile runs at once, the rest on time', async () => {
+  it('survive a restart: overdue work runs at once, and the rest runs on time', async () => {
     const starts: Record<string, number> = {};
     const wf = workflow('wf', async (label: string) => {
       starts[label] = t.clock.now() - from;
@@ -50,7 +50,7 @@ describeBackends('delays', (backend) => {
     expect(starts).toEqual({ 'due meanwhile': 1_800_000, 'still ahead': 3_600_000 });
   });
 
-  it('are made shorter, longer, or none by setDelay, counted from the call', async () => {
+  it('can be shortened, extended or removed by setDelay, which counts from its call', async () => {
     const starts: Record<string, number> = {};
     const wf = workflow('wf', async (label: string) => {
       starts[label] = t.clock.now() - from;
@@ -70,7 +70,7 @@ describeBackends('delays', (backend) => {
     expect(starts).toEqual({ 'at once': 600_000, earlier: 900_000, later: 7_800_000 });
   });
 
-  it('cannot be changed any more once they are over, and not of what does not exist', async () => {
+  it('cannot be changed after they end, or for a workflow that does not exist', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { concurrency: 1 })] });
     const { setDelay } = t.app.workflows;
@@ -86,7 +86,7 @@ describeBackends('delays', (backend) => {
     expect(await failure(setDelay(waiting.id, 'soon'))).toMatchObject({ code: 'INVALID_DURATION' });
   });
 
-  it('end on time in another process than the one that enqueued, and once', async () => {
+  it('end on time, and once, in a different process than the one that enqueued', async () => {
     const stage = new Stage();
     const fleet = await launchFleet(backend, 3, { workflows: [stage.wf], queues: [queue('q')] });
     const [one, two] = fleet as [TestApp, TestApp];
@@ -105,7 +105,7 @@ describeBackends('delays', (backend) => {
     expect(attempts).toEqual(attempts.map(() => 1));
   });
 
-  it('end also while the queue is paused, and a cancelled one never begins', async () => {
+  it('end even while the queue is paused, and a cancelled workflow never begins', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q')] });
     const { id } = await stage.wf.with({ queue: 'q', delay: '1m' }).start('waits');
@@ -121,7 +121,7 @@ describeBackends('delays', (backend) => {
     expect(await failure(cancelled.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('of more than one page end together', async () => {
+  it('of more workflows than one page end together', async () => {
     const stage = new Stage();
     const options = { maxRunning: Number.POSITIVE_INFINITY };
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q')], ...options });
@@ -134,7 +134,7 @@ describeBackends('delays', (backend) => {
 });
 
 describeBackends('timeouts of queued work', (backend) => {
-  it('are counted from its start, not from its place in the queue or its delay', async () => {
+  it('count from the start of the workflow, not from its enqueueing or its delay', async () => {
     const slow = workflow('slow', () => sleep('1h'));
     const t = await backend.testApp({ workflows: [slow], queues: [queue('q', { concurrency: 1 })] });
     await t.app.queues.pause('q');
@@ -149,7 +149,7 @@ describeBackends('timeouts of queued work', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'CANCELLED', completedAt: deadlineAt });
   });
 
-  it('go on from there after a crash, also while it waits for its turn again', async () => {
+  it('continue after a crash, even while the workflow waits on its queue again', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { concurrency: 1 })] });
     const { id } = await stage.wf.with({ queue: 'q', timeout: '10m' }).start('times out');

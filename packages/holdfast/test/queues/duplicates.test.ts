@@ -7,7 +7,7 @@ import { launchFleet, rowCounts, Stage } from '../support/queues.js';
 describeBackends('a deduplication ID', (backend) => {
   const q = queue('q', { concurrency: 1 });
 
-  it('refuses others while its workflow is DELAYED, ENQUEUED and PENDING, and names that workflow', async () => {
+  it('refuses a duplicate while its workflow is DELAYED, ENQUEUED or PENDING, and names that workflow', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [stage.wf], queues: [q] });
@@ -62,7 +62,7 @@ describeBackends('a deduplication ID', (backend) => {
     },
   );
 
-  it('of each start of a list goes with what all of them have in common, as through a client', async () => {
+  it('of each start in a batch combines with the common options, in an app and in a client', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     await backend.testApp({ database, workflows: [stage.wf], queues: [q] });
@@ -78,11 +78,11 @@ describeBackends('a deduplication ID', (backend) => {
     expect(await failure(prepared.startAll([['e']]))).toMatchObject(without);
     expect(await failure((async () => prepared.start('e'))())).toMatchObject(without);
     expect(await failure((async () => prepared('e'))())).toMatchObject(without);
-    // A mistake that nothing could put right is told at once.
+    // A mistake that no later option can correct is reported at once.
     expect(() => stage.wf.with({ onDuplicate: 'ignore' as 'reject' })).toThrow(/"reject" or "return-existing"/);
   });
 
-  it('is free again when its workflow is given up, and kept through each recovery before that', async () => {
+  it('is kept through each recovery, and is free again when its workflow becomes a dead letter', async () => {
     const stage = new Stage();
     const poison = workflow('poison', () => run('hang', () => forever()), { maxRecoveryAttempts: 1 });
     let t = await backend.testApp({ workflows: [stage.wf, poison], queues: [q] });
@@ -116,7 +116,7 @@ describeBackends('a deduplication ID', (backend) => {
     await stage.wf.with({ queue: q, dedupId: 'd' }).start('another');
   });
 
-  it('gives the workflow that has it, whatever its arguments, when that is asked for', async () => {
+  it('returns its workflow, whatever the arguments, if a start asks for return-existing', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
     const start = stage.wf.with({ queue: q, dedupId: 'd', onDuplicate: 'return-existing' });
@@ -130,7 +130,7 @@ describeBackends('a deduplication ID', (backend) => {
     expect(third.id).not.toBe(first.id);
   });
 
-  it("never gives another workflow's handle: who asks for the one that has it is refused, and told whose it is", async () => {
+  it('never returns a handle of a different workflow: the error names the workflow that has it', async () => {
     const refund = workflow('refund', async () => 'refunded');
     const charge = workflow('charge', async () => 'charged');
     const database = await backend.newDatabase();
@@ -146,7 +146,7 @@ describeBackends('a deduplication ID', (backend) => {
       () => charge.with({ queue: 'q' }).startAll([[], []], (_, i) => (i === 0 ? {} : options)),
       () => client.start('charge', options),
       () => client.startAll('charge', options, [[]]),
-      // A method of a class is another workflow than a function of its name.
+      // A class method is a different workflow than a function of the same name.
       () => client.start({ name: 'refund', className: 'Shop' }, options),
       () => client.start({ name: 'refund', className: 'Shop', configName: 'de' }, options),
     ];
@@ -159,7 +159,7 @@ describeBackends('a deduplication ID', (backend) => {
     expect((await client.start('refund', options)).id).toBe(holder.id);
   });
 
-  it('gives a method the run of its own class and instance, and refuses that of another', async () => {
+  it('returns a run of the same class and instance to a method, and refuses a run of another instance', async () => {
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, queues: [q] });
     await t.app.queues.pause('q');
@@ -175,7 +175,7 @@ describeBackends('a deduplication ID', (backend) => {
     });
   });
 
-  it('belongs to its queue, and is no ID: another queue may have it too', async () => {
+  it('belongs to one queue: another queue may use the same deduplication ID', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q, queue('r', { partition: {} })] });
     await stage.wf.with({ queue: 'q', dedupId: 'd' }).start('on q');
@@ -183,12 +183,12 @@ describeBackends('a deduplication ID', (backend) => {
     await stage.wf.with({ dedupId: 'd' }).start('on none');
     await t.clock.advance(0);
     expect(stage.begun.sort()).toEqual(['on none', 'on q', 'on r']);
-    // The partition makes no difference: it is the queue that has it.
+    // The deduplication ID belongs to the queue, so the partition makes no difference.
     const duplicate = stage.wf.with({ queue: 'r', dedupId: 'd', partition: 'b' }).start('another');
     expect(await failure(duplicate)).toMatchObject({ code: 'QUEUE_DUPLICATE' });
   });
 
-  it('does not get in the way of its own workflow, started again under the same ID', async () => {
+  it('does not refuse its own workflow when it is started again under the same ID', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
     const start = () => stage.wf.with({ queue: q, id: 'id', dedupId: 'd' }).start('once');
@@ -198,7 +198,7 @@ describeBackends('a deduplication ID', (backend) => {
     expect(stage.begun).toEqual(['once']);
   });
 
-  it('lets one of a hundred starts through that race in two processes, and gives all of them that one', async () => {
+  it('admits one of a hundred concurrent starts in two processes, or returns that one to all of them', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const fleet = await launchFleet(backend, 2, { database, workflows: [stage.wf], queues: [q] });

@@ -5,9 +5,9 @@ import { describeBackends, silent } from '../support/backends.js';
 import { listeningSessions, tamper } from '../support/faults.js';
 import { launchFleet, Stage } from '../support/queues.js';
 
-/** The clock stands still in these: whatever happens does not happen because of a poll. */
-describeBackends('news of a queue', (backend) => {
-  it('let an idle app begin at once with what is enqueued in it', async () => {
+/** The clock does not move in these tests, so nothing happens because of a poll. */
+describeBackends('queue notifications', (backend) => {
+  it('let an idle app start at once the work that it enqueues itself', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q'), queue('r', { concurrency: 1 })] });
     await t.clock.advance('1h');
@@ -19,7 +19,7 @@ describeBackends('news of a queue', (backend) => {
     expect(t.statements.filter((name) => name === 'queues.overview')).toHaveLength(polls);
   });
 
-  it('let another process begin at once, whoever enqueues: a process, a batch, a client', async () => {
+  it('let another process start work at once, whether a process, a batch or a client enqueues it', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const options = { database, workflows: [stage.wf], version: 'v', queues: [queue('q', { concurrency: 9 })] };
@@ -36,7 +36,7 @@ describeBackends('news of a queue', (backend) => {
     await client.close();
   });
 
-  it('give a slot that became free in one process to another that can use it', async () => {
+  it('offer a slot that becomes free in one process to another process that can use it', async () => {
     const [here, there] = [new Stage(), new Stage()];
     const other = workflow('other', async () => there.begun.push('ran there'));
     const shared = { database: await backend.newDatabase(), version: 'v' };
@@ -49,7 +49,7 @@ describeBackends('news of a queue', (backend) => {
     await one.clock.advance('5s');
     expect(there.begun).toEqual([]);
     here.end();
-    // Waited for where it runs: a wait elsewhere would poll.
+    // The test waits in the process that runs the workflow, because a wait in another process would poll.
     await two.app.workflows.handle(next.id).result();
     expect(there.begun).toEqual(['ran there']);
   });
@@ -75,7 +75,7 @@ describeBackends('news of a queue', (backend) => {
     await stage.begins(5);
   });
 
-  it('let a process begin on time with what another one has delayed, or made earlier', async () => {
+  it('let a process start delayed work on time, even if another process set or shortened the delay', async () => {
     const stage = new Stage();
     const options = { database: await backend.newDatabase(), workflows: [stage.wf], queues: [queue('q')] };
     const [worker] = (await launchFleet(backend, 1, options)) as [TestApp];
@@ -95,7 +95,7 @@ describeBackends('news of a queue', (backend) => {
     const peersRead = () => worker.statements.filter((name) => name === 'executors.list').length;
     const before = peersRead();
     await web.app.shutdown();
-    // It might have been the one to go first.
+    // The worker reads the executors again: the stopped process might have been the first to promote delayed work.
     await expect.poll(peersRead).toBeGreaterThan(before);
     await worker.clock.advance('199ms');
     expect(stage.begun).toEqual([]);
@@ -103,7 +103,7 @@ describeBackends('news of a queue', (backend) => {
     expect(stage.begun).toEqual(['later', 'sooner']);
   });
 
-  it('of a result reach who waits for it in another process', async () => {
+  it('reach callers in another process that wait for a result', async () => {
     const database = await backend.newDatabase();
     const wf = workflow('wf', async () => 'done');
     const worker = await backend.testApp({ database, workflows: [wf], queues: [queue('q')], version: 'v' });
@@ -115,9 +115,9 @@ describeBackends('news of a queue', (backend) => {
 });
 
 describeBackends(
-  'news that are lost',
+  'lost queue notifications',
   (backend) => {
-    it('are made up for by a poll', async () => {
+    it('cost only time: a poll finds the work', async () => {
       const stage = new Stage();
       const database = await backend.newDatabase();
       const t = await backend.testApp({ database, workflows: [stage.wf], queues: [queue('q')] });
@@ -131,7 +131,7 @@ describeBackends(
       expect(stage.begun).toEqual(['found']);
     });
 
-    it('because the connection broke are made up for when it is back, which it is soon', async () => {
+    it('do no harm when the connection breaks: the process soon reconnects and finds the work', async () => {
       const stage = new Stage();
       const database = await backend.newDatabase();
       const options = { database, workflows: [stage.wf], queues: [queue('q')] };

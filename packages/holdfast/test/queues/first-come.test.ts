@@ -7,7 +7,7 @@ describeBackends('a queue that is strictly first come, first served', (backend) 
   const priorities = [9, 2, 0, 2, 1, 9, 0];
   const calls = priorities.map((_, i) => `${i}`);
 
-  /** One at a time, and none before everything is enqueued. */
+  /** Launches an app with a paused queue of one slot, so no workflow runs before everything is enqueued. */
   async function paused(partition?: object) {
     const ran: string[] = [];
     const wf = workflow('wf', async (label: string) => void ran.push(label));
@@ -34,14 +34,14 @@ describeBackends('a queue that is strictly first come, first served', (backend) 
   it.each([
     ['of the whole queue', undefined],
     ['of a partition', {}],
-  ])('does not look at priorities from before it was set so, %s', async (_, partition) => {
+  ])('ignores priorities from before the setting, %s', async (_, partition) => {
     const { t, enqueue, runAll } = await paused(partition);
     for (const [i, priority] of priorities.entries()) await enqueue(`${i}`, priority);
     await t.app.queues.update('q', { priority: false });
     expect(await runAll()).toEqual(calls);
   });
 
-  it('does not look at priorities that SQL gives', async () => {
+  it('ignores priorities that are written with SQL', async () => {
     const { t, database, enqueue, runAll } = await paused();
     await t.app.queues.update('q', { priority: false });
     for (const label of calls) await enqueue(label);
@@ -51,7 +51,7 @@ describeBackends('a queue that is strictly first come, first served', (backend) 
     expect(await runAll()).toEqual(calls);
   });
 
-  it('looks at them again when it is set back', async () => {
+  it('follows priorities again when the setting is reverted', async () => {
     const { t, enqueue, runAll } = await paused();
     for (const [i, priority] of priorities.entries()) await enqueue(`${i}`, priority);
     await t.app.queues.update('q', { priority: false });

@@ -5,13 +5,13 @@ import { type Backend, describeBackends } from '../support/backends.js';
 import { gate } from '../support/faults.js';
 import { launchFleet, Stage } from '../support/queues.js';
 
-/** What a fleet of idle processes costs the database. The clock stands still, so nothing is done for the sake of a poll. */
+/** Tests how many statements a fleet of idle processes sends. The clock does not move, so no statement is a poll. */
 const size = 20;
 
 interface Herd {
-  /** Names of the statements that all processes have made since this was asked last. */
+  /** Returns the names of the statements that all processes have sent since the last call. */
   made(): string[];
-  /** Runs workflows one after the other, each of which the web process enqueues. */
+  /** Runs workflows one after the other. The web process enqueues each of them. */
   runSome(count: number): Promise<void>;
   readonly apps: TestApp[];
 }
@@ -25,7 +25,7 @@ async function launch(backend: Backend, options: QueueOptions): Promise<Herd> {
   const workers = await launchFleet(backend, size, common);
   const { clock } = workers[0] as TestApp;
   const web = await backend.testApp({ ...common, clock, executorId: 'web', listen: [] });
-  // Everybody knows everybody by then.
+  // After six seconds every process knows all the others.
   await clock.advance('6s');
   const apps = [...workers, web];
   const seen = new Map<TestApp, number>();
@@ -51,18 +51,18 @@ describeBackends(
   (backend) => {
     const rounds = 10;
 
-    it('make at most 6 statements in all for a workflow that is enqueued and runs', async () => {
+    it('send at most 6 statements in total for each workflow that is enqueued and runs', async () => {
       const { made, runSome, apps } = await launch(backend, {});
       await runSome(rounds);
       const counts = tally(made());
       expect(counts.get('workflows.dequeue-shared')).toBe(rounds);
       expect(sum(counts), JSON.stringify([...counts])).toBeLessThanOrEqual(6 * rounds);
-      // Nor later, when those would look who were not chosen: they were told.
+      // The processes that were not chosen send no claim later either, because they were notified of the first one.
       await apps[0]?.clock.advance('200ms');
       expect(made().filter((name) => /dequeue|waits/.test(name))).toEqual([]);
     });
 
-    it('make one claim and two looks for each under a limit of the whole fleet', async () => {
+    it('send one claim and at most two queries per workflow when a limit covers the whole fleet', async () => {
       const { made, runSome, apps } = await launch(backend, { concurrency: 5 });
       await runSome(rounds);
       const counts = tally(made());
@@ -79,7 +79,7 @@ describeBackends(
 describeBackends(
   'slots of a fleet with a backlog',
   (backend) => {
-    it('are filled by the process that freed them, and the others do not look', async () => {
+    it('are refilled by the process that freed them, without queries from the others', async () => {
       const stage = new Stage();
       const processes = 6;
       const q = queue('q', { concurrency: processes });
@@ -101,7 +101,7 @@ describeBackends(
       expect(counts.get('workflows.dequeue-exclusive')).toBe(20);
     });
 
-    it('are known at once to the others when work waits that the process cannot take', async () => {
+    it('are offered to the others at once when work waits that the freeing process cannot run', async () => {
       const [here, there] = [new Stage(), new Stage()];
       const q = queue('q', { concurrency: 2 });
       const database = await backend.newDatabase();
@@ -122,7 +122,7 @@ describeBackends(
       await start(here, one, 'c');
       await start(there, two, 'y');
       await quiet([one, two]);
-      // Two slots: the process that frees them has use for one of them.
+      // Two slots become free, and the process that frees them can use only one of them.
       here.end(2);
       await here.begins(3);
       await there.begins(1);
@@ -158,7 +158,7 @@ describeBackends(
 );
 
 describeBackends('delayed work in a fleet', (backend) => {
-  it('is promoted by one process, and the others hear what is due next', async () => {
+  it('is promoted by one process, which notifies the others of the next due time', async () => {
     const stage = new Stage();
     const fleet = await launchFleet(backend, 8, { version: 'v', workflows: [stage.wf], queues: [queue('q')] });
     const { app, clock } = fleet[0] as TestApp;
@@ -168,7 +168,8 @@ describeBackends('delayed work in a fleet', (backend) => {
     await quiet(fleet);
     const promotions = () => fleet.flatMap((t) => t.statements).filter((name) => name === 'workflows.promoteDue');
     const before = promotions().length;
-    // To the very instant: those who come later are to hear of the promotion, in real time, before the clock goes on.
+    // Exactly to the due time: the other processes must be notified of the promotion, in real time, before the
+    // clock advances further.
     await clock.advance('10s');
     await stage.begins(1);
     await quiet(fleet);
@@ -191,7 +192,7 @@ function sum(counts: ReadonlyMap<string, number>): number {
   return [...counts.values()].reduce((total, count) => total + count, 0);
 }
 
-/** Nothing has been sent for a while: longer than announcements are held back, and take. */
+/** Resolves when no statement has been sent for longer than an announcement is held back and delivered. */
 async function quiet(apps: readonly TestApp[]): Promise<void> {
   let last = -1;
   for (let stillFor = 0; stillFor < 8; stillFor++) {

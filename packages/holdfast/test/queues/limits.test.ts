@@ -3,11 +3,11 @@ import { queue, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { playOut, Stage } from '../support/queues.js';
 
-/** Each limit by itself, in one process. What several of them do together: queue-combined-limits.test.ts. */
+/** Tests each limit by itself, in one process. See combined-limits.test.ts for several limits together. */
 describeBackends('limits of a queue', (backend) => {
   const numbers = (count: number): [string][] => Array.from({ length: count }, (_, i) => [`${i}`]);
 
-  it('are none unless they are given: everything that waits runs at once', async () => {
+  it('are off by default: everything that waits runs at once', async () => {
     const stage = new Stage();
     const q = queue('q');
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -16,7 +16,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.now()).toBe(450);
   });
 
-  it('concurrency is how many run at once, and each that ends lets the next one begin', async () => {
+  it('concurrency limits how many run at once, and each end lets the next workflow start', async () => {
     const stage = new Stage();
     const q = queue('q', { concurrency: 3 });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -32,7 +32,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.peak()).toBe(3);
   });
 
-  it('concurrency counts those that failed, and those that are cancelled, as ended', async () => {
+  it('concurrency counts failed and cancelled workflows as ended', async () => {
     const stage = new Stage();
     const fails = workflow('fails', async () => {
       stage.begun.push('fails');
@@ -51,7 +51,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.begun).toEqual(['first', 'fails', 'last']);
   });
 
-  it('workerConcurrency is how many run at once in this process', async () => {
+  it('workerConcurrency limits how many run at once in this process', async () => {
     const stage = new Stage();
     const q = queue('q', { workerConcurrency: 2 });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -66,7 +66,7 @@ describeBackends('limits of a queue', (backend) => {
   });
 
   it.each([{ workerConcurrency: 1 }, { partition: { workerConcurrency: 1 } }])(
-    'workerConcurrency counts those that are cancelled, or pass their deadline, as ended: %j',
+    'workerConcurrency counts workflows that are cancelled or pass their deadline as ended: %j',
     async (limits) => {
       const stage = new Stage();
       const q = queue('q', limits);
@@ -84,7 +84,7 @@ describeBackends('limits of a queue', (backend) => {
     },
   );
 
-  it('rateLimit is how many start in any stretch of its period, to the millisecond', async () => {
+  it('rateLimit limits how many start in any window of its period, to the millisecond', async () => {
     const starts: number[] = [];
     const q = queue('q', { rateLimit: { max: 3, per: '1m' } });
     const wf = workflow('wf', async () => void starts.push(t.clock.now()));
@@ -94,13 +94,13 @@ describeBackends('limits of a queue', (backend) => {
     await t.clock.advance('40s');
     await wf.with({ queue: q }).startAll([[], [], [], []]);
     await t.clock.advance('19999ms');
-    // Someone looks again a millisecond early.
+    // A new workflow triggers a query one millisecond early.
     await wf.with({ queue: q }).start();
     await t.clock.advance('10m');
     expect(starts.map((at) => at - from)).toEqual([0, 0, 40_000, 60_000, 60_000, 100_000, 120_000]);
   });
 
-  it('rateLimit lets the next ones start on time although those before them still run', async () => {
+  it('rateLimit lets the next workflows start on time even if earlier ones still run', async () => {
     const stage = new Stage();
     const q = queue('q', { rateLimit: { max: 2, per: '100ms' } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -113,7 +113,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.now()).toBe(5);
   });
 
-  it('partition.concurrency is how many run at once of each key', async () => {
+  it('partition.concurrency limits how many workflows of each key run at once', async () => {
     const stage = new Stage();
     const q = queue('q', { partition: { concurrency: 2 } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -130,7 +130,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(['a', 'b', 'c'].map((key) => stage.peak(`group ${key}`))).toEqual([2, 2, 2]);
   });
 
-  it('partition.workerConcurrency is how many run at once of each key in this process', async () => {
+  it('partition.workerConcurrency limits how many workflows of each key run at once in this process', async () => {
     const stage = new Stage();
     const q = queue('q', { partition: { workerConcurrency: 1 } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -143,7 +143,7 @@ describeBackends('limits of a queue', (backend) => {
     expect([stage.peak('group a'), stage.peak('group b')]).toEqual([1, 1]);
   });
 
-  it('partition.rateLimit is how many start of each key, whatever the others do', async () => {
+  it('partition.rateLimit limits how many workflows of each key start, independently of other keys', async () => {
     const starts: Record<string, number[]> = { a: [], b: [] };
     const q = queue('q', { partition: { rateLimit: { max: 1, per: '10s' } } });
     const wf = workflow('wf', async (key: string) => void starts[key]?.push(t.clock.now() - from));
@@ -156,7 +156,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(starts).toEqual({ a: [0, 10_000, 20_000], b: [4_000, 14_000] });
   });
 
-  it('partition.rateLimit lets the next one of a key start on time although the one before it still runs', async () => {
+  it('partition.rateLimit lets a key start its next workflow on time even if the last one still runs', async () => {
     const stage = new Stage();
     const q = queue('q', { partition: { rateLimit: { max: 1, per: '100ms' } } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -167,7 +167,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.now()).toBe(3);
   });
 
-  it('partition {} limits nothing, and everything that waits runs at once', async () => {
+  it('partition {} sets no limit: everything that waits runs at once', async () => {
     const stage = new Stage();
     const q = queue('q', { partition: {} });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });
@@ -176,7 +176,7 @@ describeBackends('limits of a queue', (backend) => {
     expect(stage.now()).toBe(300);
   });
 
-  it('of more partitions than one look takes in are all kept, and none is forgotten', async () => {
+  it('hold in every partition, even if there are more partitions than one query reads', async () => {
     const stage = new Stage();
     const q = queue('q', { partition: { concurrency: 1 } });
     const t = await backend.testApp({ workflows: [stage.wf], queues: [q] });

@@ -13,7 +13,7 @@ describeBackends('an app with a thousand queues', (backend) => {
     });
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [wf], queues });
-    /** As DBOS or a restore would: nobody is told. */
+    /** Enqueues the workflow without a notification, as DBOS or a restore would. */
     const putOn = async (queueName: string) => {
       await tamper(
         database,
@@ -31,7 +31,7 @@ describeBackends('an app with a thousand queues', (backend) => {
     return { t, database, ran, wf, putOn, passes };
   };
 
-  it('reads their settings seldom, and finds what waits on any of them as soon as ever', async () => {
+  it('rarely reads their settings, and still finds work on any of them quickly', async () => {
     const { ran, putOn, passes } = await open();
     const made = await passes(60);
     expect(made.filter((name) => name === 'queues.overview').length).toBeLessThanOrEqual(4);
@@ -41,7 +41,7 @@ describeBackends('an app with a thousand queues', (backend) => {
     expect(ran).toEqual(['work', 'work']);
   });
 
-  it('finds a queue that nobody has told it of, with work on it', async () => {
+  it('finds a queue with work on it that was never announced', async () => {
     const { database, ran, putOn, passes } = await open();
     const others =
       'application_name, priority_enabled, partition_queue, paused, partitioned, turn, created_at, updated_at';
@@ -63,7 +63,7 @@ describeBackends('an app with a thousand queues', (backend) => {
     expect(ran).toEqual(['work', 'new work']);
   });
 
-  it('takes work from a queue that another process has changed or resumed, although its news was lost', async () => {
+  it('takes work from a queue that was changed or resumed, even if the notification was lost', async () => {
     const { t, database, ran, putOn, passes } = await open();
     await t.app.queues.pause('queue 600');
     await passes(4);

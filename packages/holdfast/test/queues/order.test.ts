@@ -5,13 +5,13 @@ import { describeBackends, silent } from '../support/backends.js';
 import { failure, forever } from '../support/faults.js';
 import { launchFleet } from '../support/queues.js';
 
-/** The clock stands still in most of these: nothing can be put in order by its time. */
+/** The clock does not move in most of these tests, so no order can come from timestamps. */
 describeBackends('the order of a queue', (backend) => {
   const recorder = () => {
     const ran: string[] = [];
     return { ran, wf: workflow('wf', async (label: string) => void ran.push(label)) };
   };
-  /** One at a time, and none before everything is enqueued. */
+  /** Runs one workflow at a time. The tests pause it until everything is enqueued. */
   const single = queue('q', { concurrency: 1 });
   const labels = (count: number): string[] => Array.from({ length: count }, (_, i) => `${i}`);
 
@@ -26,7 +26,7 @@ describeBackends('the order of a queue', (backend) => {
     await clock.advance(0);
   }
 
-  it('is that of the calls, for 500 within one tick of one millisecond', async () => {
+  it('is the order of the calls, even for 500 calls in the same event loop turn', async () => {
     const { wf, ran } = recorder();
     const t = await paused({ workflows: [wf] });
     await Promise.all(labels(500).map((label) => wf.with({ queue: single }).start(label)));
@@ -34,7 +34,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(ran).toEqual(labels(500));
   });
 
-  it('is that of the acknowledgements, when two processes enqueue in turns', async () => {
+  it('is the order of the acknowledgments when two processes enqueue alternately', async () => {
     const { wf, ran } = recorder();
     const [one, two] = (await launchFleet(backend, 2, { workflows: [wf], queues: [single] })) as [TestApp, TestApp];
     await one.app.queues.pause('q');
@@ -48,7 +48,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(ran).toEqual(labels(60));
   });
 
-  it('is that of the list in a batch, whatever IDs its workflows have', async () => {
+  it('is the order of the list in a batch, whatever IDs its workflows have', async () => {
     const { wf, ran } = recorder();
     const t = await paused({ workflows: [wf] });
     const backwards = (_: unknown, i: number) => ({ id: `id ${900 - i}` });
@@ -61,7 +61,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(ran).toEqual([...labels(40), ...labels(40).map((label) => `+${label}`)]);
   });
 
-  it('is by priority first, lowest first, with 0 as the default, then by the acknowledgements', async () => {
+  it('is by priority, lowest number first and 0 by default, then by acknowledgment', async () => {
     const { wf, ran } = recorder();
     const t = await paused({ workflows: [wf] });
     const largest = 2 ** 31 - 1;
@@ -75,7 +75,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(ran).toEqual([...of(undefined), ...of(0), ...of(1), ...of(1), ...of(5), ...of(5), ...of(largest)]);
   });
 
-  it('is changed by setPriority for what waits, and for nothing else', async () => {
+  it('is changed by setPriority only for workflows that have not started', async () => {
     const { wf, ran } = recorder();
     const t = await paused({ workflows: [wf] });
     const { setPriority, get } = t.app.workflows;
@@ -93,7 +93,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(await failure(setPriority('unknown', 2))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
   });
 
-  it('of what was delayed is by priority too, once its time has come', async () => {
+  it('is by priority for delayed workflows too, once they are due', async () => {
     const { wf, ran } = recorder();
     const t = await paused({ workflows: [wf] });
     await wf.with({ queue: single, delay: '1m', priority: 2 }).start('delayed, last');
@@ -104,7 +104,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(ran).toEqual(['delayed, first', 'not delayed', 'delayed, last']);
   });
 
-  it('keeps the place of work that was handed over by a process that shut down', async () => {
+  it('keeps the place of work that a process hands over at shutdown', async () => {
     const { wf, ran } = recorder();
     const database = await backend.newDatabase();
     const holder = workflow('holder', () => forever());
@@ -119,7 +119,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(ran).toEqual(['first', 'b', 'c']);
   });
 
-  it('refuses priorities where the queue is strictly first come, first served', async () => {
+  it('takes no priority on a queue that is strictly first come, first served', async () => {
     const { wf, ran } = recorder();
     const strict = queue('strict', { priority: false, concurrency: 1 });
     const t = await backend.testApp({ workflows: [wf], queues: [strict] });
@@ -135,7 +135,7 @@ describeBackends('the order of a queue', (backend) => {
     expect(await t.app.workflows.list()).toHaveLength(2);
   });
 
-  it('is not changed by setPriority where the queue is strictly first come, first served', async () => {
+  it('is not changed by setPriority on a queue that is strictly first come, first served', async () => {
     const { wf, ran } = recorder();
     const strict = queue('strict', { priority: false, concurrency: 1 });
     const database = await backend.newDatabase();
@@ -165,13 +165,13 @@ describeBackends('the order of a queue', (backend) => {
   });
 });
 
-describeBackends('the turns of partitions', (backend) => {
+describeBackends('the order of partitions', (backend) => {
   const recorder = () => {
     const ran: string[] = [];
     return { ran, wf: workflow('wf', async (label: string) => void ran.push(label)) };
   };
 
-  it('let others in at once although one has a thousand waiting', async () => {
+  it('lets other partitions start at once even if one has a thousand workflows waiting', async () => {
     const { wf, ran } = recorder();
     const q = queue('q', { concurrency: 1, partition: {} });
     const t = await backend.testApp({ workflows: [wf], queues: [q] });
@@ -181,7 +181,7 @@ describeBackends('the turns of partitions', (backend) => {
     const c = await wf.with({ queue: q, partition: 'c' }).start('c');
     await t.app.queues.resume('q');
     await c.result();
-    // One that comes while it is being worked off does not wait for the thousand either.
+    // A partition that arrives during the backlog does not wait for the thousand workflows either.
     const before = ran.length;
     const d = await wf.with({ queue: q, partition: 'd' }).start('d');
     await d.result();
@@ -189,7 +189,7 @@ describeBackends('the turns of partitions', (backend) => {
     expect(ran.indexOf('d')).toBeLessThan(before + 10);
   });
 
-  it('go round, one of each key, and within a key by priority', async () => {
+  it('alternates between keys, and follows priority within a key', async () => {
     const { wf, ran } = recorder();
     const q = queue('q', { concurrency: 1, partition: {} });
     const t = await backend.testApp({ workflows: [wf], queues: [q] });
@@ -210,7 +210,7 @@ describeBackends('the turns of partitions', (backend) => {
     expect(ran).toEqual(['a1', 'b2', 'c0', 'a5', 'b3', 'a9']);
   });
 
-  it('share out the slots of one look evenly', async () => {
+  it('shares the starts of one query evenly among the keys', async () => {
     const { wf, ran } = recorder();
     const q = queue('q', { rateLimit: { max: 6, per: '1m' }, partition: {} });
     const t = await backend.testApp({ workflows: [wf], queues: [q] });

@@ -5,7 +5,7 @@ import { describeBackends } from '../support/backends.js';
 import { failure, forever, gate } from '../support/faults.js';
 import { launchFleet, playOut, Stage } from '../support/queues.js';
 
-/** What becomes of queued work, its slot and its attempts when it is cancelled or its process dies. */
+/** Tests what happens to queued work, its slot and its attempts when the work is cancelled or its process dies. */
 describeBackends('recovery of queued work', (backend) => {
   const numbers = (count: number): [string][] => Array.from({ length: count }, (_, i) => [`${i}`]);
 
@@ -14,7 +14,7 @@ describeBackends('recovery of queued work', (backend) => {
     ['workerConcurrency', { workerConcurrency: 2 }],
     ['partition.concurrency', { partition: { concurrency: 2 } }],
     ['partition.workerConcurrency', { partition: { workerConcurrency: 2 } }],
-  ])('goes through its queue again, whose %s holds after a restart too', async (_, options) => {
+  ])('puts the work back on its queue, and %s still limits it after a restart', async (_, options) => {
     const stage = new Stage();
     const partition = 'partition' in options ? { partition: 'a' } : {};
     let t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', options)] });
@@ -26,14 +26,14 @@ describeBackends('recovery of queued work', (backend) => {
       await t.clock.advance('5s');
       expect(stage.now()).toBe(2);
     }
-    // Those that had begun come first again.
+    // The workflows that had already begun start first again.
     expect(stage.begun.map(Number).sort()).toEqual([0, 0, 0, 1, 1, 1]);
     expect(await t.app.workflows.get(handles[0]?.id ?? '')).toMatchObject({ status: 'PENDING', attempts: 3 });
     await playOut(stage, 9);
     expect(stage.peak()).toBe(2);
   });
 
-  it('takes up finished steps from the record, and counts an attempt for each start', async () => {
+  it('does not run finished steps again, and counts one attempt per start', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async () => {
       await run('first', () => ran.push('first'));
@@ -52,7 +52,7 @@ describeBackends('recovery of queued work', (backend) => {
     expect(await again.app.workflows.get(id)).toMatchObject({ attempts: 2 });
   });
 
-  it('of a dead process frees its slots for the rest of the fleet', async () => {
+  it('frees the slots of a dead process for the rest of the fleet', async () => {
     const stage = new Stage();
     const [one, two] = (await launchFleet(backend, 2, {
       workflows: [stage.wf],
@@ -77,14 +77,14 @@ describeBackends('recovery of queued work', (backend) => {
     expect(stage.begun).toHaveLength(5);
   });
 
-  it('keeps a slot free at once when it is cancelled, and when its process is another one', async () => {
+  it('starts the next workflow at once after a cancel, from the same process or from another', async () => {
     const stage = new Stage();
     const [one, two] = (await launchFleet(backend, 2, {
       workflows: [stage.wf],
       queues: [queue('q', { concurrency: 1 })],
     })) as [TestApp, TestApp];
     const handles = await stage.wf.with({ queue: 'q', app: one.app }).startAll(numbers(6));
-    // From here and from there by turns; the clock stands still, so that nothing is found by polling.
+    // The two processes cancel alternately. The clock does not move, so no workflow is found by polling.
     for (const [i, { id }] of handles.entries()) {
       await stage.begins(i + 1);
       await (i % 2 ? one : two).app.workflows.cancel(id);
@@ -92,7 +92,7 @@ describeBackends('recovery of queued work', (backend) => {
     expect(stage.begun).toEqual(['0', '1', '2', '3', '4', '5']);
   });
 
-  it('lets a workflow that was cancelled on its queue be resumed there, within its limits', async () => {
+  it('resumes a cancelled workflow on its queue, within the limits of the queue', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { concurrency: 1 })] });
     const first = await stage.wf.with({ queue: 'q' }).start('first');
@@ -110,9 +110,9 @@ describeBackends('recovery of queued work', (backend) => {
   });
 
   it.each([1, 3])(
-    'gives up a workflow that kills its process after %i recoveries, and none of those beside it',
+    'turns a workflow that kills its process into a dead letter after %i recoveries, and spares the others',
     async (most) => {
-      /** The app that runs now, once it does: it takes up work while it is being launched. */
+      /** Opens with the running app: an app may start work before its launch has returned. */
       let up = gate<TestApp>();
       let killed = false;
       const kill = async () => {
@@ -153,7 +153,7 @@ describeBackends('recovery of queued work', (backend) => {
     },
   );
 
-  it('frees the slot of a workflow that is given up', async () => {
+  it('frees the slot of a workflow that becomes a dead letter', async () => {
     const stage = new Stage();
     const hangs = workflow('hangs', () => run('hang', forever), { maxRecoveryAttempts: 0 });
     const t = await backend.testApp({ workflows: [stage.wf, hangs], queues: [queue('q', { concurrency: 1 })] });

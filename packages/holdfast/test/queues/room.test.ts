@@ -5,15 +5,15 @@ import { describeBackends, silent } from '../support/backends.js';
 import { failure, gate } from '../support/faults.js';
 import { launchFleet, playOut, Stage } from '../support/queues.js';
 
-/** How much of its queues a process has in hand: `maxRunning`, and what it leaves to others. */
-describeBackends('a process with much on its queues', (backend) => {
+/** Tests how many queued workflows a process runs at once (`maxRunning`), and how many it leaves to others. */
+describeBackends('a process with a long backlog', (backend) => {
   const labels = (count: number): [string][] => Array.from({ length: count }, (_, i) => [`${i}`]);
 
   it.each([
     ['without limits', {}, {}],
     ['with a limit of the fleet', { concurrency: 1_000 }, {}],
     ['with partitions', { partition: { concurrency: 1_000 } }, { partition: 'a' }],
-  ])('has maxRunning in hand and no more, over all queues together (%s)', async (_, options, start) => {
+  ])('runs at most maxRunning workflows of all queues together (%s)', async (_, options, start) => {
     const stage = new Stage();
     const queues = ['p', 'q', 'r'].map((name) => queue(name, options));
     const t = await backend.testApp({ workflows: [stage.wf], queues, maxRunning: 10 });
@@ -27,7 +27,7 @@ describeBackends('a process with much on its queues', (backend) => {
     expect(stage.peak()).toBe(10);
   });
 
-  it('has a thousand in hand by default, and all there are with Infinity', async () => {
+  it('runs a thousand workflows at once by default, and all of them with Infinity', async () => {
     for (const [options, most] of [
       [{}, 1_000],
       [{ maxRunning: Number.POSITIVE_INFINITY }, 1_100],
@@ -43,7 +43,7 @@ describeBackends('a process with much on its queues', (backend) => {
     }
   });
 
-  it('does not count those that only wait: parents do not keep out the children that they wait for', async () => {
+  it('does not count workflows that only wait, so waiting parents do not block their children', async () => {
     const leaf = workflow('leaf', (n: number) => run('work', () => n));
     const parent = workflow('parent', async (n: number) => (await leaf.with({ queue: 'q' }).start(n)).result());
     const t = await backend.testApp({ workflows: [leaf, parent], queues: [queue('q')], maxRunning: 1 });
@@ -51,11 +51,11 @@ describeBackends('a process with much on its queues', (backend) => {
     const before = t.clock.now();
     const results = Promise.all(handles.map((handle) => handle.result()));
     expect(await t.clock.runUntil(results)).toEqual([0, 1, 2]);
-    // It is found in a moment that they wait, long before more is taken because nothing comes free.
+    // The process detects the waiting parents quickly, long before it takes extra work because nothing ends.
     expect(t.clock.now() - before).toBeLessThan(1_000);
   });
 
-  it('takes a little more when nothing comes free: a step may wait for work that is still on a queue', async () => {
+  it('takes a little more when nothing ends, because a step may wait for work that is still queued', async () => {
     const done = gate();
     const waits = workflow('waits', () => run('wait', () => done.promise));
     const opens = workflow('opens', () => run('open', () => done.open()));
@@ -69,15 +69,15 @@ describeBackends('a process with much on its queues', (backend) => {
     await Promise.all(handles.map((handle) => handle.result()));
   });
 
-  it('leaves a short backlog to the others too: it takes a share at first, and more when that is half done', async () => {
+  it('takes only a share of a short backlog at first, and more later', async () => {
     const stage = new Stage();
     const options = { workflows: [stage.wf], queues: [queue('q')] };
     const [first, ...others] = (await launchFleet(backend, 4, options)) as [TestApp, ...TestApp[]];
-    // The first has looked at the others by then.
+    // After six seconds the first process knows the others.
     await first.clock.advance('6s');
     await first.app.queues.pause('q');
     await stage.wf.with({ queue: 'q', app: first.app }).startAll(labels(300));
-    // 200 are the first page of one process alone.
+    // A single process would take 200 workflows as its first page.
     await first.app.queues.resume('q');
     await stage.begins(200);
     await first.clock.advance(0, { whileRunning: true });
@@ -85,12 +85,12 @@ describeBackends('a process with much on its queues', (backend) => {
     expect(shares).toEqual([50, 50, 50, 50]);
     for (const other of others) await other.crash();
     expect(stage.begun).toHaveLength(200);
-    // Those of the others do not come back before they are seen to be dead, which takes longer than this.
+    // The work of the crashed processes is not recovered yet, because detecting their death takes longer than 200 ms.
     await first.clock.advance('200ms', { whileRunning: true });
     expect(stage.now('on e0')).toBeGreaterThan(50);
   });
 
-  it.each([0, -1, 1.5, Number.NaN, '10', null])('refuses to have %s in hand', async (maxRunning) => {
+  it.each([0, -1, 1.5, Number.NaN, '10', null])('refuses %s as maxRunning', async (maxRunning) => {
     const options = { name: 'test', database: 'sqlite::memory:', logger: silent, maxRunning } as LaunchOptions;
     expect(await failure(launch(options))).toMatchObject({
       code: 'INVALID_OPTION',

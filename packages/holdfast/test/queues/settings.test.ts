@@ -5,7 +5,7 @@ import { describeBackends, silent } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 import { launchFleet, playOut, rowCounts, Stage } from '../support/queues.js';
 
-/** Queues as they are stored: registered, changed and deleted while they are in use. */
+/** Tests stored queues: how they are registered, changed and deleted while they are in use. */
 describeBackends('the settings of a queue', (backend) => {
   const numbers = (count: number): [string][] => Array.from({ length: count }, (_, i) => [`${i}`]);
 
@@ -45,7 +45,7 @@ describeBackends('the settings of a queue', (backend) => {
     expect(await t.app.queues.get('none')).toBeUndefined();
   });
 
-  it('are shown with how many workflows wait, run and are delayed, by an app and a client', async () => {
+  it('are shown by an app and a client with the numbers of waiting, running and delayed workflows', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const queues = [queue('busy', { concurrency: 2 }), queue('idle')];
@@ -68,7 +68,7 @@ describeBackends('the settings of a queue', (backend) => {
     await client.close();
   });
 
-  it('of a launch count if it is the latest version, so that an old one that relaunches changes nothing', async () => {
+  it('are stored by a launch of the latest version, but not by a relaunch of an older version', async () => {
     const at = (concurrency: number) => ({ queues: [queue('q', { concurrency })] });
     let t = await backend.testApp({ version: 'one', ...at(1) });
     const stored = async () => (await t.app.queues.get('q'))?.concurrency;
@@ -85,7 +85,7 @@ describeBackends('the settings of a queue', (backend) => {
     expect(await stored()).toBe(1);
   });
 
-  it('count in any case, or never, if the queue says so', async () => {
+  it('are stored always or never, if onConflict says so', async () => {
     const at = (concurrency: number, onConflict: 'always' | 'never') => ({
       queues: [queue('q', { concurrency, onConflict })],
     });
@@ -98,11 +98,11 @@ describeBackends('the settings of a queue', (backend) => {
     expect(await stored()).toBe(3);
     await t.app.queues.pause('q');
     t = await t.restart({ version: 'two', ...at(4, 'always') });
-    // A pause is an operator's doing, and no deploy undoes it.
+    // An operator paused the queue, so no deploy resumes it.
     expect(await t.app.queues.get('q')).toMatchObject({ concurrency: 4, paused: true });
   });
 
-  it('are raised, lowered and taken away while work is waiting and running', async () => {
+  it('can be raised, lowered and removed while work is waiting and running', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { concurrency: 2 })] });
     const { update } = t.app.queues;
@@ -130,7 +130,7 @@ describeBackends('the settings of a queue', (backend) => {
     expect(await begun()).toBe(35);
   });
 
-  it('are changed by what an update names, and by nothing else', async () => {
+  it('change only where an update names them', async () => {
     const given = {
       concurrency: 4,
       rateLimit: { max: 1, per: '1s' },
@@ -149,7 +149,7 @@ describeBackends('the settings of a queue', (backend) => {
     expect(await t.app.queues.update('q', {})).toMatchObject({ concurrency: 4, priority: false });
   });
 
-  it('survive fifty updates at once: each keeps what the others changed', async () => {
+  it('survive fifty concurrent updates: each update keeps the changes of the others', async () => {
     const [one, two] = (await launchFleet(backend, 2, { queues: [queue('q')] })) as [TestApp, TestApp];
     const names = ['concurrency', 'workerConcurrency'] as const;
     await Promise.all(
@@ -163,7 +163,7 @@ describeBackends('the settings of a queue', (backend) => {
     expect(Math.min(concurrency, workerConcurrency)).toBeGreaterThanOrEqual(100);
   });
 
-  it('get partitions while work is waiting and running, and lose them again', async () => {
+  it('can add and remove partitions while work is waiting and running', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { concurrency: 1 })] });
     await stage.wf.with({ queue: 'q' }).startAll(numbers(3));
@@ -171,7 +171,7 @@ describeBackends('the settings of a queue', (backend) => {
     await t.clock.advance(0);
     await t.app.queues.update('q', { concurrency: null, partition: { concurrency: 1 } });
     await t.clock.advance('2m');
-    // What had no key shares one: one at a time.
+    // Workflows without a partition key share one partition.
     expect(stage.begun.length).toBeLessThanOrEqual(2);
     await playOut(stage, 4);
     await t.app.queues.update('q', { partition: { concurrency: 2 } });
@@ -187,7 +187,7 @@ describeBackends('the settings of a queue', (backend) => {
     expect(stage.begun).toHaveLength(11);
   });
 
-  it('that get partitions strand nothing that is recovered, resumed, or enqueued in ignorance of them', async () => {
+  it('that add partitions strand no workflow that is recovered, resumed or enqueued with old settings', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const t = await backend.testApp({ database, workflows: [stage.wf], queues: [queue('q', { concurrency: 1 })] });
@@ -200,7 +200,7 @@ describeBackends('the settings of a queue', (backend) => {
     await t.app.queues.update('q', { concurrency: null, partition: {} });
     stage.crashed();
     const again = await t.restart({ queues: [] });
-    // The client still knows the queue as it was a moment ago.
+    // The client still has the old settings in its cache.
     await client.start('staged', { queue: 'q' }, 'in ignorance');
     await client.startAll('staged', { queue: 'q' }, [['in ignorance']]);
     await again.app.workflows.resume(resumed.id);
@@ -209,7 +209,7 @@ describeBackends('the settings of a queue', (backend) => {
     await client.close();
   });
 
-  it('are refused for a queue that does not exist, with the one that was probably meant', async () => {
+  it('cannot be changed on an unknown queue, and the error suggests a known one', async () => {
     const t = await backend.testApp({ queues: [queue('emails')] });
     const { queues } = t.app;
     const calls = [
@@ -225,7 +225,7 @@ describeBackends('the settings of a queue', (backend) => {
     }
   });
 
-  it('can be deleted when nothing unfinished is on the queue, after which it is unknown', async () => {
+  it('can be deleted when the queue has no unfinished workflows, and the queue is unknown afterwards', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const [one, two] = (await launchFleet(backend, 2, {
@@ -244,14 +244,14 @@ describeBackends('the settings of a queue', (backend) => {
     expect(await failure(one.app.queues.delete('q'))).toMatchObject({ details: { count: 1 } });
     await delayed.cancel();
     await one.app.queues.delete('q');
-    // The other process has known it a moment ago.
+    // The other process still has the queue in its cache.
     expect(await failure(start().start('x'))).toMatchObject({ code: 'UNKNOWN_QUEUE' });
     expect(await failure(start().startAll([['x']]))).toMatchObject({ code: 'UNKNOWN_QUEUE' });
     expect(await rowCounts(database)).toEqual({ workflows: 3, queues: 0 });
     expect(await failure(one.app.queues.delete('q'))).toMatchObject({ code: 'UNKNOWN_QUEUE' });
   });
 
-  it('that another process or a client registers are worked on by those that run, without a restart', async () => {
+  it('that another process or a client registers reach running processes without a restart', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async (label: string) => void ran.push(label));
     const database = await backend.newDatabase();
@@ -262,14 +262,14 @@ describeBackends('the settings of a queue', (backend) => {
     await client.queues.register('by a client', { concurrency: 1 });
     await client.start('wf', { queue: 'by another process' }, 'a');
     await wf.with({ queue: 'by a client' }).start('b');
-    // The other process may be asked first, which has no such workflow; this one looks some milliseconds later.
+    // The call may reach the other process first, which lacks the workflow. This process queries milliseconds later.
     const later = () => worker.clock.advance('100ms').then(() => ran.length);
     await expect.poll(later).toBe(2);
     expect(await client.queues.get('by a client')).toMatchObject({ appName: undefined });
     await client.close();
   });
 
-  it('count what runs already when partitions are added, in the partition where it goes', async () => {
+  it('count running workflows in their new partition when partitions are added', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', { workerConcurrency: 1 })] });
     await stage.wf.with({ queue: 'q' }).startAll([['a'], ['b']]);

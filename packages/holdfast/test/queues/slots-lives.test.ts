@@ -4,11 +4,11 @@ import { describeBackends } from '../support/backends.js';
 import { failure } from '../support/faults.js';
 import { go, launchWaiters, untilOnQueue } from '../support/slots.js';
 
-/** What may become of a workflow that has given its slot back, until it is woken and after that. */
+/** Tests what can happen to a workflow after it gave its slot back: before its wake-up and after it. */
 describeBackends('a workflow that has given its slot back', (backend) => {
   const one = { concurrency: 1 };
 
-  it('is recovered when its process dies: nothing is lost, and it is woken in time', async () => {
+  it('is recovered when its process dies, and wakes up in time', async () => {
     const { t, begun, start } = await launchWaiters(backend, one);
     const startedAt = t.clock.now();
     const handles = [await start('a'), await start('b'), await start('c')];
@@ -24,7 +24,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect((await again.app.workflows.list()).map(({ attempts }) => attempts)).toEqual([2, 2, 2]);
   });
 
-  it('does not hold the slot for as long again when it is recovered: it has waited already', async () => {
+  it('does not hold the slot for suspendAfter again when it is recovered, because it has waited already', async () => {
     const slow = { suspendAtOnce: false, suspendAfter: '10m' };
     const { t, start } = await launchWaiters(backend, one);
     for (let i = 0; i < 10; i++) await start(`${i}`);
@@ -36,7 +36,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(again.clock.now() - restartedAt).toBeLessThan(60_000);
   });
 
-  it('is handed over by a shutdown, without an attempt', async () => {
+  it('is handed over by a shutdown, which counts no attempt', async () => {
     const { t, start, launch } = await launchWaiters(backend, one);
     const { id } = await start('a');
     await untilOnQueue(t, { suspended: 1 });
@@ -49,7 +49,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(await next.app.workflows.get(id)).toMatchObject({ attempts: 1 });
   });
 
-  it('does not go on here when another process has taken it over', async () => {
+  it('does not continue in its old process after another process has taken it over', async () => {
     const { t, begun, start, launch } = await launchWaiters(backend, one, { executorId: 'first' });
     const handle = await start('a');
     const result = handle.result();
@@ -61,7 +61,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(begun).toEqual(['a first', 'a second']);
   });
 
-  it('can be cancelled at rest and on its way back, and resumed, which is a start', async () => {
+  it('can be cancelled while it is suspended or waits for a slot, and a resume counts as a new start', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, one);
     const [a, b] = [await start('a'), await start('b')];
     await untilOnQueue(t, { suspended: 2 });
@@ -85,7 +85,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(begun.filter((each) => each.endsWith('first'))).toHaveLength(2);
   });
 
-  it('keeps its deadline, at rest and while it waits for room', async () => {
+  it('keeps its deadline while it is suspended and while it waits for a slot', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, one);
     const startedAt = t.clock.now();
     const resting = await start('a', { timeout: '62s' });
@@ -95,7 +95,8 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     await untilOnQueue(t, { running: 1 });
     await go.send(back.id, 'tea');
     await untilOnQueue(t, { waiting: 1, suspended: 1 });
-    // At the instant, and without a way back; one that waits on the queue is met by the sweep.
+    // A suspended workflow is cancelled exactly at its deadline, without going back to the queue.
+    // A workflow that waits on the queue is cancelled a little later, by the sweep.
     expect(await t.clock.runUntil(failure(resting.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
     expect(t.clock.now() - startedAt).toBe(62_000);
     expect(t.statements.filter((name) => name === 'workflows.release')).toHaveLength(1);
@@ -106,7 +107,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(begun).toEqual(['a first', 'b first']);
   });
 
-  it('waits for a pause to end', async () => {
+  it('waits until a pause of its queue ends', async () => {
     const { t, begun, start } = await launchWaiters(backend, one);
     const handle = await start('a');
     await untilOnQueue(t, { suspended: 1 });
@@ -119,7 +120,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(await t.clock.runUntil(handle.result())).toBe('tea');
   });
 
-  it('keeps its dedupId and its queue: neither is free before it has ended', async () => {
+  it('blocks the reuse of its dedupId and the deletion of its queue until it ends', async () => {
     const { t, start } = await launchWaiters(backend, one);
     const handle = await start('a', { dedupId: 'key' });
     await untilOnQueue(t, { suspended: 1 });
@@ -135,7 +136,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     await t.app.queues.delete('q');
   });
 
-  it('has no priority to change while it rests, and one when it waits for room', async () => {
+  it('cannot change priority while it is suspended, but can while it waits for a slot', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, one);
     const [a, b] = [await start('a'), await start('b')];
     await untilOnQueue(t, { suspended: 2 });
@@ -150,7 +151,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     expect(begun.slice(2)).toEqual(['b second', 'a second']);
   });
 
-  it('comes back by way of the queue also when the queue holds slots by then', async () => {
+  it('returns through the queue even if the queue has been changed to hold slots', async () => {
     const { t, begun, start } = await launchWaiters(backend, one);
     const [a, b] = [await start('a'), await start('b')];
     await untilOnQueue(t, { suspended: 2 });
@@ -168,7 +169,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     ]);
   });
 
-  it('is no start when it comes back: a rate limit does not count it again, and startedAt stays', async () => {
+  it('does not start again when it continues: the rate limit does not count it, and startedAt stays', async () => {
     const { t, begun, start } = await launchWaiters(backend, { ...one, rateLimit: { max: 2, per: '10m' } });
     const a = await start('a');
     await untilOnQueue(t, { suspended: 1 });
@@ -179,14 +180,14 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     await go.send(a.id, 'tea');
     await t.clock.runUntil(a.result());
     expect((await a.status()).startedAt).toBe(startedAt);
-    // The second start of these ten minutes; with the return of the first it would be the third.
+    // The second start within ten minutes. If the return of the first workflow counted, it would be the third.
     await start('c');
     await untilOnQueue(t, { suspended: 2, waiting: 0 });
     expect(begun.at(-1)).toBe('c first');
     await go.send(b.id, 'milk');
   });
 
-  it('makes progress although its code also awaits something that is not on record', async () => {
+  it('makes progress even if its code also awaits something that is not recorded', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => {
       bodies++;
@@ -201,7 +202,7 @@ describeBackends('a workflow that has given its slot back', (backend) => {
     const startedAt = t.clock.now();
     const handle = await wf.with({ queue: 'q', app: t.app }).start();
     await untilOnQueue(t, { suspended: 1 });
-    // The second time it stays in memory: else it would begin to wait anew for ever.
+    // The second time the workflow stays in memory. Otherwise the unrecorded wait would start over forever.
     while (t.clock.now() - startedAt < 75_000) await t.clock.advance('1s');
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS', output: 'charged' });
     expect(bodies).toBe(2);

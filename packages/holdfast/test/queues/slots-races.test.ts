@@ -9,13 +9,13 @@ import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { failure, gate } from '../support/faults.js';
 import { go } from '../support/slots.js';
 
-/** Giving a slot back, against everything that may happen while the statement is under way. */
+/** Tests races between the statement that gives a slot back and everything that can happen while it runs. */
 describeBackends('while a slot is being given back', (backend) => {
   for (const when of ['before', 'after'] as const) {
-    it(`a message comes ${when} the mark is written: it is heard, and the workflow goes on once`, async () => {
+    it(`a message that comes ${when} the mark is written continues the workflow exactly once`, async () => {
       const rig = await launchRig(backend);
       const { engine, bodies, start } = rig;
-      const { reached, answer } = hold(engine, 'setAtRest', when);
+      const { reached, answer } = hold(engine, 'markSuspended', when);
       const handle = await start();
       await rig.untilLetGo();
       await reached.promise;
@@ -25,12 +25,12 @@ describeBackends('while a slot is being given back', (backend) => {
       expect(await handle.result()).toBe('tea');
       expect(bodies()).toBe(2);
       expect(await handle.status()).toMatchObject({ attempts: 1 });
-      expect(engine.size).toBe(0);
+      expect(engine.executions.size).toBe(0);
     });
 
-    it(`the workflow is cancelled ${when} the mark is written: it ends, and its slot is free once`, async () => {
+    it(`a workflow that is cancelled ${when} the mark is written ends, and frees its slot exactly once`, async () => {
       const { engine, start, untilLetGo } = await launchRig(backend);
-      const { reached, answer } = hold(engine, 'setAtRest', when);
+      const { reached, answer } = hold(engine, 'markSuspended', when);
       const handle = await start();
       await untilLetGo();
       await reached.promise;
@@ -39,15 +39,15 @@ describeBackends('while a slot is being given back', (backend) => {
       answer.open();
       expect(await ending).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
       await expect.poll(() => engine.checkpoints.isIdle).toBe(true);
-      expect([engine.size, engine.queueLoad.of('q')]).toEqual([0, 0]);
+      expect([engine.executions.size, engine.queueLoad.of('q')]).toEqual([0, 0]);
       const next = await start();
       await go.send(next.id, 'milk');
       expect(await next.result()).toBe('milk');
     });
 
-    it(`the app shuts down ${when} the mark is written: the workflow is handed over`, async () => {
+    it(`a shutdown ${when} the mark is written hands the workflow over`, async () => {
       const { app, engine, start, untilLetGo, database, options } = await launchRig(backend);
-      const { reached, answer } = hold(engine, 'setAtRest', when);
+      const { reached, answer } = hold(engine, 'markSuspended', when);
       const { id } = await start();
       await untilLetGo();
       await reached.promise;
@@ -60,7 +60,7 @@ describeBackends('while a slot is being given back', (backend) => {
       expect(await next.app.workflows.get(id)).toMatchObject({ attempts: 1 });
     });
 
-    it(`a second message comes ${when} it has gone back to its queue: it is taken once, and hears both`, async () => {
+    it(`a second message ${when} the return to the queue reaches the same resumed run`, async () => {
       const rig = await launchRig(backend);
       const { engine, start } = rig;
       const handle = await start(2);
@@ -77,8 +77,8 @@ describeBackends('while a slot is being given back', (backend) => {
   }
 });
 
-/** Holds the next such statement up, before it is sent or after it is done, until the test lets it go. */
-function hold(engine: Runtime, name: 'setAtRest' | 'release', when: 'before' | 'after') {
+/** Blocks the next statement of this name, before it is sent or after it is done, until the test opens `answer`. */
+function hold(engine: Runtime, name: 'markSuspended' | 'release', when: 'before' | 'after') {
   const [reached, answer] = [gate(), gate()];
   const { workflows } = engine.storage as { workflows: { -readonly [K in keyof Workflows]: Workflows[K] } };
   const real = workflows[name].bind(workflows) as (given: never) => Promise<Set<string>>;
@@ -112,13 +112,13 @@ async function launchRig(backend: Backend) {
   const app = await launchWith({ ...options, database }, { onStart, clock: new VirtualClock() });
   onTestFinished(() => app.shutdown());
   const untilLetGo = async (): Promise<void> => {
-    while (![...engine.inMemory.values()].some((each) => engine.suspend(each))) {
+    while (![...engine.executions.inMemory.values()].some((each) => engine.executions.suspend(each))) {
       await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  /** Its wake-up has come, and waits for what becomes of the slot. */
+  /** Resolves when the workflow is due to continue, and waits for the outcome of the statement about its slot. */
   const untilWoken = async (id: string): Promise<void> => {
-    const { suspended } = engine as unknown as { suspended: SuspendedWorkflows };
+    const { suspended } = engine.executions as unknown as { suspended: SuspendedWorkflows };
     await expect.poll(() => suspended.of(id)?.isDue, { interval: 2 }).toBe(true);
   };
   const start = (count = 1) => wf.with({ queue: 'q', app }).start(count);

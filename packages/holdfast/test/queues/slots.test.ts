@@ -15,7 +15,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     ['concurrency of a partition', { partition: { concurrency: 1 } }, 'p'],
     ['workerConcurrency of a partition', { partition: { workerConcurrency: 1 } }, 'p'],
   ] as [string, QueueOptions, string | undefined][])(
-    'lets others have its slot (%s)',
+    'gives its slot to other workflows (%s)',
     async (_, options, partition) => {
       const { t, begun, start } = await launchWaiters(backend, options);
       const [one, two] = [await start('one', { partition }), await start('two', { partition })];
@@ -31,7 +31,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     },
   );
 
-  it('keeps its slot on a queue that holds slots, which is the default', async () => {
+  it('keeps its slot if the queue holds slots, which is the default', async () => {
     const { t, begun, start } = await launchWaiters(backend, { concurrency: 1, whileWaiting: 'hold' });
     const [one, two] = [await start('one'), await start('two')];
     await t.clock.advance('10m');
@@ -39,19 +39,19 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     expect(await t.app.queues.get('q')).toMatchObject({ waiting: 1, running: 1, suspended: 0 });
     await Promise.all([go.send(one.id, 'tea'), go.send(two.id, 'milk')]);
     await t.clock.runUntil(Promise.all([one.result(), two.result()]));
-    expect(t.statements).not.toContain('workflows.setAtRest');
+    expect(t.statements).not.toContain('workflows.markSuspended');
   });
 
-  it('writes nothing more on a queue without slots', async () => {
+  it('writes nothing extra on a queue without slots', async () => {
     const { t, start } = await launchWaiters(backend, { rateLimit: { max: 5, per: '1s' } });
     const one = await start('one');
     await t.clock.advance('10m');
     await go.send(one.id, 'tea');
     expect(await t.clock.runUntil(one.result())).toBe('tea');
-    expect(t.statements.filter((name) => /setAtRest|release/.test(name))).toEqual([]);
+    expect(t.statements.filter((name) => /markSuspended|release/.test(name))).toEqual([]);
   });
 
-  it('is let go of after suspendAfter, as all that wait, and not before', async () => {
+  it('is suspended after suspendAfter, and not before', async () => {
     const { t, begun, start } = await launchWaiters(
       backend,
       { concurrency: 1 },
@@ -66,7 +66,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     expect(t.clock.now() - startedAt).toBeLessThan(35_000);
   });
 
-  it('does not go on before there is room for it, and then before work that never ran', async () => {
+  it('continues only when a slot is free, and before work that never ran', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, { concurrency: 1 });
     const early = await start('early');
     await untilOnQueue(t, { suspended: 1 });
@@ -85,7 +85,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     await late.cancel();
   });
 
-  it('comes back behind work of a higher priority', async () => {
+  it('continues after work of a higher priority', async () => {
     const { t, begun, start, hold } = await launchWaiters(backend, { concurrency: 1 });
     const low = await start('low', { priority: 5 });
     await untilOnQueue(t, { suspended: 1 });
@@ -101,7 +101,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     expect(begun).toEqual(['low first', 'high first', 'low second', 'lower first']);
   });
 
-  it('dissolves the deadlock of parents that wait for children on their own queue of one', async () => {
+  it('avoids a deadlock of parents that wait for children on the same queue of one slot', async () => {
     const queues = [queue('one', { concurrency: 1, whileWaiting: 'release' })];
     const leaf = workflow('leaf', async (n: number) => run('leaf', () => n));
     const inner = workflow('inner', async (n: number) => (await leaf.with({ queue: 'one' })(n)) + 10);
@@ -111,7 +111,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
       for (const handle of handles) results.push(await handle.result());
       return results;
     });
-    // Without any help: by suspendAfter alone.
+    // Only suspendAfter suspends workflows in this test.
     const options = { workflows: [leaf, inner, outer], queues, suspendAfter: '10s', suspendAtOnce: false };
     const t = await backend.testApp(options);
     const handles = [await outer.with({ queue: 'one' }).start(1), await outer.with({ queue: 'one' }).start(5)];
@@ -123,7 +123,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     expect(new Set(await rowsOf(t))).toEqual(new Set(['SUCCESS 1']));
   });
 
-  it('frees its slot for other processes, and goes on in whichever has room', async () => {
+  it('frees its slot for other processes, and continues in a process that has a free slot', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async (hold: boolean) => {
       if (hold) await run('hold', () => e0?.signals.wait('end'));
@@ -139,7 +139,7 @@ describeBackends("a workflow that waits on a queue with whileWaiting: 'release'"
     for (let i = 0; i < 6; i++) handles.push(await start());
     await untilOnQueue(e0, { waiting: 0, running: 0, suspended: 6 });
     expect(ran).toHaveLength(6);
-    // One of the two is busy now, so that all go on in the other.
+    // One of the two processes is busy now, so all workflows continue in the other.
     const holding = await start(true);
     await untilOnQueue(e0, { running: 1, suspended: 6 });
     const busy = (await e0.app.workflows.get(holding.id))?.executorId;

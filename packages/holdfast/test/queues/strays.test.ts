@@ -5,7 +5,7 @@ import { recordingLogger, tamper } from '../support/faults.js';
 
 describeBackends('work on a queue that does not exist', (backend) => {
   const greet = workflow('greet', async () => 'hello');
-  /** As a client with SQL does, or DBOS. */
+  /** Enqueues a workflow as an SQL client or DBOS does. */
   const put = (database: string, id: string, queueName: string, app: string | null = null) =>
     tamper(
       database,
@@ -14,7 +14,7 @@ describeBackends('work on a queue that does not exist', (backend) => {
         `'{"positionalArgs":[]}', 1, 'portable_json')`,
     );
 
-  it('is warned about once, soon after launch or within a minute, and runs when the queue is registered', async () => {
+  it('causes one warning, soon after launch or within a minute, and runs when the queue is registered', async () => {
     const database = await backend.newDatabase();
     await put(database, 'w1', 'oders');
     const logger = recordingLogger();
@@ -38,7 +38,7 @@ describeBackends('work on a queue that does not exist', (backend) => {
     expect(await t.clock.runUntil(t.app.workflows.handle('w2').result())).toBe('hello');
   });
 
-  it('is left to the app that it is of', async () => {
+  it('is left to the app that owns it', async () => {
     const database = await backend.newDatabase();
     await put(database, 'w', 'theirs', 'another');
     const logger = recordingLogger();

@@ -4,7 +4,7 @@ import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { describeBackends } from '../support/backends.js';
 import { gate, tamper } from '../support/faults.js';
 
-/** Work that has used up half of its attempts is taken by itself; that must not mean never. */
+/** A workflow that has used up half of its attempts is claimed alone. These tests check that it is claimed in time. */
 describeBackends('a workflow that has used up half of its attempts', (backend) => {
   const launch = async (limits: Parameters<typeof queue>[1]) => {
     const order: string[] = [];
@@ -17,7 +17,7 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     return { t, wf, order, spend };
   };
 
-  it('does not wait for a backlog of others to end', async () => {
+  it('does not wait until a backlog ends', async () => {
     const { t, wf, order, spend } = await launch({ concurrency: 1 });
     await wf.with({ queue: 'q', id: 'victim' }).start('victim');
     await spend('victim');
@@ -44,7 +44,7 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     const t = await backend.testApp({ database, workflows: [wf], queues: [queue('q', limit)] });
     const on = { queue: 'q', ...('partition' in limit && { partition: 'p' }) };
     await wf.with({ ...on, priority: 5 }).startAll(Array.from({ length: 100 }, (_, i) => [`other ${i}`]));
-    // Not to be taken before it has lost its attempt.
+    // The delay prevents a claim before the test changes the number of attempts.
     await wf.with({ ...on, id: 'victim', delay: '1s' }).start('victim');
     await tamper(database, "update workflow_status set recovery_attempts = 1 where workflow_uuid = 'victim'");
     while (!order.includes('victim') && order.length < 90) await t.clock.advance(50);
@@ -52,7 +52,7 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
   });
 
   it.each([['a queue', 'q'], ['the internal queue']])(
-    'does not wait for another one for ever, on %s',
+    'does not wait forever for another such workflow, on %s',
     async (_, on?: string) => {
       const paid = gate<string>();
       const options = { maxRecoveryAttempts: 2 };
@@ -68,7 +68,7 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     },
   );
 
-  it('does not keep others waiting when it cannot be taken', async () => {
+  it('does not delay other workflows when its claim fails', async () => {
     const { t, wf, order, spend } = await launch({});
     await wf.with({ queue: 'q', id: 'victim' }).start('victim');
     await spend('victim');
@@ -86,7 +86,7 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     expect(order).toEqual(['other']);
   });
 
-  it('is followed by the next such one as soon as it has ended, without a poll', async () => {
+  it('lets the next such workflow start as soon as it ends, without a poll', async () => {
     const { t, wf, order, spend } = await launch({});
     const names = ['a', 'b', 'c', 'd', 'e'];
     const inputs = names.map((name): [string] => [name]);

@@ -5,11 +5,11 @@ import { describeBackends, silent } from '../support/backends.js';
 import { recordingLogger } from '../support/faults.js';
 import { Stage } from '../support/queues.js';
 
-/** Which process takes work from a queue: one of its version that knows its name. */
-describeBackends('queued work and versions', (backend) => {
+/** Tests which process takes work from a queue: only one of the right version that has the workflow. */
+describeBackends('queued work', (backend) => {
   const whoRan = () => workflow('wf', async () => context().version);
 
-  /** Two versions of one app side by side: `old`, and `new`, which is the latest. */
+  /** Launches two versions of one app: `old`, and `new`, which is the latest version. */
   async function twoVersions(options: TestAppOptions): Promise<[TestApp, TestApp, string]> {
     const database = await backend.newDatabase();
     const old = await backend.testApp({ ...options, database, version: 'old', executorId: 'e-old' });
@@ -18,7 +18,7 @@ describeBackends('queued work and versions', (backend) => {
     return [old, await backend.testApp({ ...options, ...shared }), database];
   }
 
-  it('is for the version that enqueued it, or for the one that the start names', async () => {
+  it('runs at the version that enqueued it, or at the version that its start names', async () => {
     const wf = whoRan();
     const [old, newer] = await twoVersions({ workflows: [wf], queues: [queue('q')] });
     const results = [
@@ -32,7 +32,7 @@ describeBackends('queued work and versions', (backend) => {
     expect(await Promise.all(results)).toEqual(['old', 'new', 'old', 'new', 'new']);
   });
 
-  it('waits for the version that its start names, until a process has it', async () => {
+  it('waits until a process runs the version that its start names', async () => {
     const wf = whoRan();
     const t = await backend.testApp({ workflows: [wf], queues: [queue('q')], version: 'one' });
     const handle = await wf.with({ queue: 'q', version: 'two' }).start();
@@ -42,7 +42,7 @@ describeBackends('queued work and versions', (backend) => {
     expect(await again.app.workflows.handle(handle.id).result()).toBe('two');
   });
 
-  it('without a version goes to the latest one only, and setLatest moves it at once', async () => {
+  it('without a version runs only at the latest version, and setLatest moves it at once', async () => {
     const wf = whoRan();
     const ran: unknown[] = [];
     const [old, newer, database] = await twoVersions({ workflows: [wf], queues: [queue('q')] });
@@ -59,7 +59,7 @@ describeBackends('queued work and versions', (backend) => {
     await client.close();
   });
 
-  it('of another version is neither taken nor counted: what is behind it runs', async () => {
+  it('of another version is neither taken nor counted, so the work behind it runs', async () => {
     const stage = new Stage();
     for (const options of [{ concurrency: 1 }, { concurrency: 1, partition: {} }, { partition: { concurrency: 1 } }]) {
       const partition = 'partition' in options ? { partition: 'a' } : {};
@@ -77,7 +77,7 @@ describeBackends('queued work and versions', (backend) => {
     }
   });
 
-  it('of a name that is not registered holds up none of the others, is warned about, and runs once it is', async () => {
+  it('of an unregistered workflow delays no other work, causes a warning, and runs after registration', async () => {
     const logger = recordingLogger();
     const database = await backend.newDatabase();
     const stage = new Stage();
@@ -107,7 +107,7 @@ describeBackends('queued work and versions', (backend) => {
     await client.close();
   });
 
-  it('for a version that is not here is warned about, once', async () => {
+  it('for a version that no process runs causes one warning', async () => {
     const logger = recordingLogger();
     const wf = whoRan();
     const t = await backend.testApp({ workflows: [wf], queues: [queue('q')], version: 'mine', logger });

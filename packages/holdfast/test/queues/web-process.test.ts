@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { queue, schedule, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 
-/** The usual split: processes that only enqueue, with some of the workflows, beside processes that work. */
+/** Tests the usual split: some processes only enqueue and have few workflows, other processes run the work. */
 describeBackends('a process that works on no queue', (backend) => {
   const q = queue('q');
   const send = workflow('send', async (to: string) => `sent to ${to}`);
@@ -13,7 +13,7 @@ describeBackends('a process that works on no queue', (backend) => {
   const launchWeb = (database: string, version?: string) =>
     backend.testApp({ database, executorId: 'web', workflows: [send], listen: [], ...(version && { version }) });
 
-  it('puts work on queues for those that work on them, though it is another version', async () => {
+  it('enqueues work for processes of another version', async () => {
     const database = await backend.newDatabase();
     const worker = await launchWorker(database);
     const web = await launchWeb(database);
@@ -23,7 +23,7 @@ describeBackends('a process that works on no queue', (backend) => {
     expect(await handle.status()).toMatchObject({ executorId: 'worker', version: worker.app.version });
   });
 
-  it('does not make its version the latest: schedules of the others go on', async () => {
+  it('does not make its version the latest, so the schedules of other processes continue', async () => {
     const database = await backend.newDatabase();
     const worker = await launchWorker(database);
     const web = await launchWeb(database);
@@ -34,7 +34,7 @@ describeBackends('a process that works on no queue', (backend) => {
     expect(runs.map((run) => run.status)).toEqual(['SUCCESS']);
   });
 
-  it('leaves a version that it was the first to launch to become the latest with the first that works', async () => {
+  it('leaves its version to become the latest when the first working process of that version launches', async () => {
     const database = await backend.newDatabase();
     const worker = await launchWorker(database);
     await launchWeb(database, 'next');

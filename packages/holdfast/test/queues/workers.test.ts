@@ -5,7 +5,7 @@ import { describeBackends } from '../support/backends.js';
 import { failure, recordingLogger } from '../support/faults.js';
 import { launchFleet, rowCounts, Stage } from '../support/queues.js';
 
-/** Who works on a queue, and when nobody does: pauses, `listen`, other applications. */
+/** Tests which processes work on a queue, and when no process does: pauses, `listen`, other applications. */
 describeBackends('work on a queue', (backend) => {
   const numbers = (count: number): [string][] => Array.from({ length: count }, (_, i) => [`${i}`]);
 
@@ -13,7 +13,7 @@ describeBackends('work on a queue', (backend) => {
     ['with a limit', { concurrency: 3 }],
     ['without a limit', {}],
     ['with partitions', { partition: {} }],
-  ])('stops while it is paused (%s): what runs goes on, what waits stays, enqueueing goes on', async (_, options) => {
+  ])('does not start while the queue is paused (%s), but running work and enqueueing continue', async (_, options) => {
     const stage = new Stage();
     const partition = 'partition' in options ? { partition: 'a' } : {};
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q', options)] });
@@ -32,7 +32,7 @@ describeBackends('work on a queue', (backend) => {
     expect(stage.now()).toBe(3);
   });
 
-  it('takes nothing more in any process once pause() has resolved', async () => {
+  it('is not taken by any process once pause() has resolved', async () => {
     const wf = workflow('wf', async () => {});
     const fleet = await launchFleet(backend, 3, {
       workflows: [wf],
@@ -57,7 +57,7 @@ describeBackends('work on a queue', (backend) => {
     }
   });
 
-  it('stays paused through a restart, and is not resumed by a launch that gives the queue', async () => {
+  it('stays paused after a restart, even if the launch defines the queue', async () => {
     const stage = new Stage();
     const t = await backend.testApp({ workflows: [stage.wf], queues: [queue('q')] });
     await t.app.queues.pause('q');
@@ -82,7 +82,7 @@ describeBackends('work on a queue', (backend) => {
     expect(stage.begun).toEqual(['first']);
   });
 
-  it('is done by the processes that listen to the queue, and by no other', async () => {
+  it('is done only by processes that listen to the queue', async () => {
     const stage = new Stage();
     const database = await backend.newDatabase();
     const shared = { database, workflows: [stage.wf] };
@@ -92,7 +92,7 @@ describeBackends('work on a queue', (backend) => {
       queues: [queue('a'), queue('b')],
     })) as [TestApp];
     for (const name of ['a', 'b']) await stage.wf.with({ queue: name, app: none.app }).start(name);
-    // Without a queue a start runs at once, and with a delay alone it waits for any process.
+    // A start without a queue runs at once. A start with only a delay runs in any process.
     await stage.wf.with({ app: none.app }).start('no queue');
     await stage.wf.with({ app: none.app, delay: '1s' }).start('no queue, delayed');
     await none.clock.advance('5s');
@@ -109,7 +109,7 @@ describeBackends('work on a queue', (backend) => {
     await all.app.shutdown();
   });
 
-  it('warns at launch about a queue to listen to that does not exist, and works on it once it does', async () => {
+  it('causes a warning at launch if listen names an unknown queue, and runs once the queue exists', async () => {
     const stage = new Stage();
     const logger = recordingLogger();
     const t = await backend.testApp({
@@ -128,7 +128,7 @@ describeBackends('work on a queue', (backend) => {
     expect(stage.begun).toEqual(['later']);
   });
 
-  it('on the queue of another application runs there, at its version, with one warning', async () => {
+  it('runs in the application that owns the queue, at its version, with one warning', async () => {
     const here = workflow('shared', async () => 'here');
     const there = workflow('shared', async () => 'there');
     const logger = recordingLogger();
@@ -145,10 +145,10 @@ describeBackends('work on a queue', (backend) => {
     const handles = [await here.with({ queue: 'jobs' }).start(), await here.with({ queue: 'jobs' }).start()];
     for (const { id } of handles) expect(await worker.app.workflows.handle(id).result()).toBe('there');
     expect(await handles[0]?.status()).toMatchObject({ appName: 'worker', version: 'w7', executorId: 'test' });
-    expect(logger.lines).toEqual([expect.stringMatching(/Queue "jobs" belongs to the app "worker".*runs there/)]);
+    expect(logger.lines).toEqual([expect.stringMatching(/Queue "jobs" belongs to the app "worker".*run in that app/)]);
   });
 
-  it('belongs to one application: a launch of another one with the queue is refused, and changes nothing', async () => {
+  it('belongs to one application: the launch of another application with the same queue is refused', async () => {
     const database = await backend.newDatabase();
     const owner = await backend.testApp({ database, name: 'owner', queues: [queue('jobs', { concurrency: 1 })] });
     const before = await owner.app.queues.list();
@@ -163,7 +163,7 @@ describeBackends('work on a queue', (backend) => {
       details: { name: 'jobs', owner: 'owner' },
     });
     expect(await owner.app.queues.list()).toEqual(before);
-    // Nor is it the latest version now, to which work would go that nobody runs.
+    // The refused version is not the latest either. Otherwise work would go to a version that no process runs.
     expect(await t.app.versions.latest()).toMatchObject({ name: 'one' });
     expect(await rowCounts(database)).toMatchObject({ queues: 1 });
   });

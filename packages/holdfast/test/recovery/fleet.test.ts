@@ -6,7 +6,7 @@ import { crashSeenBy } from '../support/deaths.js';
 import { gate, recordingLogger, tamper } from '../support/faults.js';
 import { launchFleet, Stage } from '../support/queues.js';
 
-/** Runs a step, waits for an hour, and runs another: by then its process may be another one. */
+/** Runs a step, waits for an hour, and runs another step. Meanwhile the workflow may move to another process. */
 function twoSteps() {
   const ran: string[] = [];
   const wf = workflow('wf', async (n: number) => {
@@ -18,8 +18,8 @@ function twoSteps() {
   return { wf, ran };
 }
 
-describeBackends('work of a process that died', (backend) => {
-  it('goes on in another one as soon as the death is seen, after its last step and one attempt later', async () => {
+describeBackends('work of a dead process', (backend) => {
+  it('continues in another process once the death is seen, after its last step and with one more attempt', async () => {
     const { wf, ran } = twoSteps();
     const [one, two] = (await launchFleet(backend, 2, { workflows: [wf] })) as [TestApp, TestApp];
     const { id } = await wf.with({ app: one.app }).start(1);
@@ -33,7 +33,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(await two.app.workflows.get(id)).toMatchObject({ attempts: 2, status: 'SUCCESS' });
   });
 
-  it('is taken over once, however many sweep for it at the same time', async () => {
+  it('is taken over once, however many processes sweep for it at the same time', async () => {
     const { wf, ran } = twoSteps();
     const options = { workflows: [wf], recovery: { enabled: false } };
     const [dead, ...others] = (await launchFleet(backend, 11, options)) as [TestApp, ...TestApp[]];
@@ -53,7 +53,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(ran.length).toBe(80);
   });
 
-  it('is not taken by a list of candidates that others have dealt with since', async () => {
+  it('is not taken over from a list of candidates that is out of date', async () => {
     const { wf } = twoSteps();
     const options = { workflows: [wf], recovery: { enabled: false } };
     const [one, two, three] = (await launchFleet(backend, 3, options)) as [TestApp, TestApp, TestApp];
@@ -68,7 +68,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(await three.app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: 2 });
   });
 
-  it('stays where it is when another process with the same configured ID starts, and is taken when its own dies', async () => {
+  it('stays with its own process when another starts under the same ID, until its own process dies', async () => {
     const { wf, ran } = twoSteps();
     const database = await backend.newDatabase();
     const old = await backend.testApp({ workflows: [wf], database, executorId: 'web' });
@@ -88,7 +88,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(ran.filter((line) => line.startsWith('first'))).toHaveLength(2);
   });
 
-  it('is safe from the one that was only thought dead, also after its end', async () => {
+  it('is safe from a former owner that was only thought dead, also after the end of the workflow', async () => {
     const held = gate<string>();
     const caught: string[] = [];
     const wf = workflow('wf', async () => {
@@ -112,7 +112,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(caught).toEqual([]);
   });
 
-  it("taken from a live process on an operator's word begins no more steps there, without waiting for a heartbeat", async () => {
+  it('starts no more steps in a live process once an operator recovers it, even before a heartbeat', async () => {
     const [hold, begun] = [gate(), [] as string[]];
     let signal: AbortSignal | undefined;
     const wf = workflow('wf', async () => {
@@ -129,7 +129,7 @@ describeBackends('work of a process that died', (backend) => {
     const beats = () => one.statements.filter((name) => name === 'executors.beat').length;
     const before = beats();
     await two.app.recovery.recover(['e0']);
-    // The clock stands still: no heartbeat is due.
+    // The clock stands still, so no heartbeat is due.
     await expect.poll(() => signal?.aborted).toBe(true);
     expect(beats() - before).toBeLessThanOrEqual(2);
     hold.open();
@@ -137,7 +137,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(begun).toEqual(['first on e0', 'second on e1']);
   });
 
-  it('goes back to its queue, whose limits hold in the whole fleet', async () => {
+  it('goes back to its queue, and the limits of the queue hold across all processes', async () => {
     const stage = new Stage();
     const options = { workflows: [stage.wf], queues: [queue('q', { concurrency: 3 })] };
     const fleet = (await launchFleet(backend, 3, options)) as [TestApp, TestApp, TestApp];
@@ -166,7 +166,7 @@ describeBackends('work of a process that died', (backend) => {
     }
   });
 
-  it('of another version is never touched, and reported as stranded', async () => {
+  it('is never touched if it belongs to another version, and is reported as stranded', async () => {
     const { wf } = twoSteps();
     const database = await backend.newDatabase();
     const logger = recordingLogger();
@@ -190,7 +190,7 @@ describeBackends('work of a process that died', (backend) => {
     expect(await app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: 2, executorId: 'newer' });
   });
 
-  it('is forgotten with its executor when all of it is taken over, and not before', async () => {
+  it('keeps the row of its executor until all of the work is taken over', async () => {
     const { wf } = twoSteps();
     const late = workflow('late', () => sleep('1d'));
     const database = await backend.newDatabase();

@@ -6,13 +6,13 @@ import { crashSeenBy } from '../support/deaths.js';
 import { failure, gate, isSettled, overTime, tamper } from '../support/faults.js';
 import { pass } from '../support/fleet.js';
 
-/** What is PENDING under an executor that is not in the table would be nobody's if its process died now. */
+/** If an executor without a row in the table died, no other executor would find its PENDING work. */
 const ownerless =
   "select workflow_uuid from workflow_status where status = 'PENDING' and not exists " +
   "(select 1 from executors e where owner_xid like e.incarnation || '.%')";
 
-describeBackends('a process that was cut off for so long that others have forgotten it', (backend) => {
-  it('starts nothing before it is on record again, so that it can die right after', async () => {
+describeBackends('a process whose row others have deleted because it was cut off for too long', (backend) => {
+  it('starts nothing before its row is back, so that it can die right after', async () => {
     const { a, wf, database } = await scene(backend);
     await forget(a, database);
     const { id } = await overTime(a.clock, wf.with({ app: a.app }).start());
@@ -20,11 +20,11 @@ describeBackends('a process that was cut off for so long that others have forgot
     await inherited(a, database, id);
   });
 
-  it('starts no child before that', async () => {
+  it('starts no child before its row is back', async () => {
     const { a, parent, hold, database } = await scene(backend);
     const handle = await parent.with({ app: a.app }).start();
     await a.clock.advance(0);
-    // In the table for others to take its parent; and forgotten by the time that the child is started.
+    // The row exists while others could take the parent, and is gone by the time the child starts.
     await forget(a, database);
     hold.open();
     const child = `${handle.id}-0`;
@@ -33,7 +33,7 @@ describeBackends('a process that was cut off for so long that others have forgot
     await inherited(a, database, child);
   });
 
-  it('takes nothing from a queue before that, and then at once', async () => {
+  it('takes nothing from a queue before its row is back, and then does so at once', async () => {
     const { a, database } = await scene(backend);
     const client = await connect({ database, name: 'test', logger: silent });
     await forget(a, database);
@@ -49,7 +49,7 @@ describeBackends('a process that was cut off for so long that others have forgot
     await inherited(a, database, id);
   });
 
-  it('lets a start that waits for that fail when the app is shut down, and leaves nothing of it', async () => {
+  it('fails a start that waits for its row when the app is shut down, and leaves nothing of that start', async () => {
     const { a, wf, database } = await scene(backend);
     await tamper(database, 'alter table executors rename to executors_away');
     await pass(a.clock, 21_000);
@@ -81,7 +81,7 @@ async function scene(backend: Backend) {
 
 const others = new WeakMap<TestApp, (clock: TestApp['clock']) => Promise<TestApp>>();
 
-/** Cuts its heartbeats off until it begins no more steps, and buries it, as another does after an hour. */
+/** Stops the app's heartbeats until it starts no more steps, and deletes its row, as others do after an hour. */
 async function forget(app: TestApp, database: string): Promise<void> {
   await tamper(database, 'alter table executors rename to executors_away');
   await pass(app.clock, 21_000);
@@ -93,7 +93,7 @@ async function exists({ app }: TestApp, id: string): Promise<void> {
   while ((await app.workflows.get(id)) === undefined) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** It dies at this moment; another one goes on with the workflow. */
+/** Crashes the app. Another process continues the workflow. */
 async function inherited(dying: TestApp, database: string, id: string): Promise<void> {
   const heir = await (others.get(dying) as (clock: TestApp['clock']) => Promise<TestApp>)(dying.clock);
   await crashSeenBy(heir, dying);

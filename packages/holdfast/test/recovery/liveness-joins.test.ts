@@ -6,7 +6,7 @@ import { describeBackends } from '../support/backends.js';
 describeBackends('an executor that joins others', (backend) => {
   const looksOf = ({ statements }: TestApp): number => statements.filter((name) => name === 'executors.list').length;
 
-  it('is known to them at once, so that its death is seen even if it was launched a moment before', async () => {
+  it('is known to the others at once, so that they see its death even a moment after its launch', async () => {
     const ran: string[] = [];
     const make = (name: string) =>
       workflow('wf', () =>
@@ -24,7 +24,7 @@ describeBackends('an executor that joins others', (backend) => {
     const looks = looksOf(observer);
     const wf = make('newcomer');
     const newcomer = await backend.testApp({ ...common, executorId: 'newcomer', workflows: [wf], clock });
-    // The clock stands still: no look is due.
+    // The clock stands still, so no poll is due.
     await expect.poll(() => looksOf(observer), { timeout: 10_000, interval: 5 }).toBeGreaterThan(looks);
     const { id } = await wf.with({ app: newcomer.app }).start();
     await expect.poll(() => ran).toEqual(['newcomer']);

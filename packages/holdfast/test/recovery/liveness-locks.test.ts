@@ -3,7 +3,7 @@ import { describeBackends } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { elsewhere, fleet, type Member, pass } from '../support/fleet.js';
 
-/** How long the own session must have lasted before the absence of another's lock says anything. */
+/** How long the observer's own session must have existed before the absence of another's lock means anything. */
 const sessionsReturnMs = 10_000;
 
 describeBackends(
@@ -22,7 +22,7 @@ describeBackends(
     const until = async (holds: () => Promise<boolean>): Promise<void> => {
       while (!(await holds())) await new Promise((resolve) => setImmediate(resolve));
     };
-    /** Its row says that it has a lock, and it has. */
+    /** The row names a lock, and a session holds that lock. */
     const isPresent = (url: string, member: Member) => async () => typeof (await rowOf(url, member))?.pid === 'number';
     const pair = async () => {
       const url = await backend.newDatabase();
@@ -32,7 +32,7 @@ describeBackends(
       return { url, observer, peer, clock: observer.clock };
     };
 
-    it('shows its death within a second or two, although its time to live is long', async () => {
+    it('shows the death of the executor within two seconds, although its time to live is long', async () => {
       const { url, observer, peer, clock } = await pair();
       await pass(clock, sessionsReturnMs);
       await peer.liveness.abandon();
@@ -43,7 +43,7 @@ describeBackends(
       expect(observer.reports()).toBe(1);
     });
 
-    it('says nothing when it was absent at one look only', async () => {
+    it('does not show a death when it is missing in one check only', async () => {
       const { url, observer, peer, clock } = await pair();
       await pass(clock, sessionsReturnMs);
       await peer.liveness.abandon();
@@ -51,21 +51,21 @@ describeBackends(
       const sway = (to: unknown) => tamper(url, `update executors set lock_key = '${to}' where executor_id = 'peer'`);
       for (let times = 0; times < 4; times++) {
         await sway(1);
-        await observer.liveness.look();
-        expect(observer.liveness.executors().map(({ standing }) => standing)).toEqual(['alive', 'suspected']);
+        await observer.liveness.pollNow();
+        expect(observer.liveness.executors().map(({ state }) => state)).toEqual(['alive', 'suspected']);
         await sway(key);
         await pass(clock, 1_000);
       }
       expect([observer.liveness.deaths(), observer.reports()]).toEqual([[], 0]);
     });
 
-    it('is missed by nobody while its session is opened anew', async () => {
+    it('does not show a death while its session is reopened', async () => {
       const { url, observer, peer, clock } = await pair();
       await pass(clock, sessionsReturnMs);
       for (let times = 0; times < 3; times++) {
         const before = (await rowOf(url, peer))?.pid;
         await tamper(url, `select pg_terminate_backend(${before})`);
-        // Its row says at once that it has none, and that it has one again.
+        // The row is updated at once: first without a lock, then with one again.
         await until(async () => {
           await clock.advance(0);
           const row = await rowOf(url, peer);
@@ -78,7 +78,7 @@ describeBackends(
       expect([observer.liveness.deaths(), observer.reports()]).toEqual([[], 0]);
     });
 
-    it('says nothing while the own one is gone too, nor shortly after it is back', async () => {
+    it('does not show a death while the observer lacks its own session, nor shortly after', async () => {
       const { url, observer, peer, clock } = await pair();
       await pass(clock, sessionsReturnMs);
       await peer.liveness.abandon();

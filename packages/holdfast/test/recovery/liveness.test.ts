@@ -8,10 +8,10 @@ import { elsewhere, fleet, type Member, pass } from '../support/fleet.js';
 
 const ttlMs = 30_000;
 
-describeBackends('executors that look at each other', (backend) => {
+describeBackends('executors that watch each other', (backend) => {
   const members = fleet();
   const standingOf = (observer: Member, peer: Member): string | undefined =>
-    observer.liveness.executors().find(({ record }) => record.incarnation === peer.incarnation)?.standing;
+    observer.liveness.executors().find(({ record }) => record.incarnation === peer.incarnation)?.state;
   const pair = async (of: Partial<typeof elsewhere> = elsewhere) => {
     const url = await backend.newDatabase();
     const observer = await members.join(url);
@@ -22,7 +22,7 @@ describeBackends('executors that look at each other', (backend) => {
     return { url, observer, peer, clock: observer.clock };
   };
 
-  it('are in the table from their launch to their shutdown, with what others need to know', async () => {
+  it('have a row from launch to shutdown, with everything that the others need to know', async () => {
     const database = await backend.newDatabase();
     const app = await backend.testApp({ database, executorId: 'two', version: 'v7' });
     const rows = () => tamper(database, 'select * from executors');
@@ -37,15 +37,15 @@ describeBackends('executors that look at each other', (backend) => {
     expect(await rows()).toEqual([]);
   });
 
-  it('know all that live, themselves among them', async () => {
+  it('know all live executors, including themselves', async () => {
     const { observer, peer, clock } = await pair();
     await pass(clock, 120_000);
-    expect(observer.liveness.executors().map(({ standing }) => standing)).toEqual(['alive', 'alive']);
+    expect(observer.liveness.executors().map(({ state }) => state)).toEqual(['alive', 'alive']);
     expect([standingOf(observer, peer), standingOf(peer, observer)]).toEqual(['alive', 'alive']);
     expect([observer.liveness.deaths(), observer.reports(), peer.reports()]).toEqual([[], 0, 0]);
   });
 
-  it('take one for dead that was silent for its time to live, and not before', async () => {
+  it('consider an executor dead once it was silent for its time to live, and not before', async () => {
     const { observer, peer, clock } = await pair();
     await peer.liveness.abandon();
     await pass(clock, ttlMs - 5_500);
@@ -61,7 +61,7 @@ describeBackends('executors that look at each other', (backend) => {
       why: expect.stringMatching(/silent/),
     });
     expect(death?.lastHeartbeatAt).toBeGreaterThan(0);
-    expect(death?.seenDeadAt).toBeLessThanOrEqual(clock.now());
+    expect(death?.declaredDeadAt).toBeLessThanOrEqual(clock.now());
     expect([observer.liveness.isDead(peer.incarnation), observer.liveness.isDead(observer.incarnation)]).toEqual([
       true,
       false,
@@ -70,7 +70,7 @@ describeBackends('executors that look at each other', (backend) => {
     expect(observer.reports()).toBe(1);
   });
 
-  it('heed the time to live that each has for itself', async () => {
+  it('apply the time to live that each executor has set for itself', async () => {
     const url = await backend.newDatabase();
     const observer = await members.join(url);
     const brief = await members.join(url, { clock: observer.clock, process: elsewhere, ttlMs: 3_000 });
@@ -81,7 +81,7 @@ describeBackends('executors that look at each other', (backend) => {
     expect([standingOf(observer, brief), standingOf(observer, usual)]).toEqual(['dead', 'alive']);
   });
 
-  it('take nobody for dead when the clock of the database jumps', async () => {
+  it('consider no executor dead when the clock of the database jumps', async () => {
     const { url, observer, peer, clock } = await pair();
     for (const hour of [3_600_000, -7_200_000]) {
       await tamper(
@@ -95,25 +95,25 @@ describeBackends('executors that look at each other', (backend) => {
     expect([observer.reports(), peer.reports()]).toEqual([0, 0]);
   });
 
-  it('take nobody for dead after an outage of the database, however long', async () => {
+  it('consider no executor dead after an outage of the database, however long', async () => {
     const { url, observer, peer, clock } = await pair();
     await tamper(url, 'alter table executors rename to executors_away');
     await pass(clock, 600_000);
     expect([observer.liveness.confirmed, peer.liveness.confirmed]).toEqual([false, false]);
     await tamper(url, 'alter table executors_away rename to executors');
-    // Before any of them has had the time to beat.
-    for (const each of [observer, peer]) await each.liveness.look();
+    // Before any executor has had the time to send a heartbeat.
+    for (const each of [observer, peer]) await each.liveness.pollNow();
     await pass(clock, 40_000);
     expect([observer.liveness.confirmed, peer.liveness.confirmed]).toEqual([true, true]);
     expect([observer.reports(), peer.reports()]).toEqual([0, 0]);
   });
 
-  it('take nobody for dead after they have stood still themselves', async () => {
+  it('consider no executor dead after they were paused themselves', async () => {
     const url = await backend.newDatabase();
     const observer = await members.join(url);
     const peer = await members.join(url, { process: elsewhere });
     await pass(observer.clock, 5_000);
-    // Nothing of it ran meanwhile: what it sees next it sees an hour later, before anyone else has had a moment.
+    // The observer did not run meanwhile. It polls again an hour later, before the peer can send a heartbeat.
     await observer.clock.advance('1h');
     expect(observer.liveness.confirmed).toBe(true);
     await pass(peer.clock, 5_000);
@@ -124,7 +124,7 @@ describeBackends('executors that look at each other', (backend) => {
     expect(standingOf(observer, peer)).toBe('alive');
   });
 
-  it('see that one they took for dead is alive when it beats again, and can die again', async () => {
+  it('see that an executor which they considered dead is alive after a heartbeat, and can die again', async () => {
     const url = await backend.newDatabase();
     const observer = await members.join(url);
     const peer = await members.join(url, { process: elsewhere });
@@ -138,7 +138,7 @@ describeBackends('executors that look at each other', (backend) => {
     expect([standingOf(observer, peer), observer.reports()]).toEqual(['dead', 2]);
   });
 
-  it('come back when they were buried by mistake', async () => {
+  it('add their row again when it was deleted by mistake', async () => {
     const { url, observer, peer, clock } = await pair();
     await tamper(url, `delete from executors where incarnation = '${peer.incarnation}'`);
     await pass(clock, 10_500);
@@ -146,14 +146,14 @@ describeBackends('executors that look at each other', (backend) => {
     expect(peer.liveness.confirmed).toBe(true);
   });
 
-  it('forget one that has left, dead or alive', async () => {
+  it('forget an executor that has shut down, and do not report it dead', async () => {
     const { observer, peer, clock } = await pair();
     await peer.liveness.stop();
     await pass(clock, 5_500);
     expect([standingOf(observer, peer), observer.reports()]).toEqual([undefined, 0]);
   });
 
-  it('see at once, and without a statement, that a process of their host is gone', async () => {
+  it('see at once, and without a statement, that a process on their host is gone', async () => {
     const url = await backend.newDatabase();
     const gone = new Set<string>();
     const isGone = (peer: ExecutorRecord): boolean => gone.has(peer.incarnation);
@@ -170,7 +170,7 @@ describeBackends('executors that look at each other', (backend) => {
     expect([observer.reports(), observer.statements.length]).toEqual([1, before]);
   });
 
-  it('do not believe what they see of processes against heartbeats that go on', async () => {
+  it('trust heartbeats that continue more than what they see of processes on their host', async () => {
     const url = await backend.newDatabase();
     const clock = new VirtualClock();
     const observer = await members.join(url, { clock, isGone: () => true });
@@ -181,7 +181,7 @@ describeBackends('executors that look at each other', (backend) => {
     expect([standingOf(observer, peer), observer.reports()]).toEqual(['alive', 1]);
   });
 
-  it('know from their launch on whose process on their host is gone', async () => {
+  it('know right after launch which processes on their host are gone', async () => {
     const url = await backend.newDatabase();
     const peer = await members.join(url);
     await peer.liveness.abandon();

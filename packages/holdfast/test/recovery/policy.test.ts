@@ -16,13 +16,13 @@ import { launchFleet } from '../support/queues.js';
 
 const day = 86_400_000;
 
-/** A report whose single workflows are in one order: what was done, and what is left, are found at different times. */
+/** A report with its workflows in a fixed order: workflows that were acted on and others are found separately. */
 function sorted({ plan, ...counts }: SweepReport): object {
   return { ...counts, plan: [...plan].sort((a, b) => (a.workflowId < b.workflowId ? -1 : 1)) };
 }
 
-describeBackends('the policy of recovery', (backend) => {
-  /** A process with a workflow that sleeps, dead; and another one, which has seen it die. */
+describeBackends('the recovery policy', (backend) => {
+  /** Returns a dead process with a sleeping workflow, and a second process that has seen the death. */
   async function bereft(options: WorkflowOptions, recovery: RecoveryOptions = {}) {
     const wf = workflow(
       'wf',
@@ -48,7 +48,7 @@ describeBackends('the policy of recovery', (backend) => {
     };
   }
 
-  it('with autoResume: false lists what a dead process left, and leaves it to an operator', async () => {
+  it('with autoResume: false lists the work of a dead process and leaves it to an operator', async () => {
     const { two, id, die, info, logger } = await bereft({}, { autoResume: false });
     await die('1m');
     await two.clock.advance('10m');
@@ -62,7 +62,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await info()).toMatchObject({ attempts: 2 });
   });
 
-  it('with autoResume: false of one workflow holds up no other, at launch too', async () => {
+  it('with autoResume: false for one workflow does not delay other workflows, not even at launch', async () => {
     const { two, die, info, database } = await bereft({ recovery: { autoResume: false } });
     const other = workflow('other', async () => 'ran');
     await die('1m');
@@ -72,21 +72,21 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await other.with({ app: again.app })()).toBe('ran');
   });
 
-  it('sets aside what is not resumable, says why, and goes on with it when it is resumed', async () => {
+  it('stalls workflows that are not resumable, says why, and continues them when they are resumed', async () => {
     const { two, id, die, info, logger } = await bereft({ resumable: false });
     const waiter = failure(two.app.workflows.handle(id).result());
     await die('1m');
     const reason = expect.stringContaining('resumable: false');
     expect(await info()).toMatchObject({ status: 'STALLED', executorId: 'e0', reason });
     expect(await two.clock.runUntil(waiter)).toMatchObject({ code: 'WORKFLOW_STALLED', message: reason });
-    expect(logger.matching(/set aside as STALLED/)[0]).toContain(id);
+    expect(logger.matching(/is now STALLED/)[0]).toContain(id);
     await two.clock.advance('1h');
     expect(await info()).toMatchObject({ status: 'STALLED' });
     const handle = await two.app.workflows.resume(id);
     expect(await two.clock.runUntil(handle.result())).toBe(1);
   });
 
-  it('cancels what started longer ago than maxResumeAge, with its children and a reason', async () => {
+  it('cancels workflows that started longer ago than maxResumeAge, with their children and a reason', async () => {
     const child = workflow('child', () => sleep('30d'));
     const parent = workflow('parent', () => child());
     const options = { workflows: [child, parent], recovery: { maxResumeAge: '2h', autoResume: false } } as const;
@@ -104,7 +104,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await failure(two.app.workflows.handle(old.id).result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('resumes a run of any age with maxResumeAge: 0, also where the app has a limit', async () => {
+  it('resumes a workflow of any age with maxResumeAge: 0, also if the app has a limit', async () => {
     const { two, die, info } = await bereft({ recovery: { maxResumeAge: 0 } }, { maxResumeAge: '2h' });
     await die('10d');
     expect(await info()).toMatchObject({ status: 'PENDING', executorId: 'e1', attempts: 2 });
@@ -114,7 +114,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await two.app.recovery.sweep()).toMatchObject({ cancelled: 0 });
   });
 
-  it("cancels what is not resumed with onNotResumed: 'cancel', with a reason, until an operator resumes it", async () => {
+  it("with onNotResumed: 'cancel' cancels what it does not resume, with a reason", async () => {
     const { two, id, die, info, logger } = await bereft({}, { autoResume: false, onNotResumed: 'cancel' });
     await die('1m');
     const reason = expect.stringContaining('autoResume is false');
@@ -127,7 +127,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await two.clock.runUntil(handle.result())).toBe(1);
   });
 
-  it('counts the age of a run from its first start, whatever became of it since', async () => {
+  it('counts the age of a run from its first start, whatever happened since', async () => {
     const { two, die, info, wf, database } = await bereft({ recovery: { maxResumeAge: '3h' } });
     await die('2h');
     expect(await info()).toMatchObject({ status: 'PENDING', attempts: 2 });
@@ -145,7 +145,7 @@ describeBackends('the policy of recovery', (backend) => {
   it.each([
     ['dead-letter', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', 'WORKFLOW_DEAD'],
     ['cancel', 'CANCELLED', 'WORKFLOW_CANCELLED'],
-  ] as const)('ends what has had its attempts as onExceeded: %s says', async (onExceeded, status, code) => {
+  ] as const)('ends a workflow without attempts left as onExceeded: %s says', async (onExceeded, status, code) => {
     const own = workflow('own', () => run('hang', forever), { recovery: { maxAttempts: 0 } });
     const wf = workflow('wf', () => run('hang', forever));
     let t = await backend.testApp({ workflows: [wf, own], recovery: { maxAttempts: 1, onExceeded } });
@@ -160,7 +160,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await failure(t.app.workflows.handle(first.id).result())).toMatchObject({ code });
   });
 
-  it('is not applied by a process with enabled: false, at launch neither; others take over its work', async () => {
+  it('is not applied by a process with enabled: false, not even at launch; others take over its work', async () => {
     const wf = workflow('wf', () => sleep('1d'));
     const database = await backend.newDatabase();
     const common = { workflows: [wf], database };
@@ -170,7 +170,7 @@ describeBackends('the policy of recovery', (backend) => {
     const again = await first.restart();
     for (let n = 0; n < 20; n++) await again.clock.advance('5s');
     expect(await again.app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: 1 });
-    // What the policy says, all the same.
+    // The plan is still what the policy says.
     const because = expect.stringMatching(/^its process is dead; recovery is not enabled in this process/);
     expect(await again.app.recovery.incomplete()).toMatchObject([
       { executor: 'dead', plan: { action: 'resume', at: null, because } },
@@ -180,7 +180,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(await other.app.workflows.get(id)).toMatchObject({ status: 'PENDING', attempts: 2 });
   });
 
-  it('is shown by a dry run, which changes nothing, as the sweep then carries it out', async () => {
+  it('is shown by a dry run, which changes nothing and plans exactly what the next sweep does', async () => {
     const define = (name: string, options: WorkflowOptions = {}) =>
       workflow(name, () => sleep('30d'), options as WorkflowOptions & { input?: undefined });
     const kinds = [
@@ -197,9 +197,9 @@ describeBackends('the policy of recovery', (backend) => {
     await crashSeenBy(two, one);
     const before = await two.app.workflows.list();
     const dry = await two.app.recovery.sweep({ dryRun: true });
-    expect(dry).toMatchObject({ taken: 1, deadLettered: 1, cancelled: 1, setAside: 1, waiting: 1, stranded: 0 });
+    expect(dry).toMatchObject({ taken: 1, deadLettered: 1, cancelled: 1, stalled: 1, waiting: 1, stranded: 0 });
     const actions = Object.fromEntries(dry.plan.map(({ name, action }) => [name, action]));
-    const told = { resumed: 'resume', aside: 'set-aside', old: 'cancel', waits: 'wait-for-operator' };
+    const told = { resumed: 'resume', aside: 'stall', old: 'cancel', waits: 'wait-for-operator' };
     expect(actions).toEqual({ ...told, 'given up': 'dead-letter' });
     expect(await two.app.workflows.list()).toEqual(before);
     expect(sorted(await two.app.recovery.sweep())).toEqual(sorted(dry));
@@ -214,7 +214,7 @@ describeBackends('the policy of recovery', (backend) => {
     });
   });
 
-  it('is shown by a dry run for children too, and for what others have left or handed over, in the words of the sweep', async () => {
+  it('is shown by a dry run for children too, and for work that others left or handed over', async () => {
     const child = workflow('child', () => sleep('30d'));
     const parent = workflow('parent', () => child(), { recovery: { maxResumeAge: '1s' } });
     const lone = workflow('lone', () => sleep('30d'));
@@ -240,7 +240,7 @@ describeBackends('the policy of recovery', (backend) => {
     expect(sorted(await two.app.recovery.sweep())).toEqual(sorted(dry));
   });
 
-  it('gives way to an operator who names a workflow', async () => {
+  it('does not apply when an operator names a workflow', async () => {
     const { two, id, die, info } = await bereft(
       { recovery: { maxResumeAge: '1s', autoResume: false } },
       { enabled: false },
@@ -249,11 +249,11 @@ describeBackends('the policy of recovery', (backend) => {
     expect((await two.app.recovery.recover({ workflowIds: [id] })).map((handle) => handle.id)).toEqual([id]);
     await two.clock.advance('1s');
     expect(await info()).toMatchObject({ status: 'PENDING', executorId: 'e1', attempts: 2 });
-    // It is alive now.
+    // The owner is alive now.
     expect(await two.app.recovery.recover({ workflowIds: [id] })).toEqual([]);
   });
 
-  it('is told by incomplete(): what, whose, how old, and what becomes of it, in the app and in a client', async () => {
+  it('is shown by incomplete(): workflow, executor, age and plan, in the app and in a client', async () => {
     const { one, two, id, wf, die, database } = await bereft({}, { enabled: true, autoResume: false });
     const startedAt = one.clock.now();
     await one.clock.advance('1s');
@@ -282,7 +282,9 @@ describeBackends('the policy of recovery', (backend) => {
       expect(seen.map(({ workflowId }) => workflowId)).toEqual([id, mine.id]);
       expect(seen[1]).toMatchObject({ executor: 'alive', plan: { action: 'none' } });
       await tamper(database, "update executors set heartbeat_at = 0 where executor_id = 'e0'");
-      const because = expect.stringMatching(/a live process of version .* by a policy that a client does not know/);
+      const because = expect.stringMatching(
+        /a live process of version .* applies its policy, which a client does not know/,
+      );
       const plan = { action: 'resume', at: null, because };
       expect((await client.recovery.incomplete())[0]).toMatchObject({ executor: 'dead', plan });
     } finally {
@@ -309,13 +311,13 @@ describeBackends('the policy of recovery', (backend) => {
     }
   });
 
-  it('refuses options and arguments that it does not know, and says what to give', async () => {
+  it('refuses unknown options and arguments, and says which ones exist', async () => {
     const wf = async () => 1;
     const refused: [() => unknown, RegExp][] = [
       [() => workflow('x', wf, { recovery: { autoresume: true } as never }), /did you mean "autoResume"/i],
       [() => workflow('x', wf, { recovery: { enabled: true } as never }), /no option "enabled"/],
       [() => workflow('x', wf, { resumable: 'no' as never }), /"resumable" must be true or false/],
-      [() => workflow('x', wf, { maxRecoveryAttempts: 1, recovery: { maxAttempts: 1 } }), /by another name/],
+      [() => workflow('x', wf, { maxRecoveryAttempts: 1, recovery: { maxAttempts: 1 } }), /another name of recovery/],
       [() => workflow('x', wf, { recovery: { onExceeded: 'drop' as never } }), /"dead-letter" or "cancel"/],
       [() => workflow('x', wf, { recovery: { onNotResumed: 'drop' as never } }), /"wait" or "cancel"/],
     ];

@@ -7,7 +7,7 @@ import type { Dequeued } from '../../src/storage/contract/storage.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { gate } from '../support/faults.js';
 
-describeBackends('after a lost connection, what is on its way into memory is not taken for lost', (backend) => {
+describeBackends('after a lost connection, work that is just being loaded is not considered lost', (backend) => {
   it('while the history of a claim is read', async () => {
     const rig = await launchRig(backend);
     const reading = rig.hold('steps', 'history', 'before');
@@ -22,7 +22,7 @@ describeBackends('after a lost connection, what is on its way into memory is not
     expect([rig.begun, rig.warnings]).toEqual([['first', 'second'], []]);
   });
 
-  it('while the answer to a claim is on its way', async () => {
+  it('while the answer to a claim is pending', async () => {
     const rig = await launchRig(backend);
     const handle = await rig.start();
     await rig.firstDone.promise;
@@ -36,7 +36,7 @@ describeBackends('after a lost connection, what is on its way into memory is not
     expect([rig.begun, rig.warnings]).toEqual([['first', 'second'], []]);
   });
 
-  it('while the answer to a start is on its way', async () => {
+  it('while the answer to a start is pending', async () => {
     const rig = await launchRig(backend);
     rig.goOn.open();
     const starting = rig.hold('workflows', 'insertMany', 'after');
@@ -49,15 +49,15 @@ describeBackends('after a lost connection, what is on its way into memory is not
   });
 });
 
-describeBackends('after a lost connection, what this process has let go of is given back', (backend) => {
-  it('although it had begun to look for such work when it let go of this', async () => {
+describeBackends('after a lost connection, work that this process has dropped is given back', (backend) => {
+  it('even if the search for such work had already begun when the process dropped it', async () => {
     const rig = await launchRig(backend);
     const handle = await rig.start();
     await rig.firstDone.promise;
     await rig.looks(3, () => rig.letGo(handle.id));
     rig.goOn.open();
     expect(await handle.result({ timeout: '10s' })).toBe('done');
-    expect([rig.begun, rig.warnings]).toEqual([['first', 'second'], [expect.stringMatching(/has let go of/)]]);
+    expect([rig.begun, rig.warnings]).toEqual([['first', 'second'], [expect.stringMatching(/does not run here/)]]);
   });
 });
 
@@ -87,7 +87,7 @@ async function launchRig(backend: Backend) {
 type Statements = Record<string, (...args: unknown[]) => unknown>;
 
 function handles(engine: Runtime) {
-  /** Puts something in the place of a statement. Returns the real one. */
+  /** Replaces a statement. Returns the real one. */
   const replace = (noun: 'steps' | 'workflows' | 'takeovers', name: string, by: Statements[string]) => {
     const statements = engine.storage[noun] as unknown as Statements;
     const real = statements[name]?.bind(statements) as Statements[string];
@@ -95,12 +95,12 @@ function handles(engine: Runtime) {
     return real;
   };
   return {
-    /** Holds the next such statement up, before it is sent or after it is done, until the test lets it go. */
+    /** Delays the next such statement, before it is sent or after it is done, until the test opens the gate. */
     hold: (noun: 'steps' | 'workflows', name: string, when: 'before' | 'after') => {
       const [reached, answer] = [gate(), gate()];
       const real = replace(noun, name, async (...args) => {
         const done = when === 'after' ? await real(...args) : undefined;
-        // A look for something else, which has claimed nothing.
+        // A query that claimed nothing is not the awaited one.
         if ((done as Dequeued | undefined)?.claimed?.length === 0) return done;
         replace(noun, name, real);
         reached.open();
@@ -109,31 +109,31 @@ function handles(engine: Runtime) {
       });
       return { reached, answer };
     },
-    /** A connection is lost, and all looks are made that follow from that. */
+    /** Simulates a lost connection, and waits for all queries that follow from it. */
     looks: async (nth = 0, during = (): void => {}) => {
       let looks = 0;
       const real = replace('takeovers', 'pendingUnder', (of) => {
         if (++looks === nth) during();
         return real(of);
       });
-      const lost = engine.storage as { breaks(): number };
-      lost.breaks = () => 1;
+      const lost = engine.storage as { lostConnections(): number };
+      lost.lostConnections = () => 1;
       await expect.poll(() => looks, { interval: 5 }).toBeGreaterThanOrEqual(4);
       if (nth > 0) return;
-      // The next one begins when all is done that the fourth led to.
-      lost.breaks = () => 2;
+      // The fifth query starts when everything that follows from the fourth is done.
+      lost.lostConnections = () => 2;
       await expect.poll(() => looks, { interval: 5 }).toBeGreaterThan(4);
     },
-    /** As if it had ended here, or been taken over, by a commit that the database does not have any more. */
+    /** Drops the workflow as if it had ended here, or been taken over, by a commit that the database has lost. */
     letGo: (id: string) => {
-      const { owner = '' } = engine.inMemory.get(id)?.claim ?? {};
-      engine.superseded(id, owner, { owner: null, status: 'PENDING' });
+      const { owner = '' } = engine.executions.inMemory.get(id)?.claim ?? {};
+      engine.executions.supersede(id, owner, { owner: null, status: 'PENDING' });
     },
-    /** As another process would that takes this one for dead, which it finds out. */
+    /** Puts the workflow back like a process that considers this one dead. This process notices. */
     putBack: async (id: string) => {
-      const { owner = '' } = engine.inMemory.get(id)?.claim ?? {};
+      const { owner = '' } = engine.executions.inMemory.get(id)?.claim ?? {};
       await engine.storage.workflows.release({ owned: [{ workflowId: id, owner }], queueName: internalQueue, now: 0 });
-      engine.superseded(id, owner, { owner: null, status: 'ENQUEUED' });
+      engine.executions.supersede(id, owner, { owner: null, status: 'ENQUEUED' });
       engine.news.announce('queues');
     },
   };

@@ -16,7 +16,7 @@ describeBackends('recovery', (backend) => {
     }
   });
 
-  it.each([0, 1, 3])('gives a workflow up that may be recovered %i times, one attempt later', async (most) => {
+  it.each([0, 1, 3])('gives up a workflow that may be recovered %i times, with one attempt more', async (most) => {
     let bodies = 0;
     const logger = recordingLogger();
     const hang = () => {
@@ -33,7 +33,7 @@ describeBackends('recovery', (backend) => {
     }
     t = await t.restart();
     await t.clock.advance(0);
-    // As the seed has it: a limit of 1 shows 3 attempts when the workflow is given up.
+    // DBOS counts like this: with a limit of 1, a workflow that is given up shows 3 attempts.
     expect(await t.app.workflows.get(id)).toMatchObject({
       status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
       attempts: most + 2,
@@ -46,7 +46,7 @@ describeBackends('recovery', (backend) => {
     expect(bodies).toBe(most + 1);
   });
 
-  it('warns about a workflow that is not registered each second, and runs it once it is', async () => {
+  it('warns every second about a workflow that is not registered, and runs it once it is', async () => {
     const database = await backend.newDatabase();
     const late = workflow('late', async () => {
       await sleep('1h');
@@ -78,7 +78,7 @@ describeBackends('recovery', (backend) => {
     expect(warnings()).toHaveLength(count);
   });
 
-  it('makes a workflow whose input is not valid JSON an ERROR at once, and goes on with the others', () => {
+  it('fails a workflow whose input is not valid JSON at once, and continues with the others', () => {
     const fault = `update workflow_status set inputs = '{"json":' where workflow_uuid = 'bad'`;
     return endsAs('ERROR', fault, ['UNREADABLE_VALUE']);
   });
@@ -87,7 +87,7 @@ describeBackends('recovery', (backend) => {
     ['without a stored input', 'inputs = null'],
     ['without a stored input, in an unknown format,', `inputs = null, serialization = 'py_pickle'`],
     ['whose input is in an unknown format', `serialization = 'py_pickle'`],
-  ])('sets a workflow %s aside, and goes on with the others', (_, change) => {
+  ])('stalls a workflow %s, and continues with the others', (_, change) => {
     const fault = `update workflow_status set ${change} where workflow_uuid = 'bad'`;
     return endsAs('STALLED', fault, ['WORKFLOW_STALLED', 'UNKNOWN_SERIALIZER']);
   });
@@ -116,7 +116,7 @@ describeBackends('recovery', (backend) => {
     expect(bodies).toBe(1);
   }
 
-  it('stalls only the workflow that has a step which cannot be decoded', async () => {
+  it('stalls only the workflow with a step that cannot be decoded', async () => {
     const wf = workflow('wf', async () => {
       const value = await run('load', () => ({ a: 1 }));
       await sleep('1h');
@@ -140,7 +140,7 @@ describeBackends('recovery', (backend) => {
     expect((await again.app.workflows.list()).map(({ workflowId }) => workflowId).sort()).toEqual(['bad', 'good']);
   });
 
-  it('takes over the work of an executor that nothing is known of only on demand', async () => {
+  it('takes over the work of an unknown executor only on demand', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1h');
       return 'done';
@@ -161,7 +161,7 @@ describeBackends('recovery', (backend) => {
     expect(await b.app.workflows.get(id)).toMatchObject({ executorId: 'b', attempts: 2, status: 'SUCCESS' });
   });
 
-  it('on demand says of which executors and workflows nothing is known, and watches nothing from then on', async () => {
+  it('reports executors and workflows that it does not know, and does not watch for them afterwards', async () => {
     const wf = workflow('wf', () => sleep('1h'));
     const database = await backend.newDatabase();
     const a = await backend.testApp({ workflows: [wf], database, executorId: 'worker-a', version: 'v1' });
@@ -175,8 +175,8 @@ describeBackends('recovery', (backend) => {
     expect(await b.app.recovery.recover(['worker-c', 'nobody', left.id, 'worker-a'])).toEqual([]);
     expect(logger.lines).toEqual([
       expect.stringMatching(/cannot be recovered: no workflow named "wf" is registered.*then call recover\(\) again/),
-      expect.stringMatching(/nothing is known of executor "worker-c".*Did you mean "worker-(a|b)"/),
-      expect.stringMatching(/nothing is known of executor "nobody": it has no unfinished work/),
+      expect.stringMatching(/executor "worker-c" is unknown.*Did you mean "worker-(a|b)"/),
+      expect.stringMatching(/executor "nobody" is unknown: it has no unfinished work/),
       expect.stringContaining(`recover({ workflowIds: ['${left.id}'] })`),
     ]);
     logger.lines.length = 0;
@@ -191,9 +191,9 @@ describeBackends('recovery', (backend) => {
     const ids = ['no such', ended.id, (await wf.with({ app: b.app }).start()).id];
     expect(await b.app.recovery.recover({ workflowIds: ids })).toEqual([]);
     expect(logger.lines).toEqual([
-      expect.stringMatching(/leaves workflow "no such" alone: there is none with this ID/),
-      expect.stringContaining(`leaves workflow "${ended.id}" alone: it is SUCCESS`),
-      expect.stringMatching(/alone: its executor is alive/),
+      expect.stringMatching(/did not recover workflow "no such": there is no workflow with this ID/),
+      expect.stringContaining(`did not recover workflow "${ended.id}": it is SUCCESS`),
+      expect.stringMatching(/did not recover workflow .*: its executor is alive/),
     ]);
     expect((await b.app.recovery.recover(['worker-a'])).map(({ id }) => id)).toEqual([left.id]);
   });
@@ -210,7 +210,7 @@ describeBackends('recovery', (backend) => {
     expect(await again.clock.runUntil(results)).toEqual(handles.map((_, n) => n));
   });
 
-  it('recovers the work of another app name never', async () => {
+  it('never recovers the work of another app name', async () => {
     const wf = workflow('wf', () => sleep('1d'));
     const database = await backend.newDatabase();
     const mine = await backend.testApp({ workflows: [wf], database, name: 'mine' });

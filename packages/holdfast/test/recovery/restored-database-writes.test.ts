@@ -12,7 +12,7 @@ const progress = event<number>('progress');
 const lines = stream<number>('lines');
 const waiting = queue('waiting');
 
-/** What a workflow may do next when the record has lost its last step. No heartbeat tells: the row itself is refused. */
+/** The next operations of a workflow whose last step is gone from the database. The row itself is refused. */
 const next: Record<string, (own: { ran: string[]; child: Workflow<[], string> }) => Promise<unknown>> = {
   'a step': ({ ran }) => run('next', () => void ran.push('next')),
   'steps side by side': ({ ran }) =>
@@ -47,19 +47,19 @@ const next: Record<string, (own: { ran: string[]; child: Workflow<[], string> })
   'its end': async ({ ran }) => void ran.push('next'),
 };
 
-describeBackends('a row whose predecessor is gone is refused, and its workflow goes on from the record', (backend) => {
+describeBackends('a row without its predecessor is refused, and its workflow continues from the history', (backend) => {
   it.each(Object.entries(next))('%s', async (what, act) => {
     const rig = await launchRig(backend, act);
     expect(await (await rig.start()).result({ timeout: '20s' })).toBe('done');
     expect(rig.ran.filter((each) => each === 'first')).toHaveLength(2);
-    // Bodies that ran before their row was refused ran twice. A child or a second attempt was refused before it began.
+    // Bodies that ran before their row was refused ran twice. A child or second attempt was refused before it started.
     const times = rig.ran.filter((each) => each === 'next').length;
     expect(times).toBe(/^(a step$|steps|its end)/.test(what) ? 2 : 1);
     expect(rig.logger.matching(/1 workflow lost steps .*"wf"/)).toHaveLength(1);
     expect(await rig.orphans()).toEqual([]);
   });
 
-  it('one that was lost as a whole is given up, and tells whoever waits', async () => {
+  it('a workflow that is gone completely is given up, and its callers get an error', async () => {
     const rig = await launchRig(backend, next['a step'] as never, 'before its start');
     expect(await failure((await rig.start()).result({ timeout: '20s' }))).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
     expect(rig.ran).toEqual(['first', 'next']);
@@ -74,7 +74,7 @@ describeBackends(
       await tamper(database, 'create table public.counted (n int not null)');
       await tamper(database, 'insert into public.counted values (0)');
       const pool = new pg.Pool({ connectionString: database, max: 2 });
-      // Its database is dropped before the last connection has said goodbye.
+      // The database is dropped before the last connection is closed.
       pool.on('error', () => {});
       onTestFinished(() => pool.end());
       const bump = transaction(pgDatasource(pool), 'bump', async (tx) => {
@@ -122,7 +122,7 @@ async function launchRig(
     ran,
     logger,
     start: () => wf.with({ app, id: 'wf' }).start(),
-    /** Results without the ones before them. */
+    /** Finds step results whose predecessor is missing. */
     orphans: () =>
       tamper(
         database,

@@ -5,16 +5,16 @@ import { type Backend, describeBackends } from '../support/backends.js';
 import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
 import { backUp } from '../support/time-machine.js';
 
-/** Heartbeats so often that they find out, or so seldom that only a refused row does. */
+/** Heartbeats so often that they detect the restore, or so rare that only a refused row detects it. */
 const often = { ttlMs: 1_200 };
 const seldom = { ttlMs: 3_600_000 };
 
-describeBackends('a database that went back in time under a live process', (backend) => {
+describeBackends('a database that was restored under a live process', (backend) => {
   describe.each([
-    ['found out by a heartbeat', often],
-    ['found out by a refused row', seldom],
+    ['detected by a heartbeat', often],
+    ['detected by a refused row', seldom],
   ])('%s', (_, liveness) => {
-    it('repeats the steps that the record lacks, and no other, and the workflow ends with a record without holes', async () => {
+    it('repeats exactly the steps that the history lacks, and the history ends up without gaps', async () => {
       const rig = await launchRig(backend, liveness);
       const handle = await rig.start('a');
       await rig.reached('a', 2);
@@ -32,7 +32,7 @@ describeBackends('a database that went back in time under a live process', (back
     });
   });
 
-  it('tells whoever waits for a workflow that is not on record any more, and names it in the log', async () => {
+  it('fails callers that wait for a workflow which no longer exists, and names the workflow in the log', async () => {
     const rig = await launchRig(backend, often);
     const backup = await backUp(rig.database);
     const handle = await rig.start('lost');
@@ -41,14 +41,14 @@ describeBackends('a database that went back in time under a live process', (back
     await rig.beaten();
     await backup.restore();
     expect(await waiting).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
-    await rig.logged(/not on record any more.*"lost"/);
+    await rig.logged(/could not be found.*"lost"/);
     rig.letOn('lost', 2);
     const again = await rig.start('lost');
     rig.letOn('lost', 5);
     expect(await again.result()).toBe('done');
   });
 
-  it('names a lost workflow in the log, too, if its next row finds out before a heartbeat', async () => {
+  it('names a lost workflow in the log also if its next row detects the restore before a heartbeat does', async () => {
     const rig = await launchRig(backend, seldom);
     const backup = await backUp(rig.database);
     const handles = [await rig.start('lost'), await rig.start('lost too')];
@@ -59,10 +59,10 @@ describeBackends('a database that went back in time under a live process', (back
     rig.letOn('lost', 2);
     rig.letOn('lost too', 2);
     for (const each of waiting) expect(await each).toMatchObject({ code: 'WORKFLOW_NOT_FOUND' });
-    for (const id of ['lost', 'lost too']) await rig.logged(new RegExp(`not on record any more.*"${id}"`));
+    for (const id of ['lost', 'lost too']) await rig.logged(new RegExp(`could not be found.*"${id}"`));
   });
 
-  it('goes on with what had ended and is unfinished again, if nothing else shows that the database went back', async () => {
+  it('continues a workflow that is unfinished again, even if nothing else shows the restore', async () => {
     const rig = await launchRig(backend, seldom, 5);
     const handle = await rig.start('a');
     rig.letOn('a', 2);
@@ -71,13 +71,13 @@ describeBackends('a database that went back in time under a live process', (back
     rig.letOn('a', 5);
     expect(await handle.result()).toBe('done');
     await backup.restore();
-    await rig.logged(/"a" is on record as running in this process, which has let go of/);
+    await rig.logged(/"a" is recorded as running in this process, but does not run here/);
     expect(await handle.result()).toBe('done');
     expect(rig.effects('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7]);
     expect(await rig.record('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it('gets what launch() was given again, where it is older than the process and was out of reach for long', async () => {
+  it('gets the queues and schedules of launch() again if it is older than the process', async () => {
     const database = await backend.newDatabase();
     const backup = await backUp(database);
     let outage = 0;
@@ -94,7 +94,7 @@ describeBackends('a database that went back in time under a live process', (back
     expect(await wf.with({ app, queue: 'q' })()).toBe('done');
   });
 
-  it('goes on with what had ended in this process and is unfinished again', async () => {
+  it('continues a workflow that had ended in this process and is unfinished again', async () => {
     const rig = await launchRig(backend, often);
     const handle = await rig.start('a');
     rig.letOn('a', 2);
@@ -111,8 +111,8 @@ describeBackends('a database that went back in time under a live process', (back
   });
 });
 
-describeBackends('a record with a hole', (backend) => {
-  it('is STALLED with advice that fits, should there be one after all', async () => {
+describeBackends('a history with a gap', (backend) => {
+  it('stalls its workflow with advice that fits, if such a history ever exists', async () => {
     const wf = workflow('wf', async () => {
       for (let n = 0; n < 3; n++) await run(`step ${n}`, () => n);
       await sleep('1h');
@@ -127,7 +127,7 @@ describeBackends('a record with a hole', (backend) => {
     const error = await failure(again.app.workflows.handle('holed').result());
     expect(error.code).toBe('NON_DETERMINISM');
     expect(error.message).toMatch(
-      /later results than number 1 .*A retry, .* leave such a place.*fork it from before the gap.*fromStep: 2/,
+      /no result number 1, although it has later results\. A retry .*fork the workflow from .*fromStep: 2/,
     );
   });
 });
@@ -146,7 +146,7 @@ async function launchRig(backend: Backend, liveness: { ttlMs: number }, reclaimE
     for (let n = 0; n < 8; n++) {
       await run(`step ${n}`, async () => {
         done.push(`${name} ${n}`);
-        // Under way when the test looks: its effect has happened, and its record has not.
+        // The step is running when the test checks: its effect has happened, and its checkpoint has not.
         if (n === 2 || n === 5) await gateOf(`${name} ${n}`).promise;
       });
     }
@@ -163,7 +163,7 @@ async function launchRig(backend: Backend, liveness: { ttlMs: number }, reclaimE
     letOn: (name: string, n: number) => gateOf(`${name} ${n}`).open(undefined),
     effects: (name: string) =>
       done.filter((each) => each.startsWith(`${name} `)).map((each) => Number(each.split(' ')[1])),
-    /** The process has been heard since. */
+    /** Waits until the process has sent heartbeats. */
     beaten: async () => {
       const beats = async () => Number((await tamper(database, 'select beats from executors'))[0]?.beats);
       const before = await beats();

@@ -8,7 +8,7 @@ const many = 100_000;
 const maxAtOnce = 1_000;
 
 describeBackends('the recovery of 100,000 workflows', (backend) => {
-  it('begins at once, and runs no more at a time than a process can bear', { timeout: 120_000 }, async () => {
+  it('begins at once, and runs no more workflows than the process can hold', { timeout: 120_000 }, async () => {
     const database = await backend.newDatabase();
     let [inFlight, peak, ended, isOver] = [0, 0, 0, false];
     const begun = gate();
@@ -50,7 +50,7 @@ describeBackends('the recovery of 100,000 workflows', (backend) => {
   });
 });
 
-/** The rows of as many workflows as are to be recovered, with the model's columns. */
+/** Inserts as many workflows as are to be recovered, with the columns of the model row. */
 function copies(backend: 'sqlite' | 'postgres'): string {
   const columns =
     'status, name, inputs, serialization, executor_id, application_version, application_name, recovery_attempts, ' +

@@ -7,8 +7,8 @@ import { failure, gate, isSettled, tamper } from '../support/faults.js';
 import { pass } from '../support/fleet.js';
 import { counter, openUserData } from '../support/user-data.js';
 
-describeBackends('a process that cannot know whether it is heard', (backend) => {
-  it('begins no step until it knows again, and then goes on', async () => {
+describeBackends('a process whose heartbeats are not confirmed', (backend) => {
+  it('starts no step until they are confirmed again, and then continues', async () => {
     const { t, begun, unheard, heardAgain, hold, wf } = await scene(backend);
     const handle = await wf.start();
     await t.signals.wait('first');
@@ -22,7 +22,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect(begun).toEqual(['first', 'second']);
   });
 
-  it('begins steps for two thirds of its time to live after it was last heard', async () => {
+  it('starts steps for two thirds of its time to live after the last confirmed heartbeat', async () => {
     const { t, begun, hold, wf, silence } = await scene(backend);
     const handle = await wf.start();
     await t.signals.wait('first');
@@ -33,7 +33,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect(begun).toEqual(['first', 'second']);
   });
 
-  it('begins no retry of a step', async () => {
+  it('starts no retry of a step', async () => {
     const attempts: number[] = [];
     const fail = async () => {
       attempts.push(attempts.length);
@@ -53,7 +53,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect(attempts.length).toBe(before + 1);
   });
 
-  it('lets a workflow be cancelled that waits for it', async () => {
+  it('lets a workflow be cancelled while it waits for the start gate', async () => {
     const { t, begun, seen, unheard, hold, wf } = await scene(backend);
     const handle = await wf.start();
     await t.signals.wait('first');
@@ -67,7 +67,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('hands a workflow over that waits for it, whose code sees nothing of that', async () => {
+  it('hands over a workflow that waits for the start gate, and the workflow code does not notice', async () => {
     const { t, database, begun, seen, unheard, heardAgain, hold, wf } = await scene(backend);
     const { id } = await wf.start();
     await t.signals.wait('first');
@@ -82,7 +82,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect([begun, seen]).toEqual([['first', 'second'], []]);
   });
 
-  it('never begins a step that waited for it when the workflow was lost meanwhile', async () => {
+  it('never starts a step that waited for the start gate if the workflow was lost meanwhile', async () => {
     const begun: string[] = [];
     const [held, turn] = [gate(), gate()];
     const second = async () => {
@@ -104,7 +104,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect(begun).toEqual([]);
   });
 
-  it('begins nothing of a workflow that another took over meanwhile, although no write of its own has shown it', async () => {
+  it('starts nothing of a workflow that another took over, even if no write of its own has shown it', async () => {
     const { t, database, begun, seen, unheard, heardAgain, hold, wf } = await scene(backend);
     const [lost, kept] = [await wf.start(), await wf.start()];
     await t.clock.advance(0);
@@ -117,7 +117,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     await pass(t.clock, 6_000);
     expect(await kept.result()).toBe('done');
     expect([begun, seen]).toEqual([['first', 'first', 'second'], []]);
-    // Whoever waits here for the lost one hears from its new owner.
+    // Callers that wait here for the lost workflow get the result of its new owner.
     await tamper(
       database,
       `update workflow_status set status = 'SUCCESS', output = '{"json":"by another","__dbos_serializer":"superjson"}' ${taken}`,
@@ -125,7 +125,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect(await t.clock.runUntil(lost.result())).toBe('by another');
   });
 
-  it('tells a workflow that was cancelled meanwhile', async () => {
+  it('shows the error to a workflow that was cancelled meanwhile', async () => {
     const { t, database, begun, seen, unheard, heardAgain, hold, wf } = await scene(backend);
     await wf.start();
     await t.signals.wait('first');
@@ -138,7 +138,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect([begun, seen]).toEqual([['first'], [expect.stringMatching(/cancelled/)]]);
   });
 
-  it('begins no transaction', async () => {
+  it('starts no transaction', async () => {
     const data = await openUserData(backend, plainest[backend.name]);
     let calls = 0;
     const count = transaction(data.datasource, 'count', async (tx) => {
@@ -164,7 +164,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
     expect([calls, await counter(data.url, 'a')]).toEqual([1, 1]);
   });
 
-  it('replays what is on record', async () => {
+  it('replays recorded steps', async () => {
     const { t, begun, unheard, heardAgain, hold, wf } = await scene(backend);
     const { id } = await wf.start();
     await t.signals.wait('first');
@@ -182,7 +182,7 @@ describeBackends('a process that cannot know whether it is heard', (backend) => 
   });
 });
 
-/** A workflow that waits between two steps, and ways to keep the app's heartbeats from the table. */
+/** A workflow that waits between two steps, and functions that keep the app's heartbeats from the table. */
 async function scene(backend: Backend, options: TestAppOptions = {}) {
   const database = options.database ?? (await backend.newDatabase());
   const begun: string[] = [];

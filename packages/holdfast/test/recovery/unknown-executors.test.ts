@@ -4,7 +4,7 @@ import { describeBackends } from '../support/backends.js';
 import { forever, recordingLogger, tamper } from '../support/faults.js';
 
 describeBackends('work of executors that are not in the table', (backend) => {
-  /** What a process of DBOS leaves, or one of an older Holdfast: PENDING work, and no row in `executors`. */
+  /** What a DBOS process or an older Holdfast leaves behind: PENDING work, and no row in `executors`. */
   async function leftBehind(count: number, version = 'v') {
     const database = await backend.newDatabase();
     const gate = { open: false };
@@ -21,7 +21,7 @@ describeBackends('work of executors that are not in the table', (backend) => {
     return { ours, logger };
   }
 
-  it('is warned about at launch, with counts and what to do, and continued on an operator’s word', async () => {
+  it('causes a warning at launch with counts and advice, and continues when an operator recovers it', async () => {
     const { ours, logger } = await leftBehind(2);
     const { app, clock } = await ours('a');
     const [warning, ...more] = logger.matching(/not in the table of executors/);
@@ -33,7 +33,7 @@ describeBackends('work of executors that are not in the table', (backend) => {
     expect(await Promise.all(handles.map((handle) => handle.result()))).toEqual(['done', 'done']);
   });
 
-  it('is counted by a sweep, which leaves it alone', async () => {
+  it('is counted by a sweep, which does not touch it', async () => {
     const { ours } = await leftBehind(2);
     const { app } = await ours('a');
     const waiting = {
@@ -48,7 +48,7 @@ describeBackends('work of executors that are not in the table', (backend) => {
     expect(await app.workflows.get('w0')).toMatchObject({ status: 'PENDING', executorId: 'local' });
   });
 
-  it('is not warned about where it is taken over, lives, or is of another version', async () => {
+  it('causes no warning if it is taken over, if its process lives, or if it belongs to another version', async () => {
     const own = await leftBehind(1);
     const { app } = await own.ours('local');
     expect(await app.workflows.handle('w0').result()).toBe('done');

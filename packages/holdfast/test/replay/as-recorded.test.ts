@@ -5,7 +5,7 @@ import { describeBackends } from '../support/backends.js';
 import { failure, gate, tamper } from '../support/faults.js';
 import { readAll } from '../support/messaging.js';
 
-/** Whatever went through it shows: texts are in capitals, dates are texts, and members that are undefined are gone. */
+/** Visibly changes every value: texts become capitals, dates become texts, and undefined members disappear. */
 const loud = {
   name: 'loud',
   stringify: (value: unknown) => JSON.stringify(value) ?? 'null',
@@ -13,8 +13,8 @@ const loud = {
     JSON.parse(text, (_, value: unknown) => (typeof value === 'string' ? value.toUpperCase() : value)),
 };
 
-// P7. Replay is exact: each operation delivers what its record reads as, and not what it was made from.
-describeBackends('what the code gets', (backend) => {
+// P7. Replay is exact: each operation returns what its record decodes to, not the original value.
+describeBackends('the value that the code gets', (backend) => {
   const progress = event<unknown>('progress');
   const lines = stream<unknown>('lines');
   const letters = topic<unknown>('letters');
@@ -80,7 +80,7 @@ describeBackends('what the code gets', (backend) => {
     await taken.with({ id: 'wf-of-others' })();
     for (const id of ['done', 'failed', 'returned']) await other.with({ id })('return');
     await failure(other.with({ id: 'erred' })('fail'));
-    // As others store an end of which there is nothing to say.
+    // Other programs store an end without a value like this.
     await tamper(database, "update workflow_status set output = null where workflow_uuid = 'done'");
     await tamper(database, "update workflow_status set output = null, status = 'ERROR' where workflow_uuid = 'failed'");
     const handle = await wf.with({ id: 'w' }).start();
@@ -93,7 +93,7 @@ describeBackends('what the code gets', (backend) => {
     if (format === 'loud') expect(seen[0]?.['a status']).toMatch(/RETURNED/);
   });
 
-  it("is the same in a replay when it is another app's", async () => {
+  it('is the same in a replay when it comes from another app', async () => {
     const seen: unknown[] = [];
     const reached = gate();
     const elsewhere = workflow('elsewhere', act);

@@ -3,7 +3,7 @@ import { patch, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, gate, overTime } from '../support/faults.js';
 
-// P7, the other half: code that does not repeat what is on record is stopped before it does anything.
+// The other half of P7: code that does not repeat its history is stopped before it does anything.
 describeBackends('P7 non-determinism', (backend) => {
   type Ran = string[];
   const version = 'v1';
@@ -68,11 +68,11 @@ describeBackends('P7 non-determinism', (backend) => {
     const error = await failure(again.app.workflows.handle('x').result());
     expect(error).toMatchObject({ code: 'NON_DETERMINISM' });
     expect(error.message).toContain('"x"');
-    expect(error.message).toMatch(/on record +asked for now/);
-    expect(info?.reason).toContain('on record');
+    expect(error.message).toMatch(/recorded +called now/);
+    expect(info?.reason).toContain('its history');
   });
 
-  it('shows recorded beside requested steps and marks the first difference', async () => {
+  it('shows recorded next to requested steps, and marks the first difference', async () => {
     const { again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
     const { message } = await failure(again.app.workflows.handle('x').result());
     const marked = message.split('\n').filter((line) => line.startsWith('>'));
@@ -99,7 +99,7 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
   });
 
-  it('spends no attempt however often it is tried', async () => {
+  it('uses no attempt, however often the workflow is resumed', async () => {
     const { ran, again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
     for (let n = 0; n < 3; n++) {
       await again.app.workflows.resume('x');
@@ -110,7 +110,7 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(ran).toEqual([]);
   });
 
-  it('is not tried again by itself, not by a restart either', async () => {
+  it('is not tried again automatically, not even by a restart', async () => {
     let bodies = 0;
     const { again } = await redeploy(async () => {
       bodies++;
@@ -122,7 +122,7 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(await third.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
   });
 
-  it('completes when it is resumed after the right code was deployed again', async () => {
+  it('ends when the workflow is resumed after the right code was deployed again', async () => {
     const { ran, wf, again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
     const third = await again.restart({ workflows: [wf] });
     const handle = await third.app.workflows.resume('x');
@@ -132,11 +132,11 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(info).toMatchObject({ status: 'SUCCESS', reason: undefined, error: undefined });
   });
 
-  it('says that a fork does again what was done from that step on, and it does', async () => {
+  it('advises a fork that repeats everything from that step on, and the fork does', async () => {
     const { ran, again } = await redeploy(changed.inserted as (ran: Ran) => Promise<unknown>);
     const error = await failure(again.app.workflows.handle('x').result());
     expect(error.message).toContain(
-      'does again what was done from that step on: app.workflows.fork(id, { fromStep: 1 })',
+      'app.workflows.fork(id, { fromStep: 1 }). The fork repeats everything that was done from this step on.',
     );
     const fork = await again.app.workflows.fork('x', { fromStep: 1 });
     await again.clock.runUntil(fork.result());
@@ -144,7 +144,7 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
   });
 
-  it('does nothing again when the change is guarded by a patch and it is resumed', async () => {
+  it('repeats nothing if the change is guarded by a patch and the workflow is resumed', async () => {
     const { ran, again } = await redeploy(changed.inserted as (ran: Ran) => Promise<unknown>);
     const guarded = workflow('wf', async () => {
       await record(ran, 'reserve');
@@ -159,14 +159,14 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(ran).toEqual(['ship']);
   });
 
-  it('stays STALLED when it is cancelled, and can be deleted', async () => {
+  it('leaves the workflow STALLED when it is cancelled, and the workflow can be deleted', async () => {
     const { again } = await redeploy(changed.renamed as (ran: Ran) => Promise<unknown>);
     await again.app.workflows.cancel('x');
     expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED' });
     expect(await again.app.workflows.delete('x')).toBe(1);
   });
 
-  it('stalls only the workflow that does not match; others of the same name go on', async () => {
+  it('stalls only the workflow that does not match; others of the same name continue', async () => {
     const ran: Ran = [];
     const wf = original(ran);
     const t = await backend.testApp({ workflows: [wf], version });
@@ -180,7 +180,7 @@ describeBackends('P7 non-determinism', (backend) => {
     expect(await again.app.workflows.get('old')).toMatchObject({ status: 'STALLED' });
   });
 
-  it('accepts steps appended after the last recorded one', async () => {
+  it('is not reported for steps appended after the last recorded one', async () => {
     const { ran, again } = await redeploy(async (log) => {
       await record(log, 'reserve');
       await record(log, 'charge');
@@ -195,11 +195,11 @@ describeBackends('P7 non-determinism', (backend) => {
 
   let ticks = 0;
   const unrepeatable: Record<string, () => Promise<unknown>> = {
-    'what time it is': () => run(`at ${Date.now()}-${process.hrtime.bigint()}`, () => 1),
-    'a number by chance': () => run(`lot ${Math.random()}`, () => 1),
-    'a variable outside': () => run(`tick ${ticks++}`, () => 1),
-    'what was awaited outside of steps': async () => {
-      // The first time it takes longer than two steps beside it, and in the replay it does not.
+    'the time': () => run(`at ${Date.now()}-${process.hrtime.bigint()}`, () => 1),
+    'a random number': () => run(`lot ${Math.random()}`, () => 1),
+    'a variable outside the workflow': () => run(`tick ${ticks++}`, () => 1),
+    'a value awaited outside of steps': async () => {
+      // The first run takes longer than two steps next to it, and the replay does not.
       const arrival = gate();
       if (ticks++ > 0) arrival.open();
       const configured = arrival.promise.then(() => run('configured', () => 1));
@@ -210,19 +210,16 @@ describeBackends('P7 non-determinism', (backend) => {
     },
   };
 
-  it.each(Object.keys(unrepeatable))(
-    'is found by testApp({ suspendAtOnce }) where steps depend on %s',
-    async (kind) => {
-      ticks = 0;
-      const wf = workflow('wf', async () => {
-        await unrepeatable[kind]?.();
-        for (let n = 0; n < 3; n++) await sleep('10s');
-        return 'done';
-      });
-      const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
-      const handle = await wf.start();
-      expect(await failure(overTime(t.clock, handle.result(), 60))).toMatchObject({ code: 'NON_DETERMINISM' });
-      expect(await handle.status()).toMatchObject({ status: 'STALLED', attempts: 1 });
-    },
-  );
+  it.each(Object.keys(unrepeatable))('is found by testApp({ suspendAtOnce }) if steps depend on %s', async (kind) => {
+    ticks = 0;
+    const wf = workflow('wf', async () => {
+      await unrepeatable[kind]?.();
+      for (let n = 0; n < 3; n++) await sleep('10s');
+      return 'done';
+    });
+    const t = await backend.testApp({ workflows: [wf], suspendAtOnce: true });
+    const handle = await wf.start();
+    expect(await failure(overTime(t.clock, handle.result(), 60))).toMatchObject({ code: 'NON_DETERMINISM' });
+    expect(await handle.status()).toMatchObject({ status: 'STALLED', attempts: 1 });
+  });
 });

@@ -76,7 +76,7 @@ describeBackends('patch', (backend) => {
     expect(ran).toEqual(['asked', 'reserve', 'check stock', 'charge']);
   });
 
-  it('can be deprecated: workflows with a marker and new ones without it both go on', async () => {
+  it('can be deprecated: workflows with a marker and new ones without it both continue', async () => {
     const ran: string[] = [];
     const t = await begin(patched, ran);
     expect(await goOn(t, deprecated, ran)).toBe('new way');
@@ -87,7 +87,7 @@ describeBackends('patch', (backend) => {
     expect(fresh).toEqual(['reserve', 'check stock', 'charge']);
   });
 
-  it('is false where the very next step of the old code was still in flight at the crash', async () => {
+  it('is false if the next step of the old code was still running at the crash', async () => {
     const ran: string[] = [];
     let hang = true;
     const slow = (log: string[]) =>
@@ -113,7 +113,7 @@ describeBackends('patch', (backend) => {
     expect(ran).toEqual(['slow', 'fast', 'slow']);
   });
 
-  it('marks two changes at one place apart', async () => {
+  it('distinguishes two changes at the same place', async () => {
     const ran: string[] = [];
     const t = await begin(patched, ran);
     const result = await goOn(

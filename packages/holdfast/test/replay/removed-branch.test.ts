@@ -3,7 +3,7 @@ import { run, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, forever } from '../support/faults.js';
 
-// Results arrive in recorded order. One that the code no longer asks for would hold up all behind it, for ever.
+// Results arrive in recorded order. A result that the code no longer requests would block all later results forever.
 describeBackends('a concurrent step that was removed from the code', (backend) => {
   const original = workflow('wf', async () => {
     await Promise.all([run('slow', forever), run('fast', () => {}), run('faster', () => {})]);
@@ -25,11 +25,11 @@ describeBackends('a concurrent step that was removed from the code', (backend) =
     expect(await again.app.workflows.get('x')).toMatchObject({ status: 'STALLED', attempts: 1 });
     const error = await failure(again.app.workflows.handle('x').result());
     expect(error).toMatchObject({ code: 'NON_DETERMINISM' });
-    expect(error.message).toMatch(/does not ask for step 1 "fast"/);
+    expect(error.message).toMatch(/does not call step 1 "fast"/);
     expect(error.message).toMatch(/> +1 +fast +\(nothing\)/);
   });
 
-  it('is not suspected of it when the code asks a little later, after a wait of its own', async () => {
+  it('is not reported as removed if the code requests it a little later, after another wait', async () => {
     const again = await redeploy(async () => {
       const slow = run('slow', () => 'slow');
       await new Promise((resolve) => setTimeout(resolve, 5));

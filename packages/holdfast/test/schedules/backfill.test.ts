@@ -22,7 +22,7 @@ describeBackends('backfill', (backend) => {
     expect(await t.app.schedules.get('s')).toMatchObject({ lastFiredAt: undefined });
   });
 
-  it('leaves ticks that have run as they are, and returns those that are new', async () => {
+  it('leaves ticks that have run as they are, and returns only the new ticks', async () => {
     const t = await backend.testApp({ workflows: [wf], schedules: [hourly] });
     const at = (time: string) => Date.parse(`2029-12-31T${time}:00Z`);
     await t.app.schedules.backfill('s', { from: at('21:00'), to: at('22:00') });
@@ -44,7 +44,7 @@ describeBackends('backfill', (backend) => {
     expect(await t.app.schedules.backfill('s', { from: 0, to: 0, preview: true })).toEqual([]);
   });
 
-  it('leaves out ticks that are still to come, which run at their time', async () => {
+  it('leaves out future ticks, which run when they are due', async () => {
     const t = await backend.testApp({ workflows: [wf], schedules: [hourly] });
     const range = { from: '2029-12-31', to: '2030-06-01' };
     expect(await t.app.schedules.backfill('s', range)).toHaveLength(25);
@@ -53,7 +53,7 @@ describeBackends('backfill', (backend) => {
     expect(await t.app.workflows.list()).toHaveLength(27);
   });
 
-  it('keeps to the time zone, also on the days when clocks are changed', async () => {
+  it('follows the time zone, even on days when the clocks change', async () => {
     const t = await backend.testApp({ workflows: [wf] });
     await t.app.schedules.create(schedule('s', '30 2 * * *', wf, { timezone: 'America/New_York' }));
     const range = { from: '2029-03-10', to: '2029-03-13', preview: true } as const;
@@ -66,7 +66,7 @@ describeBackends('backfill', (backend) => {
     ]);
   });
 
-  it('works while the schedule is paused, and on its queue', async () => {
+  it('works while the schedule is paused, and uses its queue', async () => {
     const q = queue('q', { concurrency: 1 });
     const schedules = [schedule('s', '0 * * * *', wf, { queue: q })];
     const t = await backend.testApp({ workflows: [wf], queues: [q], schedules });
@@ -77,7 +77,7 @@ describeBackends('backfill', (backend) => {
     expect(runs.map(({ queueName, status }) => [queueName, status])).toEqual(Array(3).fill(['q', 'SUCCESS']));
   });
 
-  it('runs ten thousand ticks, in several statements, once each', async () => {
+  it('runs ten thousand ticks once each, in several statements', async () => {
     const database = await backend.newDatabase();
     const held = queue('held');
     const t = await backend.testApp({ database, workflows: [wf], queues: [held] });
@@ -97,7 +97,7 @@ describeBackends('backfill', (backend) => {
     });
   });
 
-  it('and trigger say that the queue of the schedule is gone', async () => {
+  it('and trigger fail if the queue of the schedule was deleted', async () => {
     const q = queue('q');
     const schedules = [schedule('s', '0 * * * *', wf, { queue: q })];
     const t = await backend.testApp({ workflows: [wf], queues: [q], schedules });

@@ -8,7 +8,7 @@ import { failure, tamper, thrown } from '../support/faults.js';
 const wf = workflow('wf', async (at: Date, given?: unknown) => [at, given]);
 const picky = workflow('picky', async (text: string) => text, { input: z.string() });
 
-/** As a program in JavaScript would call it. */
+/** Calls schedule() without type checks, as a JavaScript program can. */
 const define = (name: unknown, cron: unknown, given: unknown, options?: unknown): Schedule =>
   schedule(name as string, cron as string, given as string, options as ScheduleOptions);
 
@@ -35,7 +35,7 @@ it.each([
   [{ catchUpLimit: 10_001 }, 'INVALID_OPTION', 'from 1 to 10000'],
   [{ catchUpLimit: 1.5 }, 'INVALID_OPTION', 'from 1 to 10000'],
   [{ catchUpLimit: '5' }, 'INVALID_OPTION', 'from 1 to 10000'],
-  [{ queue: 7 }, 'INVALID_OPTION', '"queue" must be what queue() returns'],
+  [{ queue: 7 }, 'INVALID_OPTION', '"queue" must be a Queue from queue()'],
   [{ queue: '' }, 'INVALID_NAME', 'must not be empty'],
   [null, 'INVALID_OPTION', 'takes its options as an object'],
 ])('schedule() refuses the options %j', (options, code, message) => {
@@ -45,7 +45,7 @@ it.each([
   });
 });
 
-it.each([undefined, {}, async () => {}, 7])('schedule() refuses %s in the place of a workflow', (given) => {
+it.each([undefined, {}, async () => {}, 7])('schedule() refuses %s instead of a workflow', (given) => {
   expect(thrown(() => define('s', '* * * * *', given))).toMatchObject({ code: 'INVALID_OPTION' });
 });
 
@@ -70,7 +70,7 @@ describeBackends('bad schedules', (backend) => {
     await tamper(database, 'select * from workflow_status'),
   ];
 
-  /** That the call fails like this and nothing was written. */
+  /** Expects the call to fail with this code and message, and to write nothing. */
   async function refused(call: () => Promise<unknown>, code: string, message = ''): Promise<void> {
     const before = await written();
     expect(await failure(call())).toMatchObject({ code, message: expect.stringContaining(message) });
@@ -79,7 +79,7 @@ describeBackends('bad schedules', (backend) => {
 
   const forged = (more: object): Schedule => ({ ...schedule('s', '@daily', wf), ...more });
 
-  it('are refused by create and apply, and none of those that come with them is stored', async () => {
+  it('are refused by create and apply, and no schedule of the same call is stored', async () => {
     const cases: [Schedule, string, string?][] = [
       [schedule('s', '@daily', 'wff'), 'WORKFLOW_NOT_REGISTERED', 'Did you mean "wf"?'],
       [schedule('s', '@daily', wf, { queue: 'plane' }), 'UNKNOWN_QUEUE', 'Did you mean "plain"?'],
@@ -116,7 +116,7 @@ describeBackends('bad schedules', (backend) => {
     await refused(launchWith([schedule('s', '@daily', wf, { queue: 'parts' })]), 'INVALID_OPTION');
     await refused(launchWith([schedule('s', '@daily', wf, { context: Symbol('no') })]), 'UNSERIALIZABLE');
     await refused(launchWith([schedule('s', '@daily', 'picky')]), 'INVALID_INPUT');
-    // None of these left the workflow attached to an app that is none.
+    // No failed launch left the workflow attached to an app that does not run.
     const again = await t.restart();
     expect(await wf.with({ app: again.app })(new Date(0))).toEqual([new Date(0), undefined]);
   });
@@ -137,7 +137,7 @@ describeBackends('bad schedules', (backend) => {
     await refused(() => t.app.schedules.update('there', null as never), 'INVALID_OPTION');
   });
 
-  it('are refused by each operation for a name that cannot be one', async () => {
+  it('are refused by each operation if the name is invalid', async () => {
     const { get, update, pause, resume, trigger, backfill } = t.app.schedules;
     for (const name of badNames as string[]) {
       const calls: (() => Promise<unknown>)[] = [
@@ -153,7 +153,7 @@ describeBackends('bad schedules', (backend) => {
     }
   });
 
-  it('are refused by backfill for a range that is none, or too long', async () => {
+  it('are refused by backfill if the range is invalid or too long', async () => {
     const backfill = (from: unknown, to: unknown) => () =>
       t.app.schedules.backfill('there', { from: from as Date, to: to as Date });
     const bad = [
@@ -182,7 +182,7 @@ describeBackends('bad schedules', (backend) => {
     );
     await t.app.schedules.update('there', { cron: '* * * * *' });
     const tooLong =
-      '"to" must be early enough for a range of at most 10000 ticks (go through a longer one in parts), but it is ' +
+      '"to" must be early enough for a range of at most 10000 ticks (split a longer range into parts), but it is ' +
       '2029-12-31T00:00:00.000Z.';
     await refused(backfill('2029-01-01', '2029-12-31'), 'INVALID_OPTION', tooLong);
   });

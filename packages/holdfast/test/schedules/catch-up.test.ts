@@ -4,7 +4,7 @@ import { describeBackends } from '../support/backends.js';
 import { recordingLogger, tamper } from '../support/faults.js';
 
 describeBackends('missed ticks', (backend) => {
-  /** Runs for two minutes, is down for `downMs` and comes back. Which ticks ran, by minute and in order. */
+  /** Runs an app for two minutes, stops it for `down` and restarts it. `ran` lists the later ticks, in order. */
   async function afterDowntime(down: string, options: ScheduleOptions & { cron?: string } = {}) {
     const { cron = '* * * * *', ...rest } = options;
     const ran: string[] = [];
@@ -20,7 +20,7 @@ describeBackends('missed ticks', (backend) => {
     return { t: again, ran, logger };
   }
 
-  it('are not run by default, nor by skip', async () => {
+  it('are not run by default or with skip', async () => {
     for (const options of [{}, { catchUp: 'skip' }] as const) {
       const { t, ran } = await afterDowntime('1h 30s', options);
       expect(ran).toEqual([]);
@@ -29,14 +29,14 @@ describeBackends('missed ticks', (backend) => {
     }
   });
 
-  it.each(['skip', 'one', 'all'] as CatchUp[])('are none of those of the last ten seconds (%s)', async (catchUp) => {
+  it.each(['skip', 'one', 'all'] as CatchUp[])('do not include ticks of the last ten seconds (%s)', async (catchUp) => {
     const { t, ran } = await afterDowntime('70s', { catchUp });
     expect(ran).toEqual(['00:03:00']);
     await t.clock.advance('49s');
     expect(ran).toEqual(['00:03:00']);
   });
 
-  it('are run once by one: the latest of them', async () => {
+  it('are run once with one: only the latest tick runs', async () => {
     const { t, ran, logger } = await afterDowntime('1h 30s', { catchUp: 'one' });
     expect(ran).toEqual(['01:02:00']);
     expect(await t.app.schedules.get('s')).toMatchObject({ lastFiredAt: Date.UTC(2030, 0, 1, 1, 2) });
@@ -46,7 +46,7 @@ describeBackends('missed ticks', (backend) => {
     expect(logger.matching(/missed/)).toEqual([]);
   });
 
-  it('are all run by all, oldest first, and not again at the next restart', async () => {
+  it('are all run with all, oldest first, and not again at the next restart', async () => {
     const { t, ran, logger } = await afterDowntime('5m 30s', { catchUp: 'all' });
     const expected = ['00:03:00', '00:04:00', '00:05:00', '00:06:00', '00:07:00'];
     expect(ran).toEqual(expected);
@@ -56,21 +56,21 @@ describeBackends('missed ticks', (backend) => {
     expect(logger.matching(/missed/)).toEqual([]);
   });
 
-  it('are run by all up to the limit, the latest ones, with a warning about the others', async () => {
+  it('are limited with all: only the latest ticks run, and a warning reports the others', async () => {
     const { t, ran, logger } = await afterDowntime('1h 30s', { catchUp: 'all', catchUpLimit: 3 });
     expect(ran).toEqual(['01:00:00', '01:01:00', '01:02:00']);
-    expect(logger.matching(/Schedule "s" has missed more ticks.*the latest 3.*backfill/)).toHaveLength(1);
+    expect(logger.matching(/Schedule "s" has missed more ticks.*latest 3.*backfill/)).toHaveLength(1);
     await t.clock.advance('2m');
     expect(ran).toHaveLength(5);
   });
 
-  it('are bounded after a year of ticks each second', async () => {
+  it('stay within the limit after a year of one tick per second', async () => {
     const { ran } = await afterDowntime('365d', { catchUp: 'all', cron: '* * * * * *' });
-    // The limit of a hundred, and those of the last ten seconds, both ends included.
+    // The limit of a hundred, plus the ticks of the last ten seconds, both ends included.
     expect(ran).toHaveLength(111);
   });
 
-  it('are run as before when the last tick was not noted', async () => {
+  it('are run in the same way when the last tick was not recorded', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async (at: Date) => void ran.push(at.toISOString().slice(14, 16)));
     const database = await backend.newDatabase();
@@ -89,14 +89,14 @@ describeBackends('missed ticks', (backend) => {
     ['skip', []],
     ['one', ['59']],
     ['all', Array.from({ length: 59 }, (_, i) => String(i + 1).padStart(2, '0'))],
-  ] as [CatchUp, string[]][])('are treated alike after the host was suspended (%s)', async (catchUp, expected) => {
+  ] as [CatchUp, string[]][])('are handled alike after the host was suspended (%s)', async (catchUp, expected) => {
     const ran: string[] = [];
     const wf = workflow('wf', async (at: Date) => void ran.push(at.toISOString().slice(14, 16)));
     const sleeper = workflow('sleeper', () => sleep('59m 30s'));
     const schedules = [schedule('s', '* * * * *', wf, { catchUp })];
     const t = await backend.testApp({ workflows: [wf, sleeper], schedules });
     const handle = await sleeper.start();
-    // From one instant to the next, with no stop at the ticks between them.
+    // The clock jumps to the end of the sleep, without a stop at the ticks in between.
     await t.clock.runUntil(handle.result());
     await t.clock.advance(0);
     expect(ran).toEqual(expected);
@@ -104,7 +104,7 @@ describeBackends('missed ticks', (backend) => {
     expect(ran).toEqual([...expected, '00']);
   });
 
-  it('are none from before it was created, resumed, or given another cron or time zone', async () => {
+  it('exclude ticks from before the schedule was created, resumed, or given a new cron or time zone', async () => {
     const ran: string[] = [];
     const wf = workflow('wf', async (at: Date) => void ran.push(at.toISOString().slice(11, 16)));
     const t = await backend.testApp({ workflows: [wf] });

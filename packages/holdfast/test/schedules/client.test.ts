@@ -13,7 +13,7 @@ describeBackends('client.schedules', (backend) => {
     return client;
   }
 
-  it('steers the schedules of an app that it belongs to, by the names of workflows', async () => {
+  it('manages the schedules of its app, by the names of workflows', async () => {
     const database = await backend.newDatabase();
     await backend.testApp({ ...options, database });
     const client = await connected(database, 'shop');
@@ -31,7 +31,7 @@ describeBackends('client.schedules', (backend) => {
     expect(await client.schedules.list()).toEqual([]);
   });
 
-  it('stores schedules that tick in the app, at once', async () => {
+  it('stores schedules that start to tick in the app at once', async () => {
     const database = await backend.newDatabase();
     const { app } = await backend.testApp({ ...options, database });
     const client = await connected(database);
@@ -39,7 +39,7 @@ describeBackends('client.schedules', (backend) => {
     await expect.poll(() => app.workflows.list({ status: 'SUCCESS' }), { timeout: 10_000 }).not.toEqual([]);
     expect(await app.schedules.get('s')).toMatchObject({ workflowName: 'report', status: 'ACTIVE' });
     await app.schedules.apply([schedule('s', '@yearly', report)]);
-    // It is the app's from now on, and a client without a name still sees it.
+    // The schedule belongs to the app from now on, and a client without a name still sees it.
     const bank = await connected(database, 'bank');
     expect(await bank.schedules.list()).toEqual([]);
     expect(await client.schedules.list()).toMatchObject([{ name: 's', cron: '@yearly' }]);

@@ -17,7 +17,7 @@ describeBackends('schedules under faults', (backend) => {
   const runs = async ({ app }: TestApp) =>
     (await app.workflows.list()).map(({ workflowId, status }) => [workflowId, status]);
 
-  it('run a tick once, and lose none, wherever the process dies while it fires', async () => {
+  it('run each tick exactly once, wherever the process dies while a tick fires', async () => {
     const counted = await backend.testApp(options);
     const from = counted.statements.length;
     await counted.clock.advance('1m');
@@ -36,7 +36,7 @@ describeBackends('schedules under faults', (backend) => {
     }
   });
 
-  /** An app whose storage is changed in some methods. */
+  /** Launches an app with some storage methods replaced. */
   async function withStorage(change: (schedules: Schedules) => Partial<Schedules>, logger: Logger = silent) {
     const clock = new VirtualClock();
     const database = await backend.newDatabase();
@@ -54,10 +54,10 @@ describeBackends('schedules under faults', (backend) => {
       }),
     ) as unknown as Schedules;
 
-  /** Lets real statements come to an end: this app is not known to the clock. */
+  /** Polls in real time, because the virtual clock does not wait for the statements of this app. */
   const until = (check: () => Promise<unknown>) => expect.poll(check, { timeout: 10_000 });
 
-  it('try again when the answer to a tick is lost, and note the tick although the run was there already', async () => {
+  it('retry when the answer to a tick is lost, and record the tick even if its run exists already', async () => {
     let lost = 0;
     const { app, clock } = await withStorage((schedules) => ({
       fire: async (params) => {
@@ -75,12 +75,12 @@ describeBackends('schedules under faults', (backend) => {
     await app.shutdown();
   });
 
-  it('run a tick on the terms of a change that came while it was tried again', async () => {
+  it('run a retried tick with the changes that were made before the retry', async () => {
     let failed = 0;
     const { app, clock } = await withStorage((schedules) => ({
       fire: async (params) => {
         if (failed++ === 0) throw Object.assign(new Error('connection lost'), { code: 'ECONNRESET' });
-        // What was read before the change, tried again after it.
+        // The retry after the change still uses settings that were read before the change.
         if (failed === 2) await app.schedules.update('s', { context: 'new' });
         return schedules.fire(params);
       },
@@ -93,7 +93,7 @@ describeBackends('schedules under faults', (backend) => {
     await app.shutdown();
   });
 
-  it('run a tick that was tried on outdated terms, as soon as the change is known', async () => {
+  it('run a tick that failed with outdated settings as soon as the change is known', async () => {
     let outdated: ScheduleRecord[] | undefined;
     let read: () => Promise<ScheduleRecord[]> = async () => [];
     const { app, clock, database } = await withStorage((schedules) => {
@@ -112,7 +112,7 @@ describeBackends('schedules under faults', (backend) => {
     await app.shutdown();
   });
 
-  it('try again while the database refuses to answer, until the tick counts as missed', async () => {
+  it('retry while the database is unavailable, until the tick counts as missed', async () => {
     let [down, refused] = [true, 0];
     const logger = recordingLogger();
     const { app, clock } = await withStorage(
@@ -146,12 +146,12 @@ describeBackends('schedules under faults', (backend) => {
     await seconds(5);
     expect(await app.workflows.list()).toHaveLength(1);
     expect(refused).toBeGreaterThan(5);
-    // One line a second at most, of the real time that this takes.
+    // At most one line per second of real time.
     expect(logger.matching(/Schedule "s" could not be run, next try soon: Error: no connection/)).not.toEqual([]);
     await app.shutdown();
   });
 
-  it('tick on when the schedules cannot be read for a while', async () => {
+  it('continue to tick when the schedules cannot be read for a while', async () => {
     let down = false;
     const { app, clock } = await withStorage((schedules) => ({
       list: async (appName) => {
@@ -166,7 +166,7 @@ describeBackends('schedules under faults', (backend) => {
     await app.shutdown();
   });
 
-  it('do not lose the first tick of a schedule that DBOS has stored, at whatever moment they are read again', async () => {
+  it('do not lose the first tick of a schedule that DBOS stored, whenever the schedules are read again', async () => {
     for (const at of ['1m', '59s 999ms', '4s']) {
       const database = await backend.newDatabase();
       await (await backend.testApp({ database, ...options })).stop();
@@ -183,7 +183,7 @@ describeBackends('schedules under faults', (backend) => {
     }
   });
 
-  it('go on after a run that the database refuses', async () => {
+  it('continue after the database refuses a run', async () => {
     const database = await backend.newDatabase();
     const logger = recordingLogger();
     const t = await backend.testApp({ ...options, database, logger });
@@ -199,20 +199,20 @@ describeBackends('schedules under faults', (backend) => {
     expect(logger.matching(/Schedule "s" could not be run: /)).toHaveLength(1);
   });
 
-  it('say so once when their queue is gone, and go on when it is back', async () => {
+  it('warn once when their queue is deleted, and continue when it exists again', async () => {
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [wf], logger });
     await t.app.queues.register('q');
     await t.app.schedules.create(schedule('s', '* * * * *', wf, { queue: 'q' }));
     await t.app.queues.delete('q');
     await t.clock.advance('3m');
-    expect(logger.matching(/Schedule "s" is not run as long as its queue is missing/)).toHaveLength(1);
+    expect(logger.matching(/Schedule "s" does not run while its queue is missing/)).toHaveLength(1);
     await t.app.queues.register('q');
     await t.clock.advance('1m');
     expect(await runs(t)).toEqual([['sched-s-2030-01-01T00:04:00.000Z', 'SUCCESS']]);
     await t.app.queues.update('q', { partition: {} });
     await t.clock.advance('1m');
     expect(await runs(t)).toHaveLength(1);
-    expect(logger.matching(/Schedule "s" is not run this time.*no partition key/)).toHaveLength(1);
+    expect(logger.matching(/Schedule "s" does not run this time.*no partition key/)).toHaveLength(1);
   });
 });

@@ -4,12 +4,12 @@ import type { TestApp } from '../../src/testing/index.js';
 import { describeBackends } from '../support/backends.js';
 import { overTime, tamper } from '../support/faults.js';
 
-/** Several processes on one database: what they all do is done once, and what one changes the others notice. */
+/** Tests several processes on one database: each tick runs once, and processes notice the changes of the others. */
 describeBackends('schedules of a fleet', (backend) => {
   interface Fleet {
     readonly apps: TestApp[];
     readonly database: string;
-    /** How often each run was run. */
+    /** How many times each run executed, by workflow ID. */
     readonly ran: Map<string, number>;
     readonly wf: ReturnType<typeof recorder>;
   }
@@ -37,7 +37,7 @@ describeBackends('schedules of a fleet', (backend) => {
   };
   const reloads = ({ statements }: TestApp): number => statements.filter((name) => name === 'schedules.list').length;
 
-  /** Resolves when the app has read the schedules again since; time stands still meanwhile. */
+  /** Makes a change, and resolves when the app has read the schedules again. The clock does not move meanwhile. */
   async function noticed<T>(app: TestApp, change: () => Promise<T>): Promise<T> {
     const before = reloads(app);
     const result = await change();
@@ -45,7 +45,7 @@ describeBackends('schedules of a fleet', (backend) => {
     return result;
   }
 
-  it('run once per tick when five processes try', async () => {
+  it('run once per tick even if five processes fire it', async () => {
     const { apps, ran, wf, database } = await launchFleet(5);
     const [first] = apps as [TestApp];
     await first.app.schedules.create(schedule('s', '*/5 * * * * *', wf));
@@ -64,13 +64,14 @@ describeBackends('schedules of a fleet', (backend) => {
     expect(Math.min(...tried)).toBeGreaterThan(0);
   });
 
-  it('are changed at once everywhere: by create, update, pause, resume and delete', async () => {
+  it('change at once in every process: by create, update, pause, resume and delete', async () => {
     const { apps, ran, wf } = await launchFleet(2);
     const [here, there] = apps as [TestApp, TestApp];
     const { clock } = here;
     await noticed(there, () => here.app.schedules.create(schedule('s', '30 * * * * *', wf)));
     await noticed(there, () => here.app.schedules.update('s', { cron: '10 * * * * *' }));
-    // From here on only the other one is there to run it, and the clock has not moved: it did not find out by polling.
+    // The clock does not move until only the other process is left, so that process did not learn of the changes
+    // from a poll.
     await noticed(there, () => here.app.schedules.create(schedule('paused', '20 * * * * *', wf)));
     await noticed(there, () => here.app.schedules.pause('paused'));
     await noticed(there, () => here.app.schedules.create(schedule('deleted', '40 * * * * *', wf)));
@@ -86,8 +87,8 @@ describeBackends('schedules of a fleet', (backend) => {
     expect(there.statements.slice(before).filter((name) => name === 'schedules.fire')).toHaveLength(2);
   });
 
-  // On SQLite there is nothing to overhear: every commit is news.
-  it.runIf(backend.name === 'postgres')('are changed within seconds everywhere when the news is lost', async () => {
+  // On SQLite no notification can be lost, because every commit is one.
+  it.runIf(backend.name === 'postgres')('change within seconds everywhere if the notification is lost', async () => {
     const { apps, ran, wf, database } = await launchFleet(1);
     const [{ app, clock }] = apps as [TestApp];
     await app.schedules.create(schedule('s', '30 * * * * *', wf));
@@ -96,7 +97,7 @@ describeBackends('schedules of a fleet', (backend) => {
     expect([...ran.keys()]).toEqual(['sched-s-2030-01-01T00:00:10.000Z']);
   });
 
-  /** The order of the two is left to chance: the change comes some turns of the event loop before or after the tick. */
+  /** Races a change with a tick: the change starts a few event loop turns later, and either of them may win. */
   async function race(fleet: Fleet, round: number, name: string, change: (app: TestApp) => Promise<unknown>) {
     const [here, there] = fleet.apps as [TestApp, TestApp];
     await noticed(there, () => here.app.schedules.create(schedule(name, '* * * * * *', fleet.wf)));
@@ -111,7 +112,7 @@ describeBackends('schedules of a fleet', (backend) => {
     return { before, after };
   }
 
-  it('do not tick once delete() has resolved, whichever of tick and deletion was first', async () => {
+  it('do not tick once delete() has resolved, whether the tick or the deletion comes first', async () => {
     const fleet = await launchFleet(2);
     let fired = 0;
     for (let round = 0; round < 36; round++) {
@@ -120,12 +121,12 @@ describeBackends('schedules of a fleet', (backend) => {
       expect(after).toEqual(before);
       fired += before.length;
     }
-    // Both orders came about.
+    // Both orders occurred.
     expect(fired).toBeGreaterThan(0);
     expect(fired).toBeLessThan(36);
   });
 
-  it('tick by the new cron only once update() has resolved, with none of its ticks lost', async () => {
+  it('tick only by the new cron once update() has resolved, and lose none of its ticks', async () => {
     const fleet = await launchFleet(2);
     const [{ app, clock }] = fleet.apps as [TestApp];
     let fired = 0;

@@ -56,7 +56,7 @@ describeBackends('app.schedules', (backend) => {
     });
   });
 
-  it('refuses to create under a name that is taken', async () => {
+  it('refuses to create a schedule under a name that is taken', async () => {
     const t = await backend.testApp({ workflows: [report], schedules: [schedule('s', '1 * * * *', report)] });
     expect(await failure(t.app.schedules.create(schedule('s', '2 * * * *', report)))).toMatchObject({
       code: 'SCHEDULE_EXISTS',
@@ -65,7 +65,7 @@ describeBackends('app.schedules', (backend) => {
     expect(await t.app.schedules.get('s')).toMatchObject({ cron: '1 * * * *' });
   });
 
-  it('applies: creates what is new and changes the rest, and keeps pause and last tick', async () => {
+  it('applies a list: creates new schedules, changes existing ones, and keeps their pause and last tick', async () => {
     const t = await backend.testApp({ workflows: [report, other], schedules: [schedule('s', '* * * * *', report)] });
     await t.clock.advance('1m');
     await t.app.schedules.pause('s');
@@ -81,7 +81,7 @@ describeBackends('app.schedules', (backend) => {
     expect(await t.app.schedules.list()).toHaveLength(2);
   });
 
-  it('has one row after ten apps have applied the same schedule at once, with pause and last tick kept', async () => {
+  it('keeps one row, its pause and its last tick when ten apps apply the same schedule at once', async () => {
     const database = await backend.newDatabase();
     const given = schedule('s', '* * * * *', report);
     const first = await backend.testApp({ database, workflows: [report], schedules: [given], version: 'v' });
@@ -101,7 +101,7 @@ describeBackends('app.schedules', (backend) => {
     expect(rows.map((row) => row.schedule_name)).toEqual(['s', 't']);
   });
 
-  it('updates what is given: workflow, context, time zone, queue, catching up', async () => {
+  it('updates the given settings: workflow, context, time zone, queue, catch-up', async () => {
     const q = queue('q');
     const start = schedule('s', '0 12 * * *', report, { queue: q, context: 'old' });
     const t = await backend.testApp({ workflows: [report, other], queues: [q], schedules: [start] });
@@ -125,7 +125,7 @@ describeBackends('app.schedules', (backend) => {
     });
   });
 
-  it('runs no tick of a pause, neither in it nor after it', async () => {
+  it('runs no tick of a pause, neither during the pause nor after it', async () => {
     const schedules = [schedule('s', '* * * * *', report, { catchUp: 'all' })];
     const t = await backend.testApp({ workflows: [report], schedules });
     await t.clock.advance('2m');
@@ -139,7 +139,7 @@ describeBackends('app.schedules', (backend) => {
     expect(await again.app.schedules.resume('s')).toMatchObject({ status: 'ACTIVE' });
   });
 
-  it('deletes a schedule, after which nothing ticks and its name is free', async () => {
+  it('deletes a schedule, which stops its ticks and frees its name', async () => {
     const t = await backend.testApp({ workflows: [report], schedules: [schedule('s', '* * * * *', report)] });
     await t.clock.advance('1m');
     await t.app.schedules.delete('s');
@@ -151,7 +151,7 @@ describeBackends('app.schedules', (backend) => {
     expect(await minutes(t)).toEqual(['01', '07']);
   });
 
-  it('triggers a run at once, paused or not, with the present time, and leaves the last tick as it is', async () => {
+  it('triggers a run at once with the current time, paused or not, and leaves the last tick as it is', async () => {
     const t = await backend.testApp({
       workflows: [report],
       schedules: [schedule('s', '@daily', report, { context: 'c' })],
@@ -167,7 +167,7 @@ describeBackends('app.schedules', (backend) => {
     expect(await t.app.schedules.get('s')).toMatchObject({ status: 'PAUSED', lastFiredAt: undefined });
   });
 
-  it('triggers a run from a step, and refuses to in a workflow function, where every replay would trigger another', async () => {
+  it('triggers a run in a step, but not in a workflow function, where a replay would trigger another', async () => {
     const inStep = workflow('in step', () => run('trigger', async () => (await t.app.schedules.trigger('s')).id));
     const direct = workflow('direct', async () => {
       const late = t.app.schedules.trigger('s');
@@ -185,7 +185,7 @@ describeBackends('app.schedules', (backend) => {
     expect(await t.app.workflows.list({ name: 'report' })).toHaveLength(1);
   });
 
-  it('names the schedule that was probably meant when there is none of that name', async () => {
+  it('suggests a schedule with a similar name when there is none of the given name', async () => {
     const t = await backend.testApp({ workflows: [report], schedules: [schedule('nightly', '@daily', report)] });
     const { update, pause, resume, trigger, backfill, get } = t.app.schedules;
     const range = { from: '2030-01-01', to: '2030-01-02' };
@@ -228,7 +228,7 @@ describeBackends('app.schedules', (backend) => {
     for (const call of calls) expect(await failure(call())).toMatchObject({ code: 'APP_CLOSED' });
   });
 
-  it('is for the schedules of one app: those of another on the same database are not there, and do not tick', async () => {
+  it('covers only the schedules of its own app: schedules of another app are invisible and do not tick', async () => {
     const database = await backend.newDatabase();
     const shop = await backend.testApp({ database, name: 'shop', version: 'shop', workflows: [report] });
     const common = { database, clock: shop.clock, executorId: 'b', workflows: [report] };

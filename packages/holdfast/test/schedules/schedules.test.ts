@@ -26,7 +26,7 @@ describeBackends('schedules', (backend) => {
     expect(seen).toHaveLength(3);
   });
 
-  it('have runs with the ID sched-<name>-<ISO time>, the name of the schedule, and values as they were given', async () => {
+  it('give runs the ID sched-<name>-<ISO time>, the name of the schedule, and the given context', async () => {
     const wf = workflow('report', async (at: Date, given: Map<string, Date>) => [at, given, context().workflowId]);
     const database = await backend.newDatabase();
     const given = new Map([['since', new Date(0)]]);
@@ -50,14 +50,14 @@ describeBackends('schedules', (backend) => {
     expect(rows).toEqual([{ workflow_uuid: id, schedule_name: 'nightly' }]);
   });
 
-  it('tick in seconds when the cron has six fields, and give a workflow without a context undefined', async () => {
+  it('tick in seconds when the cron has six fields, and pass undefined without a context', async () => {
     const { wf, seen } = recorder();
     const t = await backend.testApp({ workflows: [wf], schedules: [schedule('s', '*/15 * * * * *', wf)] });
     await t.clock.advance('45s');
     expect(seen.map((line) => line.slice(17))).toEqual(['15.000Z undefined', '30.000Z undefined', '45.000Z undefined']);
   });
 
-  it('wait on their queue for their turn', async () => {
+  it('put runs on their queue, where the runs wait for a slot', async () => {
     const slow = workflow('slow', async (at: Date) => {
       await run('hold', () => (at.getUTCMinutes() === 1 ? forever() : undefined));
     });
@@ -79,7 +79,7 @@ describeBackends('schedules', (backend) => {
     expect((await t.app.workflows.list()).map(({ status }) => status)).toEqual(['CANCELLED', 'SUCCESS', 'SUCCESS']);
   });
 
-  it('keep to the format, the schema and the timeout of their workflow', async () => {
+  it('use the format, the schema and the timeout of their workflow', async () => {
     const database = await backend.newDatabase();
     const portable = workflow('portable', async (at: Date, given: { n: number }) => [at, given], {
       serialization: 'portable',
@@ -104,7 +104,7 @@ describeBackends('schedules', (backend) => {
     expect(Number(row?.timeout)).toBe(3_600_000);
   });
 
-  it('run once at the shift where spring takes their hour away, and once in the hour that autumn repeats', async () => {
+  it('run once when daylight saving time skips their hour, and once when it repeats their hour', async () => {
     const inZone = async (start: string, cron: string) => {
       const { wf, seen } = recorder();
       const clock = new VirtualClock(new Date(start));
@@ -119,7 +119,7 @@ describeBackends('schedules', (backend) => {
     expect(await inZone('2030-11-02T12:00:00Z', '30 1 * * *')).toEqual(['2030-11-03T05:30', '2030-11-04T06:30']);
   });
 
-  it('run on the latest version only, also when a process of an older one starts the run', async () => {
+  it('run only at the latest version, even if a process of an older version fires the tick', async () => {
     const ran: string[] = [];
     const make = (version: string) => workflow('report', async () => void ran.push(version));
     const database = await backend.newDatabase();
@@ -145,7 +145,7 @@ describeBackends('schedules', (backend) => {
     expect(ran).toEqual(['old', 'new', 'new']);
   });
 
-  it('are changed at launch by the latest version, and not by an older one that comes back', async () => {
+  it('are changed by a launch of the latest version, but not by a relaunch of an older version', async () => {
     const { wf } = recorder();
     const launchAs = (cron: string, version: string) => ({
       workflows: [wf],
@@ -163,7 +163,7 @@ describeBackends('schedules', (backend) => {
     expect(await without.app.schedules.list()).toHaveLength(1);
   });
 
-  it('leave the ticks to others in a process that does not have the workflow, and say so once', async () => {
+  it('leave the ticks to other processes if this one lacks the workflow, and warn once', async () => {
     const { wf, seen } = recorder();
     const logger = recordingLogger();
     const database = await backend.newDatabase();
@@ -178,7 +178,7 @@ describeBackends('schedules', (backend) => {
     expect(seen.map((line) => line.slice(11, 16))).toEqual(['00:10', '00:11']);
   });
 
-  it('go on when one of them cannot be read, or its arguments are refused', async () => {
+  it('continue when one of them cannot be read or has refused arguments', async () => {
     const { wf, seen } = recorder();
     const logger = recordingLogger();
     const picky = workflow('picky', async (year: number) => year, {
@@ -205,8 +205,8 @@ describeBackends('schedules', (backend) => {
       '00:03',
     ]);
     expect(logger.matching(/"no cron" does not tick.*"hourly"/)).toHaveLength(1);
-    expect(logger.matching(/"unreadable" is not run this time/)).toHaveLength(4);
-    expect(logger.matching(/"picky" is not run this time.*even/)).toHaveLength(2);
+    expect(logger.matching(/"unreadable" does not run this time/)).toHaveLength(4);
+    expect(logger.matching(/"picky" does not run this time.*even/)).toHaveLength(2);
     const shown = await again.app.schedules.list();
     expect(shown.map(({ name, nextRunAt }) => [name, nextRunAt !== undefined])).toEqual([
       ['good', true],

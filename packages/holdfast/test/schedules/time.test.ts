@@ -5,9 +5,9 @@ import { gate, tamper } from '../support/faults.js';
 
 const day = 86_400_000;
 
-/** What a schedule goes by: the clock of the database, whatever the host's says, and in tests a virtual one. */
+/** Schedules follow the clock of the database, whatever the host clock says. In tests they follow a virtual clock. */
 describeBackends('schedules and clocks', (backend) => {
-  /** The wall clock of this process; its timers and its monotonic clock go on as they are. */
+  /** Shifts the wall clock of this process. Its timers and its monotonic clock stay unchanged. */
   const setWallClock = (skew: number): void => {
     vi.restoreAllMocks();
     const { now } = Date;
@@ -15,7 +15,7 @@ describeBackends('schedules and clocks', (backend) => {
   };
   afterEach(() => void vi.restoreAllMocks());
 
-  /** A workflow, and a promise of the times of its first runs. */
+  /** Returns a workflow, and a promise of the tick times of its first runs. */
   const recorder = (count: number) => {
     const times: number[] = [];
     const enough = gate<number[]>();
@@ -26,9 +26,9 @@ describeBackends('schedules and clocks', (backend) => {
   };
   const seconds = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i * 1000);
 
-  // On SQLite the host's clock is the database's.
+  // On SQLite the host clock is the clock of the database.
   it.runIf(backend.name === 'postgres').each([-day, day])(
-    'go by the time of the server on a host whose clock is off by %i ms',
+    'follow the time of the server on a host whose clock is off by %i ms',
     async (skew) => {
       const database = await backend.newDatabase();
       setWallClock(skew);
@@ -47,7 +47,7 @@ describeBackends('schedules and clocks', (backend) => {
     },
   );
 
-  it('tick on, within a tenth of a second, when the clock of the host jumps a day forth and two back', async () => {
+  it('stay on time within 100 ms when the host clock jumps a day forward and then two days back', async () => {
     const { wf, times } = recorder(4);
     const t = await backend.testApp({ workflows: [wf], schedules: [schedule('s', '* * * * * *', wf)], clock: 'real' });
     setWallClock(day);
@@ -57,13 +57,13 @@ describeBackends('schedules and clocks', (backend) => {
     expect(more).toEqual(seconds(first + 1000, 3));
     const runs = await t.app.workflows.list({ limit: 4 });
     const delays = runs.map(({ input = [], startedAt = 0 }) => startedAt - Number(input[0]));
-    // The best of four: the machine that runs the tests is busy.
+    // Only the best of four delays counts, because the test machine may be busy.
     expect(Math.min(...delays)).toBeLessThan(100);
     expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
     await t.app.shutdown();
   });
 
-  it('stop a virtual clock that is moved on at each tick', async () => {
+  it('stop a virtual clock at each tick while it advances', async () => {
     const at: number[] = [];
     const wf = workflow('wf', async () => void at.push(t.clock.now()));
     const t = await backend.testApp({ workflows: [wf], schedules: [schedule('s', '*/10 * * * * *', wf)] });
@@ -72,7 +72,7 @@ describeBackends('schedules and clocks', (backend) => {
     expect(at).toEqual([start + 10_000, start + 20_000, start + 30_000]);
   });
 
-  it('do not hold up a virtual clock that runs until something else has happened', async () => {
+  it('do not stop a virtual clock that runs until something else has happened', async () => {
     let ticks = 0;
     const wf = workflow('wf', async () => void ticks++);
     const sleeper = workflow('sleeper', () => sleep('30 days'));
@@ -82,18 +82,18 @@ describeBackends('schedules and clocks', (backend) => {
     await t.clock.runUntil(handle.result());
     expect(t.clock.now() - start).toBe(30 * day);
     await t.clock.advance(0);
-    // Those of the last ten seconds, both ends included.
+    // The ticks of the last ten seconds, both ends included.
     expect(ticks).toBe(11);
   });
 
-  it('take a virtual clock to their next tick when it runs until that', async () => {
+  it('let a virtual clock jump to their next tick when it runs until that tick', async () => {
     const ticked = gate<Date>();
     const wf = workflow('wf', async (at: Date) => ticked.open(at));
     const t = await backend.testApp({ workflows: [wf], schedules: [schedule('s', '0 0 29 2 *', wf)] });
     expect(await t.clock.runUntil(ticked.promise)).toEqual(new Date('2032-02-29T00:00:00Z'));
   });
 
-  it('cost an idle process one statement in five seconds, however many there are', async () => {
+  it('cost an idle process one statement per five seconds, whatever their number', async () => {
     const wf = workflow('wf', async () => {});
     const schedules = Array.from({ length: 20 }, (_, i) => schedule(`s${i}`, '0 0 1 1 *', wf));
     const t = await backend.testApp({ workflows: [wf], schedules });

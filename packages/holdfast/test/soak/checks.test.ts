@@ -108,7 +108,7 @@ function evidence({ added = [], ...planted }: Planted = {}): SoakEvidence {
   };
 }
 
-it('finds nothing wrong with a run in which nothing is', () => {
+it('finds no violation in a run without one', () => {
   expect(soakViolations(evidence())).toEqual([]);
 });
 
@@ -136,15 +136,15 @@ it('I3 reports an outcome that changed, was taken back, or is gone', () => {
   expect(outcomes([{ ...books, status: 'PENDING' }])[0]).toMatch(/and is unfinished$/);
   expect(outcomes([])[0]).toMatch(/and is gone$/);
   expect(outcomes([books], [seenCancelled])[0]).toMatch(/CANCELLED.* and is .*SUCCESS/);
-  // To resume what has ended well changes nothing.
+  // Resuming a workflow that ended with success changes nothing.
   expect(outcomes([books], [told('resume', 'books-1'), seen])).toHaveLength(1);
 });
 
-it('I3 lets a cancelled workflow go on once an operator has resumed it', () => {
+it('I3 lets a cancelled workflow continue once an operator has resumed it', () => {
   expect(outcomesStay(evidence({ added: [seenCancelled, told('resume', 'books-1')] }))).toEqual([]);
 });
 
-it('I4 reports a start that was lost, and a workflow that has not ended although nobody waits for it', () => {
+it('I4 reports a lost start, and an unfinished workflow that has no caller waiting for it', () => {
   const workflows = [mailbox, teller, { ...detached, status: 'PENDING', executor_id: 'x' }];
   expect(everythingEnds(evidence({ workflows }))).toEqual([
     'I4: the start of books-1 was acknowledged, and it is not there',
@@ -152,7 +152,7 @@ it('I4 reports a start that was lost, and a workflow that has not ended although
   ]);
 });
 
-it('I4 reports another result or another ending than the arguments of a workflow lead to', () => {
+it('I4 reports a result or an ending that does not follow from the arguments of a workflow', () => {
   const of = (...workflows: Row[]) => endsAsItShould(evidence({ workflows }))[0];
   expect(of({ ...books, output: stored(2) })).toMatch(/it returned .* instead of 1$/);
   expect(of({ ...books, status: 'STALLED', status_reason: 'odd' })).toBe('I4: books-1: it ended as STALLED (odd)');
@@ -162,7 +162,7 @@ it('I4 reports another result or another ending than the arguments of a workflow
   expect(of(row('unknown-9', 1))).toBe('I4: unknown-9: nobody asked for it');
 });
 
-it('I4 reports a workflow that outlived its timeout, and one that failed with another error than its own', () => {
+it('I4 reports a workflow that outlived its timeout, and one that failed with an unexpected error', () => {
   const workflows = [
     row('late-5', 'never'),
     row('failing-6', null, { status: 'ERROR', error: stored({ message: 'odd' }) }),
@@ -173,13 +173,13 @@ it('I4 reports a workflow that outlived its timeout, and one that failed with an
   expect(found[1]).toMatch(/failing-6: it failed with .*odd/);
 });
 
-it('I4 accepts a cancellation that an operator asked for, but not that of a detached child', () => {
+it('I4 accepts a cancellation by an operator, but not that of a detached child', () => {
   const workflows = [books, detached].map((each) => ({ ...each, ...cancelled }));
   const added = [told('cancel', 'books-1'), told('cancel', 'family-4')];
   expect(endsAsItShould(evidence({ workflows, added }))).toEqual(['I4: family-4.d: it ended as CANCELLED (null)']);
 });
 
-it('I5 reports a transaction that took effect twice, never, or without a record; and a step without an effect', () => {
+it('I5 reports a transaction that took effect twice, never or without a record, and a step without an effect', () => {
   const of = (counters: Row[], steps = [bump]) => transactionsOnce(evidence({ counters, steps }));
   expect(of([{ id: 'books-1#0', n: 2 }])).toEqual(['I5: the transaction books-1#0 took effect 2 times']);
   expect(of([])).toEqual(['I5: the transaction books-1#0 took effect 0 times']);
@@ -208,7 +208,7 @@ it('I6 reports a message that was received twice, lost, or out of order', () => 
   ]);
 });
 
-it('I6 reports a stream with a gap, a double or a missing end, a reader who got another one, and an old event', () => {
+it('I6 reports a stream with a gap, a duplicate or a missing end, a wrong read, and an old event', () => {
   const of = (...streams: Row[]) => streamsWhole(evidence({ streams }));
   expect(of(line(0, 0), line(2, 1), { ...end, offset: 3 })).toEqual(['I6: the stream of teller-3 has a gap']);
   expect(of(line(0, 0), line(1, 0), end)[0]).toBe('I6: the stream of teller-3 is 0,0');
@@ -221,7 +221,7 @@ it('I6 reports a stream with a gap, a double or a missing end, a reader who got 
   ]);
 });
 
-it('I7 reports an error of no documented type, and whatever nobody caught', () => {
+it('I7 reports an error without a documented type, and every uncaught error', () => {
   const added = [
     told('told', 'books-1', 'ECONNRESET read'),
     told('thrown', 'books-1', 'none odd'),
@@ -234,7 +234,7 @@ it('I7 reports an error of no documented type, and whatever nobody caught', () =
   ]);
 });
 
-it('I8 reports an observer who got another result than the recorded one, unless it was a cancellation before a resume', () => {
+it('I8 reports an observer with a result other than the recorded one, except a cancellation before a resume', () => {
   const odd = told('result', 'books-1', '{"status":"CANCELLED"}');
   expect(everyoneAgrees(evidence({ added: [odd] }))).toHaveLength(1);
   expect(everyoneAgrees(evidence({ added: [odd, told('resume', 'books-1')] }))).toEqual([]);
@@ -242,7 +242,7 @@ it('I8 reports an observer who got another result than the recorded one, unless 
   expect(everyoneAgrees(evidence({ added: [wrong, told('resume', 'books-1')] }))).toHaveLength(1);
 });
 
-it('reports more at once than a queue or a partition allows', () => {
+it('reports more workflows at once than a queue or a partition allows', () => {
   const peaks = { queues: { limited: 7, changing: 9 }, partitions: { 'parted tenant 1': 2, 'limited null': 7 } };
   expect(limitsHold(evidence({ peaks }))).toEqual([
     'limits: 7 ran at once on queue limited, which allows 6',
@@ -251,7 +251,7 @@ it('reports more at once than a queue or a partition allows', () => {
   ]);
 });
 
-it('reports what was deleted before it had ended, or while something unfinished had it for a child', () => {
+it('reports a workflow that was deleted before its end, or while it was a child of an unfinished workflow', () => {
   const gone = [
     row('nap-1', null, { status: 'PENDING', completed_at: null }),
     row('nap-2.c0', 3, { was_needed: true }),

@@ -7,16 +7,19 @@ import { queueLimits } from './jobs.js';
 import { messagesOnce, streamsWhole } from './messaging-checks.js';
 
 /**
- * What must hold when a soak is over (I1 to I8 of the fault catalogue). Each is a function of the evidence alone, and says
- * which workflows break the rule, and how. checks.test.ts plants a violation of each.
+ * What must be true when a soak is over (I1 to I8 of the fault catalogue). Each check is a function of the evidence
+ * alone, and returns which workflows break the rule, and how. checks.test.ts plants a violation of each rule.
  */
 export type SoakCheck = (evidence: SoakEvidence) => string[];
 
-/** I2: a checkpoint is written by the owner of the workflow. The database itself has compared the two (witness.ts). */
+/**
+ * I2: only the owner of a workflow writes its checkpoints. The database itself compares writer and owner
+ * (witness.ts).
+ */
 export const onlyOwnersWrite: SoakCheck = ({ intrusions }) =>
   intrusions.map((row) => `I2: process ${row.pid} wrote ${row.workflow_uuid}#${row.function_id} of ${row.executor_id}`);
 
-/** I3: an outcome stays what it is, unless it is a cancellation and an operator resumed the workflow. */
+/** I3: an outcome does not change, except for a cancellation after which an operator resumed the workflow. */
 export const outcomesStay: SoakCheck = ({ workflows, entries }) => {
   const now = new Map(
     workflows.map((row) => [String(row.workflow_uuid), isEnded(row) ? outcomeOf(row) : 'unfinished']),
@@ -42,7 +45,7 @@ function statusIn(outcome: string): unknown {
   return outcome.startsWith('{') ? (JSON.parse(outcome) as { status: unknown }).status : outcome;
 }
 
-/** I4: whatever was started has ended, whether a client knows that it was started or not. */
+/** I4: every started workflow has ended, even if no client knows that it was started. */
 export const everythingEnds: SoakCheck = ({ workflows, entries }) => {
   const ids = new Set(workflows.map((row) => row.workflow_uuid));
   const lost = entries.filter(({ kind, workflowId }) => kind === 'ack' && !ids.has(workflowId));
@@ -54,7 +57,7 @@ export const everythingEnds: SoakCheck = ({ workflows, entries }) => {
   ];
 };
 
-/** Retention: nothing goes that has not ended, or that something unfinished has for a child. */
+/** Retention: no workflow is deleted before its end, or while it is a child of an unfinished workflow. */
 export const onlyEndedGo: SoakCheck = ({ gone }) =>
   gone
     .filter((row) => !isEnded(row) || row.was_needed === true)
@@ -62,10 +65,12 @@ export const onlyEndedGo: SoakCheck = ({ gone }) =>
       (row) => `retention: ${row.workflow_uuid} was deleted as ${row.status}${row.was_needed ? ', and needed' : ''}`,
     );
 
-/** What a child of a program comes to, by the last part of its ID. */
+/** The results of the children of a program, by the last part of their ID. */
 const ofChildren: Record<string, unknown> = { c: 3, d: 1, e: 'echoed' };
 
-/** I4 and I8: a workflow comes to what its arguments say; it is cancelled only by its timeout or an operator. */
+/**
+ * I4 and I8: a workflow has the outcome that follows from its arguments. Only its timeout or an operator cancels it.
+ */
 export const endsAsItShould: SoakCheck = ({ workflows, entries }) => {
   const asked = new Map<string, Pick<Job, 'expected' | 'ending'>>();
   const cancelled = new Set<string>();
@@ -92,7 +97,7 @@ export const endsAsItShould: SoakCheck = ({ workflows, entries }) => {
   });
 };
 
-/** I5: what a transaction did was done once if its step is on record, and otherwise not at all. */
+/** I5: a transaction took effect once if its step is recorded, and otherwise not at all. */
 export const transactionsOnce: SoakCheck = ({ steps, counters }) => {
   const recorded = new Set(
     steps.filter((step) => step.function_name === 'bump').map((step) => `${step.workflow_uuid}#${step.function_id}`),
@@ -108,7 +113,7 @@ export const transactionsOnce: SoakCheck = ({ steps, counters }) => {
   ];
 };
 
-/** I7: whatever code of users got to see, and whatever got as far as the process, is an error of a documented type. */
+/** I7: every error that reached user code or the process has a documented type. */
 export const errorsAreDocumented: SoakCheck = ({ entries }) =>
   entries.flatMap(({ kind, workflowId, by, detail }) => {
     if (kind === 'stray') return [`I7: ${by}: ${detail}`];
@@ -118,7 +123,10 @@ export const errorsAreDocumented: SoakCheck = ({ entries }) =>
     return [`I7: ${by} was given an error of no documented type at ${workflowId || 'a call'}: ${detail}`];
   });
 
-/** I8: every observer got what is on record. Who saw a cancellation before the workflow was resumed was right then. */
+/**
+ * I8: every observer got the recorded result. A cancellation that was observed before a resume was correct at that
+ * time.
+ */
 export const everyoneAgrees: SoakCheck = (evidence) => {
   const resumed = new Set(evidence.entries.filter(({ kind }) => kind === 'resume').map(({ workflowId }) => workflowId));
   const wasRight = ({ workflowId, detail }: { workflowId: string; detail: string | null }): boolean =>
@@ -126,7 +134,7 @@ export const everyoneAgrees: SoakCheck = (evidence) => {
   return observersAgree({ ...evidence, entries: evidence.entries.filter((entry) => !wasRight(entry)) });
 };
 
-/** Queues: never more at once than their limits say, by owners who can commit. */
+/** Queues: the number of workflows whose owners can commit never exceeds the limits. */
 export const limitsHold: SoakCheck = ({ peaks }) => {
   const whole = (['limited', 'changing', 'shared'] as const).map(
     (name) => [name, queueLimits[name].concurrency] as const,
@@ -163,7 +171,7 @@ export function soakViolations(evidence: SoakEvidence): string[] {
   return everyCheck.flatMap((check) => check(evidence));
 }
 
-/** How many violations there are of each kind, for the first line of a report. */
+/** The number of violations of each kind, for the first line of a report. */
 export function violationsByKind(found: readonly string[]): string {
   const kinds = groupBy(found, (text) => text.split(':')[0] as string);
   return [...kinds].map(([kind, all]) => `${kind} ${all.length}`).join(', ');

@@ -1,24 +1,24 @@
 import type { Evidence } from '../faults/invariants.js';
 import type { Row } from '../faults/rows.js';
 
-/** What is known when a soak is over. */
+/** The evidence at the end of a soak. */
 export interface SoakEvidence extends Evidence {
   /** `notifications`: messages, consumed or not. */
   readonly messages: readonly Row[];
   readonly streams: readonly Row[];
   readonly events: readonly Row[];
-  /** The user's own table: `id` is `workflow#step`, `n` how often it was counted. */
+  /** The user's own table: `id` is `workflow#step`, and `n` is the number of increments. */
   readonly counters: readonly Row[];
-  /** Checkpoints that a process wrote which did not own the workflow. */
+  /** Checkpoints written by a process that did not own the workflow. */
   readonly intrusions: readonly Row[];
-  /** Workflows that retention has deleted, as they were then. They are among the others, too. */
+  /** Workflows that retention has deleted, with their last rows. They are also part of `workflows`. */
   readonly gone: readonly Row[];
-  /** Families of workflows that a restore has undone in part (restore.ts). */
+  /** Families of workflows that a restore has partly undone (restore.ts). */
   readonly undone?: ReadonlySet<string>;
   readonly peaks: { readonly queues: Record<string, number>; readonly partitions: Record<string, number> };
 }
 
-/** What is stored of a value that is plain JSON. */
+/** Decodes the stored form of a plain JSON value. */
 export function storedValue(text: unknown): unknown {
   if (text === null || text === undefined) return undefined;
   const value: unknown = JSON.parse(String(text));
@@ -36,7 +36,7 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map
   return groups;
 }
 
-/** The workflow that a client started, of whose family this one is. */
+/** Returns the ID of the workflow that a client started and that this workflow descends from. */
 export function rootOf(workflowId: string): string {
   return workflowId.split('.')[0] as string;
 }

@@ -5,23 +5,23 @@ import { type SoakFleet, staleTimeoutMs } from './fleet.js';
 import { pick } from './jobs.js';
 import type { Witness } from './witness.js';
 
-/** How long from one fault of a kind to the next, on average. */
+/** The average time between two faults of a kind. */
 const pacesMs = { kill: 2_800, stop: 17_000, restart: 48_000, cut: 4_000, deploy: 75_000 } as const;
 
-/** In a short run each kind comes a few times all the same. */
+/** Even in a short run each kind of fault comes a few times. */
 const fewest = 3;
 
-/** What was done, and what it led to. A kind that never landed makes a run void. */
+/** The injected faults and their effects. A run is void if one kind never landed. */
 export interface Faults {
   kills: number;
-  /** Stops beyond the time to live. */
+  /** Stops that lasted longer than the stale timeout. */
   stops: number;
-  /** Workflows that others took from a stopped process before it went on. */
+  /** Workflows that other executors took over from a stopped process before it continued. */
   takenFromStopped: number;
   restarts: number;
   cuts: number;
   deploys: number;
-  /** Undefined: none was asked for. */
+  /** Undefined if no restore was requested. */
   restores?: number;
 }
 
@@ -33,11 +33,11 @@ export interface FaultParts {
   readonly seed: string;
   readonly runMs: number;
   readonly isOver: () => boolean;
-  /** Puts an older backup back, in the middle of the run. */
+  /** Restores an older backup in the middle of the run. */
   readonly restore?: { save(): Promise<void>; putBack(): Promise<void> };
 }
 
-/** Brings about every kind of fault at its own pace, each drawn from its own chance, until the time is over. */
+/** Injects every kind of fault at its own pace, each with its own random sequence, until the time is over. */
 export class FaultPlan {
   private readonly done: Faults = { kills: 0, stops: 0, takenFromStopped: 0, restarts: 0, cuts: 0, deploys: 0 };
   private version = 1;
@@ -76,7 +76,10 @@ export class FaultPlan {
     if (await this.parts.fleet.kill(random.number())) this.done.kills++;
   }
 
-  /** Up to twice the time to live: others take over meanwhile, and it goes on in the middle of what it did. */
+  /**
+   * Stops a worker for up to twice the stale timeout. Others take over meanwhile, and the worker then continues its
+   * work.
+   */
   private async stop(random: SeededRandom): Promise<void> {
     const { fleet, witness } = this.parts;
     const stopMs = staleTimeoutMs * (1.4 + 0.6 * random.number());
@@ -88,7 +91,7 @@ export class FaultPlan {
     });
   }
 
-  /** Once, with a backup that is older by a tenth of the run, and by half a minute at most. */
+  /** Restores once, with a backup that is older by a tenth of the run, but by half a minute at most. */
   private async restore(): Promise<void> {
     const { restore, runMs, isOver } = this.parts;
     if (!restore) return;
@@ -109,7 +112,7 @@ export class FaultPlan {
     this.done.restarts++;
   }
 
-  /** Some at a statement, in the middle of whatever is under way; some for all connections at once. */
+  /** Some cuts hit one statement in the middle of the work, and some hit all connections at once. */
   private async cut(random: SeededRandom): Promise<void> {
     const { proxy } = this.parts;
     const kind = pick(['sever', 'cut-before', 'cut-after', 'cut-after', 'reset', 'delay'] as const, random);
@@ -120,8 +123,8 @@ export class FaultPlan {
   }
 
   /**
-   * A second version joins, the first drains. Its last process stays until nothing of that version is unfinished: nobody
-   * else would go on with it.
+   * A second version joins, and the first drains. The last process of the old version stays until no workflow of that
+   * version is unfinished, because no other process would continue them.
    */
   private async deploy(): Promise<void> {
     const { fleet, witness } = this.parts;

@@ -2,9 +2,10 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import type { Entry, NewEntry } from '../faults/ledger.js';
 
 /**
- * The ledger of the soak: as that of the fault tests (../faults/ledger.ts), but a file of lines that every process appends
- * to by single writes. Their order in the file is the order in which things happened. No lock is held in between, which
- * a process that is stopped in the middle of a transaction would keep from all others.
+ * The ledger of the soak: like that of the fault tests (../faults/ledger.ts), but a file of lines. Every process
+ * appends each line with a single write, so the order in the file is the order in which things happened. No process
+ * holds a lock in between. In SQLite a process that is stopped in the middle of a transaction would block all other
+ * writers.
  */
 export class FileLedger {
   private readonly file: number;

@@ -2,26 +2,26 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { FileLedger } from './file-ledger.js';
 
-/** The least that `launch` accepts. */
+/** The shortest timeout that `launch` accepts. */
 export const staleTimeoutMs = 3_000;
 
 export interface FleetOptions {
   readonly ledger: FileLedger;
   readonly logPath: string;
-  /** The database by which the worker of this slot reaches it: some go through the proxy. */
+  /** The database URL for the worker of this slot. Some workers connect through the proxy. */
   readonly databaseOf: (slot: number) => string;
 }
 
-/** A place for one worker process, which has a version; it is filled again when its process is killed. */
+/** A place for one worker process of a version. When its process is killed, another process takes the place. */
 interface Slot {
   readonly index: number;
   version: string;
   worker: SoakWorker | undefined;
-  /** Something is being done to it: nobody else is to. */
+  /** An operation is using this slot, so no other operation may use it. */
   busy: boolean;
 }
 
-/** The worker processes: started, killed, stopped and replaced, as faults.ts will have it. */
+/** The worker processes: started, killed, stopped and replaced on request of faults.ts. */
 export class SoakFleet {
   private readonly slots: Slot[];
   private readonly retired = new Set<SoakWorker>();
@@ -44,13 +44,13 @@ export class SoakFleet {
     return this.slots.length;
   }
 
-  /** A worker that nothing is being done to, chosen by a number from 0 to 1. */
+  /** Returns a slot with a worker that no operation uses, chosen by a number from 0 to 1. */
   private choose(chance: number): Slot | undefined {
     const free = this.slots.filter((slot) => slot.worker && !slot.busy);
     return free[Math.floor(chance * free.length)];
   }
 
-  /** Its place is filled again at once, which takes a moment; the next kill does not wait for it. */
+  /** Kills a worker. A replacement starts at once, which takes a moment; the next kill does not wait for it. */
   async kill(chance: number): Promise<boolean> {
     const slot = this.choose(chance);
     if (!slot?.worker) return false;
@@ -63,7 +63,7 @@ export class SoakFleet {
     return true;
   }
 
-  /** Stops a worker (SIGSTOP) while something else goes on. */
+  /** Stops a worker (SIGSTOP) while `meanwhile` runs. */
   async stopDuring(chance: number, meanwhile: (worker: SoakWorker) => Promise<void>): Promise<void> {
     const slot = this.choose(chance);
     if (!slot?.worker) return;
@@ -78,7 +78,7 @@ export class SoakFleet {
     }
   }
 
-  /** A worker of the new version joins; the old one finishes what it can, and hands over the rest. */
+  /** Starts a worker of the new version. The old worker finishes what it can, and hands over the rest. */
   async replace(index: number, version: string): Promise<void> {
     const slot = this.slots[index] as Slot;
     while (slot.busy) await new Promise((resolve) => setTimeout(resolve, 50));
@@ -94,7 +94,7 @@ export class SoakFleet {
     this.retired.delete(old);
   }
 
-  /** All at once, and well: whoever does not end by itself in time is an oddity. */
+  /** Stops all workers at once and expects success. A worker that does not end in time is reported. */
   async stop(): Promise<void> {
     await Promise.all(this.fills);
     this.closed = true;
@@ -133,7 +133,7 @@ export class SoakFleet {
     });
   }
 
-  /** Again when the database was not there: launch says so by a documented error. */
+  /** Starts a worker, again and again if the database was down: launch then fails with a documented error. */
   private async fill(slot: Slot): Promise<void> {
     const { ledger, logPath, databaseOf } = this.options;
     for (let attempt = 1; !this.closed; attempt++) {
@@ -161,10 +161,10 @@ export class SoakFleet {
 export class SoakWorker {
   complaints = '';
   executorId = '';
-  /** Whether somebody has told it to end. */
+  /** True once the worker has been told to stop. */
   expected = false;
   readonly ended: Promise<void>;
-  /** False: it ended before. */
+  /** Resolves with false if the worker ended before it was ready. */
   readonly ready: Promise<boolean>;
   private readonly child: ChildProcess;
 

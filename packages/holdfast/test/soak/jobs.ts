@@ -1,28 +1,31 @@
 import type { StartOptions } from '../../src/index.js';
 import type { SeededRandom } from '../../src/model/ids.js';
 
-/** One workflow that a client starts, and what it must come to (the programs are in fixtures/programs.mjs). */
+/** One workflow that a client starts, and its expected outcome (the programs are in fixtures/programs.mjs). */
 export interface Job {
   readonly id: string;
   readonly name: string;
   readonly args: readonly number[];
   readonly options: StartOptions;
-  /** What it returns if it succeeds. */
+  /** The result if the workflow succeeds. */
   readonly expected: unknown;
-  /** How it ends if nobody cancels it. */
+  /** The ending if the workflow is not cancelled by an operator. */
   readonly ending: 'SUCCESS' | 'ERROR' | 'CANCELLED';
-  /** Whether it goes on where it was when it is resumed: one with children does not, they stay cancelled. */
+  /**
+   * True if the workflow continues where it was when it is resumed. A workflow with children does not: they stay
+   * cancelled.
+   */
   readonly resumable: boolean;
 }
 
 export const queueLimits = {
-  /** Never changed. */
+  /** These limits never change. */
   limited: { concurrency: 6, workerConcurrency: 3 },
-  /** Of each partition. */
+  /** The limit of each partition. */
   parted: { concurrency: 1 },
-  /** What the operator sets it to is at most this. */
+  /** The operator never sets a higher limit than this. */
   changing: { concurrency: 8 },
-  /** Gives the slots of those that only wait to others. */
+  /** A workflow that only waits gives its slot to another workflow. */
   shared: { concurrency: 3, workerConcurrency: 2, whileWaiting: 'release' },
 } as const;
 

@@ -11,17 +11,20 @@ import { Restore, withoutUndone } from './restore.js';
 import { openRig, peaksOf, type Rig } from './rig.js';
 import { Traffic } from './traffic.js';
 
-/** All that was started must have ended this long after the last fault, by the number of workers that share the machine. */
+/**
+ * Every workflow must have ended this long after the last fault. The time depends on the number of workers on the
+ * machine.
+ */
 const quietMs = (workers: number): number => Math.max(60_000, workers * 10_000);
 
-/** Workflows that are under way at a time. */
+/** The number of workflows that run at a time. */
 const width = 40;
 
 const lookEveryMs = 500;
 
 interface PostgresServer {
   readonly url: string;
-  /** Ends it at once, as a crash would, and starts it again. */
+  /** Stops the server at once, as a crash would, and starts it again. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -29,8 +32,9 @@ interface PostgresServer {
 export type StartPostgres = (flags: readonly string[]) => Promise<PostgresServer>;
 
 /**
- * `npm run soak -- --minutes 20 --seed 7`, with `--restore` also with an older backup put back in the middle; `--workers 12
- * --commit-ms 5` for a fleet whose commits take as long as on a cloud disk. Returns the exit code: 0 good, 1 violations, 2 void.
+ * `npm run soak -- --minutes 20 --seed 7`. `--restore` also restores an older backup in the middle of the run.
+ * `--workers 12 --commit-ms 5` runs a fleet whose commits take as long as on a cloud disk. Returns the exit code: 0
+ * good, 1 violations, 2 void.
  */
 export async function main(argv: readonly string[], startPostgres: StartPostgres): Promise<number> {
   const { minutes, seed, keep, workers, commitMs, restores } = parse(argv);
@@ -144,12 +148,12 @@ async function repeatedly(everyMs: number, goesOn: () => boolean, act: () => Pro
   }
 }
 
-/** Detached children are waited for by nobody else. */
+/** Waits for every workflow, because no caller waits for detached children. */
 async function allEnded({ witness }: Rig): Promise<void> {
   while ((await witness.unfinished()) > 0) await delay(100);
 }
 
-/** Whether it is done in time. */
+/** Resolves with true if the work is done in time. */
 async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
   const late = new AbortController();
   const timer = delay(ms, false, { signal: late.signal }).catch(() => false);

@@ -1,13 +1,13 @@
 import { isEnded, type Row } from '../faults/rows.js';
 import { groupBy, rootOf, type SoakEvidence, storedValue } from './evidence.js';
 
-/** What must hold of messages, streams and events when a soak is over. See checks.ts. */
+/** What must be true of messages, streams and events when a soak is over. See checks.ts. */
 
 const streamEnd = '__DBOS_STREAM_CLOSED__';
 
 /**
- * I6: a message is received at most once, and is marked as consumed exactly if it was received. One that was
- * acknowledged, to a workflow that waits for as many as are sent and succeeded, was received. In the order of sending.
+ * I6: a message is received at most once, and it is marked as consumed exactly if it was received. An acknowledged
+ * message was received if its workflow waits for all messages and succeeded. Messages arrive in the order of sending.
  */
 export function messagesOnce({ messages, steps, workflows, entries, undone }: SoakEvidence): string[] {
   const received = receivedBy(steps);
@@ -23,14 +23,14 @@ export function messagesOnce({ messages, steps, workflows, entries, undone }: So
     ...missing(new Set(acked.map(({ workflowId, detail }) => `${workflowId} <- ${detail}`)), new Set(all)).map(
       (key) => `I6: ${key} was acknowledged, and never received`,
     ),
-    // Letters that were lost were sent again, after later ones.
+    // After a restore, lost messages were sent again, behind later ones.
     ...[...received].flatMap(([id, keys]) =>
       inOrder(keys) || undone?.has(rootOf(id)) ? [] : [`I6: ${id} received ${keys} out of order`],
     ),
   ];
 }
 
-/** By recipient, in the order in which they were received. */
+/** The received messages by recipient, in the order of receipt. */
 function receivedBy(steps: readonly Row[]): Map<string, string[]> {
   const receipts = steps.filter(
     (step) => step.function_name === 'DBOS.recv' && typeof storedValue(step.output) === 'string',
@@ -50,13 +50,15 @@ function keyOf(message: Row): string {
   return `${message.destination_uuid} <- ${storedValue(message.message)}`;
 }
 
-/** Each program's messages to one recipient are numbered from 0, and sent one after the other. */
+/** Each program numbers its messages to one recipient from 0, and sends one after the other. */
 function inOrder(keys: readonly string[]): boolean {
   return keys.every((key, i) => key.endsWith(`/${i}`));
 }
 
-/** I6: a stream has no gap and no value twice, in the order of writing; all of it if the writer succeeded; and readers
- * got the same. An event is what it was set to last. */
+/**
+ * I6: a stream has no gap and no duplicate, is in the order of writing, and is complete if the writer succeeded.
+ * Readers got the same stream. An event has the value that was set last.
+ */
 export function streamsWhole({ streams, events, workflows, entries }: SoakEvidence): string[] {
   const rows = groupBy(streams, (row) => String(row.workflow_uuid));
   const shown = new Map(events.map((row) => [String(row.workflow_uuid), Number(storedValue(row.value))]));
@@ -80,7 +82,8 @@ export function streamsWhole({ streams, events, workflows, entries }: SoakEviden
     }
     if (shown.get(id) !== count) found.push(`I6: the event of ${id} is ${shown.get(id)} instead of ${count}`);
   }
-  // Who read to the end of a cancelled workflow's stream may see less than there is once it was resumed.
+  // A client that read a cancelled workflow's stream to its end may have seen less than the stream has after a
+  // resume.
   const resumed = new Set(entries.filter(({ kind }) => kind === 'resume').map(({ workflowId }) => workflowId));
   for (const { kind, workflowId, by, detail } of entries) {
     if (kind !== 'read' || resumed.has(workflowId)) continue;

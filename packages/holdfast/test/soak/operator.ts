@@ -5,13 +5,13 @@ import type { FileLedger } from './file-ledger.js';
 import { type Job, pick, queueLimits } from './jobs.js';
 import type { Observer, Traffic } from './traffic.js';
 
-/** Someone who cancels and resumes workflows, and changes queues, while all the rest goes on. */
+/** An operator who cancels and resumes workflows, and changes queues, during the run. */
 export class Operator {
   cancels = 0;
   resumes = 0;
   changes = 0;
   private readonly random: SeededRandom;
-  /** Resumed ones, whose ends are waited for. */
+  /** Observations of resumed workflows that have not ended yet. */
   private readonly followUps = new Set<Promise<unknown>>();
 
   constructor(
@@ -77,7 +77,7 @@ export class Operator {
     try {
       return await this.traffic.insist(this.observer, id, make);
     } catch (error) {
-      // It is in the ledger; an undocumented one counts as a violation there.
+      // The error is already in the ledger, where an undocumented error counts as a violation.
       if (isHoldfastError(error)) return undefined;
       throw error;
     }

@@ -36,17 +36,17 @@ it.each(['kills', 'stops', 'takenFromStopped', 'restarts', 'cuts', 'deploys'])(
   },
 );
 
-it('calls a run void in which nothing succeeded, or nothing had to be run again', () => {
+it('calls a run void if no workflow succeeded, or none was run again', () => {
   const run: Summary = { ...good, evidence: { ...evidence, workflows: [] } };
   expect([exitCodeOf(run), verdictOf(run)]).toEqual([2, expect.stringMatching('^VOID.*succeeded.*run again')]);
 });
 
-it('calls a run void in which retention has deleted nothing', () => {
+it('calls a run void if retention has deleted nothing', () => {
   const run: Summary = { ...good, evidence: { ...evidence, gone: [] } };
   expect([exitCodeOf(run), verdictOf(run)]).toEqual([2, expect.stringMatching('^VOID.*retention')]);
 });
 
-it('fails a run with a violation, also one in which a fault never landed', () => {
+it('fails a run with a violation, even if a fault never landed', () => {
   const run: Summary = { ...good, faults: { ...good.faults, kills: 0 }, found: ['I1: w#0 has two checkpoints'] };
   expect([exitCodeOf(run), verdictOf(run)]).toEqual([1, 'VIOLATIONS: I1 1\n  I1: w#0 has two checkpoints']);
 });

@@ -10,7 +10,7 @@ export interface Summary {
   readonly operator: { readonly cancels: number; readonly resumes: number; readonly changes: number };
   /** The violations. */
   readonly found: readonly string[];
-  /** How many processes said in the log that the database has gone back. */
+  /** The number of processes that logged that the database has gone back in time. */
   readonly noticed?: number;
 }
 
@@ -20,7 +20,7 @@ export function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Two columns: what, and how much of it. */
+/** A table with two columns: name and number. */
 export function tableOf({ seed, seconds, faults, evidence, operator, found, noticed }: Summary): string[] {
   const { workflows, steps, messages, streams, entries } = evidence;
   const statuses = groupBy(workflows, (row) => String(row.status));
@@ -57,7 +57,7 @@ export function tableOf({ seed, seconds, faults, evidence, operator, found, noti
   return Object.entries(figures).map(([name, value]) => `${name.padEnd(wide)}  ${value}`);
 }
 
-/** What came of it, in words. */
+/** The verdict of the run, in words. */
 export function verdictOf(summary: Summary): string {
   const { found, faults, evidence } = summary;
   const shown = found.slice(0, maxShown).map((text) => `  ${text}`);

@@ -11,7 +11,7 @@ const restored = entry('restored', '', null, JSON.stringify(undone));
 const evidence = (...entries: Entry[]) => withoutUndone({ entries, steps: [] } as unknown as SoakEvidence);
 const begun = (...entries: Entry[]) => atMostOneCheckpoint(evidence(...entries)).length;
 
-it('what was told of a family before a restore has undone it does not count, and what was told of others does', () => {
+it('observations of a family before its restore do not count, and observations of other families do', () => {
   const before = ['undone-1', 'undone-1.c0', 'other-2'].map((id) => entry('ack', id));
   const found = evidence(...before, restored, entry('result', 'undone-1'));
   expect(found.entries.map(({ kind, workflowId }) => `${kind} ${workflowId}`)).toEqual([
@@ -22,7 +22,7 @@ it('what was told of a family before a restore has undone it does not count, and
   expect([...(found.undone ?? [])]).toEqual(['undone-1']);
 });
 
-it('a step that the restored record lacks may begin again, one that it has may not', () => {
+it('a step that the restored record lacks may begin again, but a recorded step may not', () => {
   const committed = [0, 1].map((n) => entry('committed', 'undone-1', n));
   expect(begun(...committed, restored, entry('start', 'undone-1', 1))).toBe(0);
   expect(begun(...committed, restored, entry('start', 'undone-1', 0))).toBe(1);

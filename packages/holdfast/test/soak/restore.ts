@@ -4,23 +4,26 @@ import { backUpPostgres, type PostgresBackup } from '../support/time-machine.js'
 import { rootOf, type SoakEvidence } from './evidence.js';
 import type { FileLedger } from './file-ledger.js';
 
-/** What a restore has undone, in the ledger at the moment at which nobody could write. */
+/** What a restore has undone. It is written to the ledger at a moment when no process can write to the database. */
 export interface Undone {
-  /** Families of workflows of which the backup has not all: what was told of them before does not count. */
+  /**
+   * Families of workflows that the backup lacks in part. Observations of these families before the restore do not
+   * count.
+   */
   readonly families: readonly string[];
-  /** Their steps that the backup has (`workflow#step`): these must not begin again. */
+  /** Steps of these families that the backup has (`workflow#step`). They must not begin again. */
   readonly kept: readonly string[];
 }
 
-/** The tables of the programs in the same database, whose transactions commit with their records. */
+/** Tables of the programs in the same database. Their transactions commit together with the record. */
 const ofPrograms = ['public.counters'];
 
 const maxTries = 20;
 
-/** What was answered before the restore may be told so much later. */
+/** An answer from before the restore may be noted this much later. */
 const lateMs = 1_000;
 
-/** A backup of the whole database, and its return in the middle of everything. */
+/** Makes a backup of the whole database, and restores it in the middle of the run. */
 export class Restore {
   private backup: PostgresBackup | undefined;
 
@@ -51,7 +54,7 @@ export class Restore {
   }
 }
 
-/** The server may crash in the middle of it, and the locks of all tables may lead to a deadlock. */
+/** Retries the work, because the server may crash during it, and locking all tables may lead to a deadlock. */
 async function persistently<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -87,26 +90,26 @@ async function whatIsUndone(client: pg.Client, saved: string): Promise<Undone> {
   return { families: [...families], kept };
 }
 
-/** Told of a workflow by whoever saw it. What a restore has undone was right then. */
+/** The kinds of observations. Those of an undone workflow were correct at their time. */
 const told = new Set(['ack', 'outcome', 'result', 'sent', 'read', 'committed']);
 
 /**
- * The evidence without what was told of undone families before the restore, and with their steps that the record kept as
- * committed by then: a body that begins after that began although its step is on record.
+ * Returns the evidence without the observations of undone families before the restore. The recorded steps of these
+ * families count as committed at the restore, so a step that begins after it is a violation if it is recorded.
  */
 export function withoutUndone(evidence: SoakEvidence): SoakEvidence {
   const entries: SoakEvidence['entries'][number][] = [];
   const undone = new Set<string>();
   for (const entry of evidence.entries) {
     if (entry.kind !== 'restored') {
-      // What a process was told before, and notes only now. The database itself says what is committed.
+      // The process learned this before the restore, and notes it only now. The database reports what is committed.
       const isLate = entry.kind === 'committed' && entry.by !== 'database' && undone.has(rootOf(entry.workflowId));
       if (!isLate) entries.push(entry);
       continue;
     }
     const { families, kept } = JSON.parse(String(entry.detail)) as Undone;
     for (const family of families) undone.add(family);
-    // One by one: a soak of 20 minutes has more entries than a call can take arguments.
+    // Entries are added one by one: a soak of 20 minutes has more entries than a call can take arguments.
     for (const before of entries.splice(0)) {
       if (!told.has(before.kind) || !undone.has(rootOf(before.workflowId))) entries.push(before);
     }

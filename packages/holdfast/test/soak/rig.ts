@@ -9,12 +9,12 @@ import { queueLimits } from './jobs.js';
 import type { Observer } from './traffic.js';
 import { archiveTriggers, Witness, witnessTrigger } from './witness.js';
 
-/** So many of the workers reach the database through the proxy, and one of the clients. */
+/** The number of workers that reach the database through the proxy. One client uses it too. */
 const proxied = 2;
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Everything that a soak is made of, but for what happens to it. */
+/** The parts of a soak, except for the faults. */
 export interface Rig {
   readonly database: string;
   readonly ledger: FileLedger;
@@ -23,7 +23,7 @@ export interface Rig {
   readonly fleet: SoakFleet;
   readonly clients: readonly Observer[];
   readonly operatorClient: Observer;
-  /** What the workers have logged. */
+  /** The log of the workers. */
   readonly logPath: string;
   close(): Promise<void>;
 }
@@ -62,7 +62,7 @@ async function createDatabase(serverUrl: string): Promise<string> {
   return url.href;
 }
 
-/** The tables, the queues, and what watches over them in the database. */
+/** Creates the tables and the queues, and installs the triggers that watch them. */
 async function prepare(database: string): Promise<void> {
   const { limited, parted, changing, shared } = queueLimits;
   const queues = [
@@ -80,7 +80,7 @@ async function prepare(database: string): Promise<void> {
   await gauge.close();
 }
 
-/** The most that was PENDING at once, by queue and by partition. */
+/** The most workflows that were PENDING at once, by queue and by partition. */
 export async function peaksOf(database: string): ReturnType<Gauge['peaks']> {
   const gauge = await openGauge(database);
   try {

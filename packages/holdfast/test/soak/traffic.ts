@@ -14,24 +14,24 @@ export interface Observer {
   readonly client: Client;
 }
 
-/** Errors that say: make the call again. */
+/** After these errors the call can be repeated. */
 const passing = new Set(['DATABASE_FAILED', 'DATABASE_UNREACHABLE']);
 const pauseMs = 100;
 
-/** What the ends of workflows that did not succeed are told by. */
+/** The statuses of unsuccessful workflows, by the error code of their result. */
 const endings: Record<string, string> = {
   WORKFLOW_CANCELLED: 'CANCELLED',
   WORKFLOW_STALLED: 'STALLED',
   WORKFLOW_DEAD: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED',
 };
 
-/** Clients that start workflows, talk to them and wait for them, a number of them at a time. */
+/** Clients that start workflows, exchange messages with them and wait for them, a fixed number at a time. */
 export class Traffic {
   readonly inFlight = new Map<string, Job>();
   started = 0;
-  /** How often the database was put back: what was lost is started and sent again. */
+  /** How often the database was restored. Lost workflows are started again, and their messages are sent again. */
   private restores = 0;
-  /** All that were ever asked for: one that has ended may be lost, too, while an operator goes on with it. */
+  /** All requested jobs. A restore may also lose a workflow that has ended while an operator still works on it. */
   private readonly jobs = new Map<string, Job>();
   private readonly random: SeededRandom;
 
@@ -43,7 +43,7 @@ export class Traffic {
     this.random = new SeededRandom(`jobs ${seed}`);
   }
 
-  /** Until `isOver`; resolves when all that was begun has ended for everyone who waits for it. */
+  /** Starts jobs until `isOver`. Resolves when every started job has ended for all its observers. */
   async run(width: number, isOver: () => boolean): Promise<void> {
     const lane = async (): Promise<void> => {
       while (!isOver()) await this.guarded(planJob(this.started++, this.random));
@@ -51,7 +51,7 @@ export class Traffic {
     await Promise.all(Array.from({ length: width }, lane));
   }
 
-  /** A call that fails for good is a violation, and no reason to stop. */
+  /** A call that fails for good is a violation, but the run continues. */
   private async guarded(job: Job): Promise<void> {
     try {
       await this.oneJob(job);
@@ -88,7 +88,7 @@ export class Traffic {
         const { code, message } = error as Error & { code?: string };
         if (code !== undefined && endings[code]) return { status: endings[code] };
         if (code === undefined && message.startsWith('planned')) return { status: 'ERROR', value: message };
-        // A workflow may have failed with an error that a call fails with as well: then that is its outcome.
+        // The workflow itself may have failed with such an error. Then the error is its outcome.
         const isOutcome = (await client.workflows.get(id))?.status === 'ERROR';
         if (isOutcome) return { status: 'ERROR', value: message };
         throw error;
@@ -98,7 +98,7 @@ export class Traffic {
     this.ledger.append({ kind: 'result', workflowId: id, by: name, detail });
   }
 
-  /** Makes a call again until it is answered, and notes what it failed with. */
+  /** Repeats a call until it succeeds, and notes each failure. */
   async insist<T>({ name }: Observer, workflowId: string, call: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -114,12 +114,15 @@ export class Traffic {
     }
   }
 
-  /** From now on what is not there may be lost. */
+  /** Called before a restore: from now on, missing workflows may be lost. */
   willBeRestored(): void {
     this.restores++;
   }
 
-  /** What clients know to be lost they start again under its ID; letters they cannot know of, and send all again. */
+  /**
+   * Clients start lost workflows again under the same ID. They cannot detect lost messages, so they send all of them
+   * again.
+   */
   async wasRestored(): Promise<void> {
     const mailboxes = [...this.inFlight.values()].filter(({ name }) => name === 'mailbox');
     const [observer] = this.observers;
@@ -141,12 +144,12 @@ export class Traffic {
     const { restores } = this;
     for (let i = 0; i < count; i++) {
       const value = `${id}/${i}`;
-      // The key makes a repetition harmless whose first attempt arrived without an answer.
+      // The idempotency key makes a repetition harmless if the first attempt arrived without an answer.
       const options = { idempotencyKey: `letter ${i}`, app: observer.client };
       await this.insist(observer, id, () => letters.send(id, value, options));
       this.ledger.append({ kind: 'sent', workflowId: id, by: observer.name, detail: value });
       await delay(pauseMs * this.random.number());
-      // Some of those before may be lost.
+      // A restore may have lost some of the earlier messages.
       if (this.restores !== restores) return this.send(observer, id, count);
     }
   }

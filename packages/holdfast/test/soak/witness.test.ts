@@ -26,7 +26,7 @@ function openWitness(database: string): { witness: Witness; ledger: FileLedger }
 describeBackends(
   'the witness of a soak',
   (backend) => {
-    it('sees a checkpoint by a process that does not own the workflow, and none by its owner', async () => {
+    it('reports a checkpoint by a process that does not own the workflow, and none by its owner', async () => {
       const database = await backend.newDatabase();
       const { app } = await backend.testApp({ database, executorId: 'host:17:0:x', workflows: [greet] });
       await greet
@@ -52,7 +52,7 @@ describeBackends(
       ]);
     });
 
-    it('puts outcomes into the ledger, and again when they have changed', async () => {
+    it('adds outcomes to the ledger, and adds them again if they change', async () => {
       const database = await backend.newDatabase();
       const { app } = await backend.testApp({ database, workflows: [greet] });
       await greet
@@ -69,7 +69,7 @@ describeBackends(
       expect(outcomes()).toBe(2);
     });
 
-    it('keeps what is deleted, and whether something unfinished had it for a child', async () => {
+    it('keeps deleted rows, and whether the workflow was a child of an unfinished workflow', async () => {
       const database = await backend.newDatabase();
       const { app } = await backend.testApp({ database, workflows: [greet] });
       for (const id of ['w', 'child']) {
@@ -93,7 +93,7 @@ describeBackends(
       ]);
     });
 
-    it('counts what others took from an executor', async () => {
+    it('counts the workflows that others took over from an executor', async () => {
       const database = await backend.newDatabase();
       const { app } = await backend.testApp({ database, executorId: 'first', workflows: [greet] });
       await greet

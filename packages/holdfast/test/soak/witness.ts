@@ -5,9 +5,9 @@ import { rootOf, type SoakEvidence } from './evidence.js';
 import type { FileLedger } from './file-ledger.js';
 
 /**
- * Compares, with each checkpoint, who writes it with who owns the workflow: every worker says its pid in a setting of its
- * sessions, and generated executor IDs have it in them. Inside the transaction of the checkpoint, which holds the row of
- * the workflow, so that the answer is exact.
+ * Compares the writer of each checkpoint with the owner of the workflow. Every worker sets its pid in a setting of
+ * its sessions, and generated executor IDs contain the pid. The trigger runs in the transaction of the checkpoint,
+ * which locks the row of the workflow, so the answer is exact.
  */
 export const witnessTrigger = `
   create table dbos.soak_intrusions (workflow_uuid text, function_id int, executor_id text, pid text);
@@ -26,12 +26,12 @@ export const witnessTrigger = `
   create trigger soak_witness after insert or update on dbos.operation_outputs
     for each row execute function dbos.soak_witness()`;
 
-/** What is told of workflows, and goes when they are deleted. */
+/** The tables whose rows are deleted together with their workflow. */
 const archived = ['operation_outputs', 'notifications', 'streams', 'workflow_events'] as const;
 
 /**
- * Keeps what retention deletes, so that what must hold of all holds of these as well; and for each workflow whether it
- * was some unfinished one's child when it went.
+ * Keeps the rows that retention deletes, so that the checks cover them too. For each deleted workflow it notes
+ * whether the workflow was a child of an unfinished workflow.
  */
 export const archiveTriggers = `
   create table dbos.gone_workflow_status (like dbos.workflow_status);
@@ -53,7 +53,7 @@ export const archiveTriggers = `
     )
     .join('\n  ')}`;
 
-/** Looks at the database past everything that is under test, and puts into the ledger what is certainly committed. */
+/** Reads the database without the code under test, and records in the ledger what is certainly committed. */
 export class Witness {
   private readonly pool: pg.Pool;
   private readonly committed = new Set<string>();
@@ -68,7 +68,7 @@ export class Witness {
     this.pool.on('error', () => {});
   }
 
-  /** Again until it is answered: the server may be down for a moment. */
+  /** Repeats the query until the server answers, because the server may be down for a moment. */
   async sql(text: string, params: unknown[] = []): Promise<Row[]> {
     for (let failures = 0; ; failures++) {
       try {
@@ -94,7 +94,7 @@ export class Witness {
       this.ledger.append({ kind: 'committed', workflowId, stepNumber, by: 'database' });
     }
     const ended = await this.sql('select * from dbos.workflow_status where updated_at >= $1', [this.since]);
-    // Those that commit late have an earlier instant.
+    // A transaction that commits late has an earlier instant.
     this.since = Math.max(this.since, ...ended.map((row) => Number(row.updated_at) - 5_000));
     for (const row of ended.filter(isEnded)) {
       const [workflowId, detail] = [String(row.workflow_uuid), outcomeOf(row)];
@@ -110,7 +110,7 @@ export class Witness {
     return Number((await this.sql(active + ofVersion, [version ?? null]))[0]?.n);
   }
 
-  /** Of these families what was committed may be lost, and is to be told anew. */
+  /** Forgets what was committed of these families. A restore may have lost it, so it must be observed again. */
   forget(families: ReadonlySet<string>): void {
     const isOf = (key: string): boolean => families.has(rootOf(key.split('#')[0] as string));
     for (const key of [...this.committed]) if (isOf(key)) this.committed.delete(key);
@@ -118,14 +118,14 @@ export class Witness {
     this.since = 0;
   }
 
-  /** What an executor runs, by the table. */
+  /** The workflows that an executor runs, according to the table. */
   async owned(executorId: string): Promise<Row[]> {
     const running =
       "select workflow_uuid, owner_xid from dbos.workflow_status where status = 'PENDING' and executor_id = $1";
     return this.sql(running, [executorId]);
   }
 
-  /** How many of these are another's by now, or waiting for another. */
+  /** The number of these workflows that now belong to another executor, or wait for one. */
   async taken(owned: readonly Row[]): Promise<number> {
     const now = await this.sql(
       'select workflow_uuid, owner_xid, status from dbos.workflow_status where workflow_uuid = any($1)',

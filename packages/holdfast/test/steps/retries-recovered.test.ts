@@ -5,9 +5,9 @@ import { plainest } from '../support/datasources.js';
 import { failure, forever, gate, overTime, tamper } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
-/** Attempts of a step count over all processes that try it. */
+/** Attempts of a step are counted across all processes that try it. */
 describeBackends('attempts of a step', (backend) => {
-  it('go on where they were after a crash, and their pause ends when it would have', async () => {
+  it('continue their count after a crash, and their pause ends at the planned time', async () => {
     const attempts: number[] = [];
     const times: number[] = [];
     const wf = workflow('wf', () =>
@@ -55,7 +55,7 @@ describeBackends('attempts of a step', (backend) => {
       t = await t.restart();
       await t.clock.advance('30s');
     }
-    // The first one ended before anything of the step was on record.
+    // The first process died before anything of the step was recorded.
     expect(attempts).toEqual([1, 1, 2, 3]);
     const [code, message, details] = (await overTime(t.clock, t.app.workflows.handle(id).result())) as unknown[];
     expect(code).toBe('STEP_ATTEMPTS_EXHAUSTED');
@@ -122,7 +122,7 @@ describeBackends('attempts of a step', (backend) => {
     expect(attempts).toEqual([1, 1, 1, 1, 1]);
   });
 
-  it('are counted apart, and anew after a retry of the workflow', async () => {
+  it('are counted separately for each step, and again from 1 after a retry of the workflow', async () => {
     const attempts: string[] = [];
     let fails = true;
     const flaky = (name: string) =>
@@ -149,7 +149,7 @@ describeBackends('attempts of a step', (backend) => {
     expect(attempts).toEqual(['c 1', 'c 2', 'c 1', 'c 2']);
   });
 
-  it('of an execution that has lost its workflow count nothing, and are not followed by others', async () => {
+  it('of an execution that has lost its workflow do not count, and no further attempt follows', async () => {
     const begun = gate();
     const goOn = gate();
     let runs = 0;
@@ -177,7 +177,7 @@ describeBackends('attempts of a step', (backend) => {
     expect(runs).toBe(2);
   });
 
-  it('cost a statement for each failure that is retried, and none where nothing is', async () => {
+  it('cost one statement for each failure that is retried, and none without a retry', async () => {
     const wf = workflow('wf', async (failures: number) => {
       let left = failures;
       await run('step', () => left-- > 0 && Promise.reject(new Error('no')), { retries: { max: 3, initial: 1 } });
@@ -193,7 +193,7 @@ describeBackends('attempts of a step', (backend) => {
     expect(await cost(2)).toEqual(['steps.attempt', 'steps.attempt', 'steps.record', 'steps.record']);
   });
 
-  it('cost a statement before each of those that a recovery makes, and none of steps without retries', async () => {
+  it('cost one statement before each attempt of a recovery, and none for steps without retries', async () => {
     let hang = true;
     const wf = workflow('wf', async () => {
       await run('first', () => {});
@@ -210,7 +210,7 @@ describeBackends('attempts of a step', (backend) => {
     expect(steps).toEqual(['steps.record', 'steps.attempt', 'steps.record']);
   });
 
-  it('have failed, and ended no process, where more were made than are allowed now', async () => {
+  it('count as failed, not as interrupted, if more were made than are allowed now', async () => {
     const flaky = (max: number) =>
       workflow('wf', () =>
         run('flaky', () => Promise.reject(new Error('no')), { retries: { max, initial: '60s', factor: 1, jitter: 0 } }),
@@ -223,10 +223,12 @@ describeBackends('attempts of a step', (backend) => {
     const again = await backend.testApp({ database, clock: t.clock, version: 'v', workflows: [flaky(1)] });
     const error = await failure(overTime(again.clock, again.app.workflows.handle(id).result()));
     expect(error).toMatchObject({ code: 'STEP_ATTEMPTS_EXHAUSTED', details: { attempts: 2, interrupted: [] } });
-    expect(error.message).toMatch(/used up its 2 attempts, and has no result: they failed when more were allowed/);
+    expect(error.message).toMatch(
+      /used up its 2 attempts, and has no result: the attempts failed while more were allowed/,
+    );
   });
 
-  it('looks for a committed transaction before its attempts count as used up', async () => {
+  it('do not count as used up before a committed transaction was looked for', async () => {
     const database = await backend.newDatabase();
     const { url, datasource, add } = await openUserData(backend, plainest[backend.name]);
     const pay = transaction(datasource, 'pay', (tx) => add(tx, 'ada', 1).then(() => 'paid'), { retries: 1 });
@@ -240,7 +242,7 @@ describeBackends('attempts of a step', (backend) => {
     await wf.with({ id: 'w' }).start();
     await t.clock.advance(100);
     expect(await counter(url, 'ada')).toBe(1);
-    // As crashes leave it: one before the checkpoint, two more before anybody could look what was committed.
+    // Simulates crashes: one before the checkpoint, and two more before any process could look for a commit.
     await tamper(database, "delete from operation_outputs where workflow_uuid = 'w'");
     await tamper(
       database,

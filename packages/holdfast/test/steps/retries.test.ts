@@ -4,7 +4,7 @@ import { describeBackends } from '../support/backends.js';
 import { failure, forever, gate, recordingLogger } from '../support/faults.js';
 
 describeBackends('step retries and timeouts', (backend) => {
-  /** Runs a step that fails as often as told and returns the instants of its attempts, counted from the first. */
+  /** Runs a step that fails the given number of times. Returns the instants of its attempts, relative to the first. */
   async function attemptTimes(failures: number, retries: Parameters<typeof run>[2]) {
     const times: number[] = [];
     const wf = workflow('wf', () =>
@@ -24,20 +24,20 @@ describeBackends('step retries and timeouts', (backend) => {
     return { times: times.map((at) => at - (times[0] as number)), result };
   }
 
-  it('tries a failing step again with growing pauses until it succeeds', async () => {
+  it('retries a failing step with growing pauses until it succeeds', async () => {
     const { times, result } = await attemptTimes(3, { retries: { max: 5, initial: '1s', factor: 3, jitter: 0 } });
     expect(times).toEqual([0, 1000, 4000, 13_000]);
     expect(result).toBe(4);
   });
 
-  it('keeps every pause within the longest one', async () => {
+  it('limits every pause to maxDelay', async () => {
     const { times } = await attemptTimes(4, {
       retries: { max: 4, initial: '1s', factor: 10, maxDelay: '5s', jitter: 0 },
     });
     expect(times).toEqual([0, 1000, 6000, 11_000, 16_000]);
   });
 
-  it('shortens pauses by chance, by no more than the jitter', async () => {
+  it('shortens pauses randomly, by no more than the jitter', async () => {
     const { times } = await attemptTimes(20, { retries: { max: 20, initial: '10s', factor: 1, jitter: 0.5 } });
     const pauses = times.slice(1).map((at, n) => at - (times[n] as number));
     expect(Math.min(...pauses)).toBeGreaterThanOrEqual(5000);
@@ -45,7 +45,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(new Set(pauses).size).toBeGreaterThan(10);
   });
 
-  it('doubles a pause of 200 milliseconds, less up to a quarter by chance, when only a number is given', async () => {
+  it('starts with 200 ms and doubles the pause, less up to a quarter, if only a number is given', async () => {
     const { times, result } = await attemptTimes(9, { retries: 2 });
     expect(times).toHaveLength(3);
     expect(times[1]).toBeGreaterThanOrEqual(150);
@@ -60,7 +60,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(result).toMatchObject({ message: 'failure 1' });
   });
 
-  it('does not try again what retryIf rules out', async () => {
+  it('does not retry an error that retryIf excludes', async () => {
     const seen: unknown[] = [];
     const retryIf = (error: unknown) => {
       seen.push((error as Error).message);
@@ -72,7 +72,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(result).toMatchObject({ message: 'failure 2' });
   });
 
-  it("records the step's own error when retryIf itself throws, and does not run the step again", async () => {
+  it('records the error of the step if retryIf itself throws, and does not run the step again', async () => {
     let ran = 0;
     const retryIf = () => {
       throw new Error('broken filter');
@@ -97,7 +97,7 @@ describeBackends('step retries and timeouts', (backend) => {
   it.each<[string, () => Promise<boolean>]>([
     ['resolves', async () => true],
     ['rejects', () => Promise.reject(new Error('broken filter'))],
-  ])('does not try again, and says why, when retryIf returns a promise that %s', async (_, retryIf) => {
+  ])('does not retry, and says why, if retryIf returns a promise that %s', async (_, retryIf) => {
     let ran = 0;
     const wf = workflow('wf', () =>
       run('step', () => Promise.reject(new Error(`failure ${++ran}`)), {
@@ -110,7 +110,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(logger.matching(/retryIf of step "step" returned a promise/)).toHaveLength(1);
   });
 
-  it('does not try a FatalError again, whatever the retries', async () => {
+  it('does not retry a FatalError, whatever the retries', async () => {
     let ran = 0;
     const charge = step(
       'charge',
@@ -126,7 +126,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(ran).toBe(1);
   });
 
-  it('shows each attempt its number', async () => {
+  it('gives each attempt its number', async () => {
     const attempts: number[] = [];
     const wf = workflow('wf', () =>
       run(
@@ -143,7 +143,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(attempts).toEqual([1, 2, 3]);
   });
 
-  it('times an attempt out: its signal aborts and the attempt counts as failed', async () => {
+  it('ends an attempt at its timeout: its signal aborts, and the attempt counts as failed', async () => {
     const signals: AbortSignal[] = [];
     const wf = workflow('wf', () =>
       run(
@@ -163,7 +163,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(signals.map(({ reason }) => isHoldfastError(reason, 'STEP_TIMEOUT'))).toEqual([true, true, false]);
   });
 
-  it('fails with STEP_TIMEOUT when the last attempt times out, and ignores what the body does afterwards', async () => {
+  it('fails with STEP_TIMEOUT when the last attempt times out, and ignores its late outcome', async () => {
     const late = gate();
     const wf = workflow('wf', async () => {
       const error = await failure(run('hangs', () => late.promise, { timeout: '10s' }));
@@ -192,7 +192,7 @@ describeBackends('step retries and timeouts', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'ERROR' });
   });
 
-  it('does not count an attempt that was not on record at a crash, and counts those before it', async () => {
+  it('does not count an attempt that was not recorded at a crash, and counts earlier attempts', async () => {
     const attempts: number[] = [];
     let hang = true;
     const wf = workflow('wf', () =>

@@ -11,11 +11,11 @@ import { silent } from '../support/backends.js';
 import { forever, gate } from '../support/faults.js';
 
 /**
- * The main jobs on a server with the settings that it comes with. One with LLVM compiles what it expects to be expensive
- * (JIT), for seconds: then what takes milliseconds elsewhere takes seconds there, and no other test sees it. Run it on such a
- * server by `npm run test:postgres -- system smoke`.
+ * The main jobs on a server with its default settings. A server with LLVM compiles statements that it expects to be
+ * expensive (JIT). Then jobs that take milliseconds elsewhere take seconds there, and no other test shows it. To run
+ * the other tests on such a server: `npm run test:postgres -- system smoke`.
  */
-describe('a Postgres server with its own settings', () => {
+describe('a Postgres server with default settings', () => {
   let server: OwnPostgres;
   let counts = false;
   beforeAll(async () => {
@@ -34,11 +34,11 @@ describe('a Postgres server with its own settings', () => {
     return pooler.url;
   }
 
-  it('is not the one of the other tests', () => {
+  it('is not the server of the other tests', () => {
     expect(server.url).not.toBe(inject('postgresUrl'));
   });
 
-  it.each(ways)('picks up what is queued and drains a backlog, and compiles nothing for it, %s', async (way) => {
+  it.each(ways)('picks up queued work and drains a backlog without JIT compilation, %s', async (way) => {
     const [compiled, database] = [await compiledBy(server.url, counts), await address(way)];
     const jobs = queue('jobs');
     const wf = workflow('wf', async (n: number) => n);
@@ -56,7 +56,7 @@ describe('a Postgres server with its own settings', () => {
     expect(await compiledBy(server.url, counts)).toEqual(compiled);
   });
 
-  it.each(ways)('takes over what a dead process ran, and compiles nothing for it, %s', async (way) => {
+  it.each(ways)('takes over the work of a dead process without JIT compilation, %s', async (way) => {
     const [compiled, database] = [await compiledBy(server.url, counts), await address(way)];
     const begun = gate();
     let [runs, dies] = [0, true];
@@ -89,7 +89,7 @@ describe('a Postgres server with its own settings', () => {
 
 const options = { name: 'stock', version: 'v1', logger: silent };
 
-/** Postgres 15 and newer count what they compile, statement by statement. */
+/** Postgres 15 and newer count JIT compilation per statement. */
 async function countsCompiled(url: string): Promise<boolean> {
   const client = new pg.Client(url);
   await client.connect();
@@ -100,12 +100,12 @@ async function countsCompiled(url: string): Promise<boolean> {
   );
   await client.end();
   const [{ compiles, counts, version }] = rows;
-  if (!compiles) report(`${version}: without JIT, so that nothing could be compiled`);
-  else if (!counts) report(`${version}: does not say what it compiles`);
+  if (!compiles) report(`${version}: without JIT, so nothing could be compiled`);
+  else if (!counts) report(`${version}: does not report what it compiles`);
   return compiles && counts;
 }
 
-/** Statements of any database of the server that were compiled so far. */
+/** The statements that were compiled so far, in any database of the server. */
 async function compiledBy(url: string, counts: boolean): Promise<string[]> {
   if (!counts) return [];
   const client = new pg.Client(url);

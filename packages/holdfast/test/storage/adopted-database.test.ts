@@ -10,13 +10,13 @@ const trigger = 'dbos_notifications_trigger';
 const ownTrigger = 'holdfast_messages_trigger';
 const dropTrigger = `drop trigger ${trigger} on notifications`;
 const dropOwnTrigger = `drop trigger ${ownTrigger} on notifications`;
-/** As DBOS makes it. */
+/** The trigger as DBOS creates it. */
 const asOfDbos = `${dropTrigger}; create trigger ${trigger} after insert on notifications for each row
   execute function notifications_function()`;
 const dropFunctions = 'drop function enqueue_workflow; drop function send_message';
 
 describeBackends(
-  'a database whose version is right and which lacks the rest',
+  'a database that has the right version but lacks triggers and functions',
   (backend) => {
     const mail = topic<string>('mail');
     const wait = workflow('wait', async () => mail.receive({ timeout: '1d' }));
@@ -27,7 +27,7 @@ describeBackends(
         `select name from (select tgname::text as name from pg_trigger union select proname from pg_proc
          where pronamespace = 'dbos'::regnamespace) found where name in ('${all.join("', '")}') order by 1`,
       ).then((rows) => rows.map(({ name }) => name));
-    /** A workflow that waits for a message on a clock that stands still, and one look at its inbox that found nothing. */
+    /** Starts a workflow that waits for a message. The clock stands still, and one query of the inbox found nothing. */
     async function waiting(database: string, options: object = {}) {
       const logger = recordingLogger();
       const t = await backend.testApp({ database, workflows: [wait], logger, ...options });
@@ -37,7 +37,7 @@ describeBackends(
     }
     const send = (database: string) => tamper(database, `select send_message('w', '"hello"', 'mail')`);
 
-    it('gets its trigger and its functions at launch, and then hears of messages at once', async () => {
+    it('gets its triggers and functions at launch, and messages then arrive at once', async () => {
       const database = await backend.newDatabase();
       await tamper(database, dropTrigger);
       await tamper(database, dropOwnTrigger);
@@ -49,14 +49,14 @@ describeBackends(
       expect(logger.lines).toEqual([]);
     });
 
-    it('is looked at by the statement that reads its version, and by no other', async () => {
+    it('is checked by the statement that reads its version, without another statement', async () => {
       const client = await connectTo(await backend.newDatabase());
       const statements = countStatements(client);
       await migratePostgres(client, { schema: 'dbos', migrate: true, logger: silent });
       expect(statements).toHaveLength(1);
     });
 
-    it('is polled as if nobody listened where nothing may be created, and says so', async () => {
+    it('is polled, with a warning, if the launch must not create anything', async () => {
       const database = await backend.newDatabase();
       await tamper(database, dropTrigger);
       await tamper(database, dropOwnTrigger);
@@ -72,7 +72,7 @@ describeBackends(
       expect(logger.matching(/dbos_notifications_trigger/)).toHaveLength(1);
     });
 
-    it('is worked on by a role that may create nothing, with a warning', async () => {
+    it('works with a role that must not create anything, with a warning', async () => {
       const database = await backend.newDatabase();
       await tamper(database, dropTrigger);
       await tamper(database, dropOwnTrigger);
@@ -88,7 +88,7 @@ describeBackends(
       ]);
     });
 
-    it('keeps a trigger that an operator has disabled as it is', async () => {
+    it('keeps a trigger disabled that an operator has disabled', async () => {
       const database = await backend.newDatabase();
       for (const each of [trigger, ownTrigger])
         await tamper(database, `alter table notifications disable trigger ${each}`);
@@ -102,7 +102,7 @@ describeBackends(
       ]);
     });
 
-    it('has the condition of its trigger put back at launch, whoever made the trigger anew', async () => {
+    it('gets the condition of its trigger back at launch after another program recreated the trigger', async () => {
       const database = await backend.newDatabase();
       const definition = () =>
         tamper(database, `select pg_get_triggerdef(oid) from pg_trigger where tgname = '${trigger}'`);
@@ -116,7 +116,7 @@ describeBackends(
       expect(logger.lines).toEqual([]);
     });
 
-    it('has each message once where the trigger announces all of them and may not be changed, and says so', async () => {
+    it('delivers each message once, with a warning, if an unchangeable trigger announces every message', async () => {
       const database = await backend.newDatabase();
       await tamper(database, asOfDbos);
       const twice = workflow('twice', async () => {
@@ -134,7 +134,7 @@ describeBackends(
       expect(await both.result()).toEqual(['one', 'two']);
     });
 
-    it('works without a trigger if told to: processes tell each other, and the rest is polled', async () => {
+    it('works without triggers if asked to: processes notify each other and poll for messages from SQL', async () => {
       const database = await backend.emptyDatabase();
       const { t, handle, logger } = await waiting(database, { triggers: false });
       expect(await present(database)).toEqual(all.filter((name) => !name.endsWith('_trigger')));

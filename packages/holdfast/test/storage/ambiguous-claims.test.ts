@@ -4,7 +4,7 @@ import { describeBackends } from '../support/backends.js';
 import { overTime, tamper } from '../support/faults.js';
 import { openWire } from './wire.js';
 
-/** Statements that no batch repeats: what becomes of them when their connection breaks. */
+/** Statements that no batch repeats, with a connection that breaks while the statement runs. */
 describeBackends('a connection that breaks', suite, ['postgres']);
 
 function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): void {
@@ -16,7 +16,7 @@ function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): 
   const attempts = 'select recovery_attempts::int as n from workflow_status';
 
   it.each(['cut-before', 'cut-after'] as const)(
-    'under the claim of a resumed workflow strands nothing: it is run, and once (%s)',
+    'during the claim of a resumed workflow strands nothing: the workflow runs once (%s)',
     async (kind) => {
       const database = await backend.newDatabase();
       const wire = await openWire(database);
@@ -33,7 +33,7 @@ function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): 
   );
 
   it.each(['cut-before', 'cut-after'] as const)(
-    'under the recovery of a workflow strands nothing: it is run, and once (%s)',
+    'during the recovery of a workflow strands nothing: the workflow runs once (%s)',
     async (kind) => {
       const database = await backend.newDatabase();
       const first = await backend.testApp({ database, workflows: [work], version });
@@ -50,7 +50,7 @@ function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): 
     },
   );
 
-  it.each(['cut-before', 'cut-after'] as const)('under a hand-over does not keep the work back (%s)', async (kind) => {
+  it.each(['cut-before', 'cut-after'] as const)('during a hand-over does not delay the work (%s)', async (kind) => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     const t = await backend.testApp({ database: wire.url, workflows: [work] });
@@ -67,7 +67,7 @@ function suite(backend: Parameters<Parameters<typeof describeBackends>[1]>[0]): 
   it.each([
     ['status', 'workflows.get'],
     ['cancel', 'workflows.cancel'],
-  ] as const)('under %s() of a handle in a workflow is not recorded as its outcome', async (call, statement) => {
+  ] as const)('during %s() of a handle in a workflow is not recorded as its outcome', async (call, statement) => {
     const wire = await openWire(await backend.newDatabase());
     const child = workflow('child', async () => 'ended');
     const parent = workflow('parent', async () => {

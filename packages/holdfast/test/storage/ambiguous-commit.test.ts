@@ -7,7 +7,7 @@ import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { type Fault, openWire, type Wire } from './wire.js';
 
-/** Each write of an execution, and which statement of the run below it is. */
+/** Each write of an execution, and its statement in the run below. */
 const writes: Record<string, Pick<Fault, 'statement' | 'nth'>> = {
   'the start of a workflow': { statement: 'workflows.insert' },
   'the record of a step': { statement: 'steps.record' },
@@ -19,7 +19,7 @@ const writes: Record<string, Pick<Fault, 'statement' | 'nth'>> = {
   'the outcome of a workflow': { statement: 'workflows.finish', nth: 2 },
 };
 
-describeBackends('a connection that breaks under a write', suite, ['postgres']);
+describeBackends('a connection that breaks during a write', suite, ['postgres']);
 
 function suite(backend: Backend): void {
   const ran: string[] = [];
@@ -44,7 +44,7 @@ function suite(backend: Backend): void {
   };
 
   describe.each(Object.entries(writes))('%s', (_, write) => {
-    it.each(['cut-before', 'cut-after'] as const)('is made once, and the workflow goes on (%s)', async (kind) => {
+    it.each(['cut-before', 'cut-after'] as const)('is made once, and the workflow continues (%s)', async (kind) => {
       const { database, wire, t } = await launch();
       const happened = wire.inject({ ...write, kind });
       const handle = await parent.start();
@@ -61,7 +61,7 @@ function suite(backend: Backend): void {
     });
   });
 
-  it('is found committed when the answer never comes, once the wait for it is over', async () => {
+  it('is found committed after the wait for a missing answer ends', async () => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     const options = { name: 'test', database: wire.url, workflows: [parent, child], logger: silent };
@@ -78,9 +78,9 @@ function suite(backend: Backend): void {
   });
 }
 
-describeBackends('a write that another executor comes before', takeovers, ['postgres']);
+describeBackends('a write of an execution that another executor has taken over', takeovers, ['postgres']);
 
-/** The workflow is taken over while the fate of a write is unknown: the former owner must not go on. */
+/** The workflow is taken over while the result of a write is unknown: the former owner must not continue. */
 function takeovers(backend: Backend): void {
   const seen: string[] = [];
   const work = workflow('work', async () => {
@@ -104,18 +104,18 @@ function takeovers(backend: Backend): void {
     const happened = wire.inject({ ...fault, meanwhile: () => tamper(database, takeOver) });
     const handle = await work.start();
     await happened;
-    // The former owner writes again, reads back, and comes to rest.
+    // The former owner writes again, reads its state back, and stops.
     await t.clock.advance(0);
     return { database, wire, id: handle.id };
   };
 
   it.each(['cut-before', 'cut-after'] as const)(
-    'a step’s record is fenced, and its code sees nothing (%s)',
+    'fences the record of a step, and the workflow code sees nothing (%s)',
     async (kind) => {
       const { database, wire } = await launch({ statement: 'steps.record', kind });
       expect(seen).toEqual(['first']);
       expect(wire.statements.at(-1)).toBe('steps.states');
-      // What was committed before the takeover is in the history that the new owner reads; nothing comes after.
+      // The new owner reads the steps that were committed before the takeover. No step is written afterwards.
       expect(await tamper(database, 'select 1 from operation_outputs')).toHaveLength(kind === 'cut-after' ? 1 : 0);
       expect(await tamper(database, 'select status, owner_xid from workflow_status')).toEqual([
         { status: 'PENDING', owner_xid: 'other' },
@@ -123,7 +123,7 @@ function takeovers(backend: Backend): void {
     },
   );
 
-  it('an outcome is fenced', async () => {
+  it('fences an outcome', async () => {
     const { database } = await launch({ statement: 'workflows.finish', kind: 'cut-before' });
     expect(seen).toEqual(['first', 'went on', 'second', 'finally']);
     expect(await tamper(database, 'select status, output, owner_xid from workflow_status')).toEqual([
@@ -131,7 +131,7 @@ function takeovers(backend: Backend): void {
     ]);
   });
 
-  it('a start that was committed and taken over is not run here', async () => {
+  it('does not run a start here that was committed and then taken over', async () => {
     const { database } = await launch({ statement: 'workflows.insert', kind: 'cut-after' });
     expect(seen).toEqual([]);
     expect(await tamper(database, 'select status, owner_xid from workflow_status')).toEqual([
@@ -146,10 +146,10 @@ interface Fenced {
   readonly id: string;
 }
 
-describeBackends('backends that are terminated', terminations, ['postgres']);
+describeBackends('terminated backends', terminations, ['postgres']);
 
 function terminations(backend: Backend): void {
-  it('in the middle of 200 workflows, again and again: all complete, each step once, nothing lost', async () => {
+  it('do not lose or repeat a step of 200 workflows, even if connections are terminated repeatedly', async () => {
     const [flights, steps] = [200, 5];
     const database = await backend.newDatabase();
     const signals = new Signals();
@@ -171,8 +171,8 @@ function terminations(backend: Backend): void {
     let rounds = 0;
     for (let bodies = 100; bodies < flights * steps; bodies += 100) {
       await signals.wait('body', bodies);
-      // Between two connections there is none to end; and none comes any more once the work is done, which a slow
-      // machine may be too late for.
+      // There may be no connection to end at this moment. Once the work is done, no new connection is opened, and a
+      // slow machine may be too late to end one.
       while (!finished && (await terminate(database)) === 0);
       if (!finished) rounds++;
     }

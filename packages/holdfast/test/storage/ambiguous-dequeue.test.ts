@@ -7,7 +7,7 @@ import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { gate, overTime, tamper } from '../support/faults.js';
 import { type Fault, openWire, type Wire } from './wire.js';
 
-/** Each form of the claim, and the settings of a queue that lead to it. */
+/** Each form of the claim, and queue settings that use this form. */
 const forms: Record<string, QueueOptions> = {
   'workflows.dequeue-shared': { workerConcurrency: 2 },
   'workflows.dequeue-exclusive': { concurrency: 2, workerConcurrency: 2 },
@@ -19,7 +19,7 @@ const cases = Object.entries(forms).flatMap(([statement, options]) =>
   kinds.flatMap((kind) => [1, 2].map((nth) => ({ statement, options, kind, nth }))),
 );
 
-describeBackends('a connection that breaks under a claim from a queue', suite, ['postgres']);
+describeBackends('a connection that breaks during a claim from a queue', suite, ['postgres']);
 
 function suite(backend: Backend): void {
   it.each(cases)('strands nothing and exceeds no limit: $statement number $nth, $kind', async (given) => {
@@ -28,7 +28,7 @@ function suite(backend: Backend): void {
     const happened = rig.wire.inject({ statement, kind, nth });
     const handles = await rig.enqueue(8);
     await rig.t.clock.advance(0);
-    // What may run, now or once the claim is made again, comes to its middle: that is when too much of it would show.
+    // Every workflow that may run, now or after the claim is repeated, waits in its body: an excess would show here.
     for (let second = 0; second < 5; second++) {
       await rig.t.clock.advance('1s');
       expect(rig.running()).toBeLessThanOrEqual(2);
@@ -41,7 +41,7 @@ function suite(backend: Backend): void {
     expect(await rig.rows()).toEqual([{ status: 'SUCCESS', attempts: 1, n: 8 }]);
   });
 
-  it('counts what a lost claim has taken before it takes more', async () => {
+  it('lets the app count the workflows of a lost claim before it takes more', async () => {
     const rig = await launchRig(backend, { workerConcurrency: 2 });
     const happened = rig.wire.inject({ statement: 'workflows.dequeue-shared', kind: 'cut-after' });
     await rig.enqueue(6);
@@ -56,7 +56,7 @@ function suite(backend: Backend): void {
   });
 
   it.each<QueueOptions>([{ concurrency: 2 }, { concurrency: 2, partition: {} }])(
-    'frees a slot once when the answer to an outcome comes late, after the slot was seen to be free (%o)',
+    'frees a slot only once if the answer to an outcome arrives after the slot was seen as free (%o)',
     async (options) => {
       const rig = await launchRig(backend, options);
       await rig.enqueue(4);
@@ -66,7 +66,7 @@ function suite(backend: Backend): void {
       const answered = rig.holdAnswer({ statement: 'workflows.finish', kind: 'cut-after' }, late.promise);
       rig.letGo(1);
       await expect.poll(() => rig.rows()).toContainEqual({ status: 'SUCCESS', attempts: 1, n: 1 });
-      // Somebody looks, finds the slot free, and fills it.
+      // A claim sees that the slot is free and fills it.
       await rig.enqueue(4);
       await expect.poll(() => rig.running()).toBe(2);
       late.open();
@@ -78,10 +78,10 @@ function suite(backend: Backend): void {
   );
 }
 
-describeBackends('a claim that is given up while it waits for a lock', lateCommits, ['postgres']);
+describeBackends('a claim that the app gives up while the claim waits for a lock', lateCommits, ['postgres']);
 
 function lateCommits(backend: Backend): void {
-  it('is given up by the server too, and made again: it takes nothing when nobody looks for it any more', async () => {
+  it('is stopped by the server too, so it cannot take work later, and is then repeated', async () => {
     const database = await backend.newDatabase();
     const [work, jobs] = [workflow('work', async () => 'done'), queue('jobs')];
     const options = { name: 'test', database, workflows: [work], queues: [jobs], logger: silent };
@@ -90,14 +90,14 @@ function lateCommits(backend: Backend): void {
     const other = new pg.Client(database);
     await other.connect();
     onTestFinished(() => other.end());
-    // Conflicts with claims, and not with enqueueing.
+    // Conflicts with claims, but not with enqueueing.
     await other.query('begin; update dbos.queues set paused = false');
     const handle = await work.with({ queue: jobs }).start();
     const blocked = `select query_start::text as since from pg_stat_activity
       where wait_event_type = 'Lock' and datname = current_database()`;
     await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toHaveLength(1);
     const [first] = await tamper(database, blocked);
-    // Another one waits, and the first one does not any more.
+    // Another claim waits, and the first claim no longer waits.
     const later = expect.not.objectContaining({ since: first?.since });
     await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toEqual([later]);
     await other.query('rollback');
@@ -106,10 +106,10 @@ function lateCommits(backend: Backend): void {
   });
 }
 
-describeBackends('a recovery by hand whose answer is lost', recoveries, ['postgres']);
+describeBackends('a manual recovery whose answer is lost', recoveries, ['postgres']);
 
 function recoveries(backend: Backend): void {
-  it('fails, and what it took all the same is run, although nobody claims anything afterwards', async () => {
+  it('fails, but the workflows it put back run, even if no further recovery is requested', async () => {
     const database = await backend.newDatabase();
     const asleep = workflow('asleep', async () => {
       await sleep('1m');
@@ -135,12 +135,12 @@ interface Rig {
   readonly wire: Wire;
   readonly started: readonly string[];
   enqueue(n: number): Promise<readonly { result(): Promise<unknown> }[]>;
-  /** Bodies that have begun and not ended. */
+  /** The number of workflow functions that have begun and not ended. */
   running(): number;
   peak(): number;
-  /** Lets so many go to their end; without a number all of them, now and later. */
+  /** Lets `n` workflows finish; without a number all of them, now and later. */
   letGo(n?: number): void;
-  /** Like a fault of the wire, with the answer held back until then. */
+  /** Injects a fault on the wire, and holds the answer back until `until` resolves. */
   holdAnswer(fault: Fault, until: Promise<void>): Promise<void>;
   rows(): Promise<Record<string, unknown>[]>;
 }

@@ -8,7 +8,7 @@ import { type Fault, openWire, type Wire } from './wire.js';
 
 const kinds = ['cut-before', 'cut-after'] as const;
 
-describeBackends('a connection that breaks under an enqueueing', suite, ['postgres']);
+describeBackends('a connection that breaks while work is enqueued', suite, ['postgres']);
 
 function suite(backend: Backend): void {
   const ran: string[] = [];
@@ -35,7 +35,7 @@ function suite(backend: Backend): void {
       return { ...rig, happened: rig.wire.inject({ ...fault, kind }) };
     };
 
-    it('a start is stored and run once, and so are those that share its statement', async () => {
+    it('does not lose or repeat a start, or the starts that share its statement', async () => {
       const { t, database, happened } = await broken({ statement: 'workflows.enqueue' });
       const names = ['a', 'b', 'c'];
       const handles = await Promise.all(names.map((name) => work.with({ queue: jobs }).start(name)));
@@ -45,7 +45,7 @@ function suite(backend: Backend): void {
       expect(await rowsOf(database)).toEqual(names.map(() => done));
     });
 
-    it('a start with a deduplication ID is no duplicate of itself, and another one is', async () => {
+    it('does not report a start with a deduplication ID as its own duplicate, but reports a second start', async () => {
       const { t, database, happened } = await broken({ statement: 'workflows.enqueue' });
       const unique = work.with({ queue: jobs, dedupId: 'd', delay: '1s' });
       const handle = await unique.start('first');
@@ -59,7 +59,7 @@ function suite(backend: Backend): void {
       expect(await rowsOf(database)).toEqual([done]);
     });
 
-    it('a start that lost to a duplicate while its answer was under way names that one', async () => {
+    it('makes a start fail only if another workflow took its deduplication ID meanwhile', async () => {
       const rig = await launch();
       const insert = `insert into workflow_status (workflow_uuid, status, name, queue_name, deduplication_id)
         values ('thief', 'ENQUEUED', 'nobody has it', 'jobs', 'd')`;
@@ -71,7 +71,7 @@ function suite(backend: Backend): void {
       await happened;
     });
 
-    it('a child is stored and run once, and its parent gets its result', async () => {
+    it('does not lose or repeat a child, and its parent gets the result', async () => {
       const { t, database, happened } = await broken({ statement: 'workflows.enqueueChild' });
       const handle = await parent.start();
       expect(await finish(t, [handle])).toEqual(['of its parent']);
@@ -80,7 +80,7 @@ function suite(backend: Backend): void {
       expect(await rowsOf(database)).toEqual([done, done]);
     });
 
-    it('a batch is stored and run once, in its order, deduplication IDs included', async () => {
+    it('does not lose or repeat a batch, and keeps its order and deduplication IDs', async () => {
       const { t, database, happened } = await broken({ statement: 'workflows.enqueueAll' });
       const names = Array.from({ length: 20 }, (_, i) => `job ${i}`);
       const handles = await work.with({ queue: jobs }).startAll(
@@ -95,7 +95,7 @@ function suite(backend: Backend): void {
       expect(await rowsOf(database)).toEqual(names.map(() => done));
     });
 
-    it.each([1, 2, 3])('call %i of a debouncer belongs to the one run, with the last input', async (nth) => {
+    it.each([1, 2, 3])('keeps call %i of a debouncer in the only run, which gets the last input', async (nth) => {
       const { t, database, happened } = await broken({ statement: 'workflows.debounce', nth });
       const handles = [];
       for (const name of ['a', 'b', 'c']) handles.push(await welcome.debounce('key', '10s', name));
@@ -106,7 +106,7 @@ function suite(backend: Backend): void {
       expect(await rowsOf(database)).toEqual([done]);
     });
 
-    it('a call of a debouncer whose run begins before it is repeated still belongs to that run, or to its own', async () => {
+    it('keeps a repeated debouncer call in one run, even if that run begins before the repetition', async () => {
       const rig = await launch();
       const due = `update workflow_status set status = 'ENQUEUED', deduplication_id = null where status = 'DELAYED'`;
       const happened = rig.wire.inject({
@@ -120,7 +120,7 @@ function suite(backend: Backend): void {
       expect(await rowsOf(rig.database)).toEqual([done]);
     });
 
-    it('what becomes due is run once', async () => {
+    it('does not lose or repeat delayed workflows that become due', async () => {
       const { t, database, happened } = await broken({ statement: 'workflows.promoteDue' });
       const handles = await Promise.all(['a', 'b'].map((name) => work.with({ queue: jobs, delay: '1s' }).start(name)));
       const debounced = await welcome.debounce('key', '1s', 'c');
@@ -147,7 +147,7 @@ function rowsOf(database: string): Promise<Record<string, unknown>[]> {
   );
 }
 
-describeBackends('an enqueueing whose answer never comes', blackHoles, ['postgres']);
+describeBackends('an enqueueing whose answer never arrives', blackHoles, ['postgres']);
 
 function blackHoles(backend: Backend): void {
   const ran: string[] = [];
@@ -166,7 +166,7 @@ function blackHoles(backend: Backend): void {
     'queues.overview': async () => [await work.with({ queue: jobs, delay: 20 }).start('a')],
   };
 
-  it.each(Object.entries(calls))('(%s) is found out once the wait for it is over', async (statement, call) => {
+  it.each(Object.entries(calls))('(%s) is found committed after the wait for it ends', async (statement, call) => {
     ran.length = 0;
     const database = await backend.newDatabase();
     const wire = await openWire(database);

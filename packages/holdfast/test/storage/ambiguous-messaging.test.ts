@@ -5,24 +5,24 @@ import { tamper } from '../support/faults.js';
 import { readAll } from '../support/messaging.js';
 import { type Fault, openWire } from './wire.js';
 
-/** Each write of the run below, by its statement; `nth` counts those of that name. */
+/** Each write of the run below, by its statement. `nth` counts the statements with the same name. */
 const writes: Record<string, Pick<Fault, 'statement' | 'nth'>> = {
   'a send': { statement: 'steps.record-effects', nth: 1 },
-  'several sent together': { statement: 'steps.record-effects', nth: 2 },
+  'a send of several messages': { statement: 'steps.record-effects', nth: 2 },
   'the setting of an event': { statement: 'steps.record-effects', nth: 3 },
   'a write to a stream': { statement: 'steps.record-effects', nth: 4 },
   'a step that writes to a stream': { statement: 'steps.record-effects', nth: 5 },
   'the setting of an event in a step': { statement: 'events.set' },
   'the close of a stream': { statement: 'steps.record-effects', nth: 6 },
   'a receive': { statement: 'steps.record-effects', nth: 7 },
-  'a send to nobody': { statement: 'steps.record-effects', nth: 10 },
-  'a look for messages': { statement: 'messages.waiting', nth: 2 },
+  'a send to a missing workflow': { statement: 'steps.record-effects', nth: 10 },
+  'a query for messages': { statement: 'messages.waiting', nth: 2 },
   'a send from outside': { statement: 'messages.send' },
-  'several sent from outside': { statement: 'messages.sendAll' },
+  'a send of several messages from outside': { statement: 'messages.sendAll' },
 };
 
 describeBackends(
-  'a connection that breaks while workflows talk',
+  'a connection that breaks while workflows exchange messages',
   (backend) => {
     const numbers = topic<number>('numbers');
     const progress = event<number>('progress');
@@ -47,7 +47,7 @@ describeBackends(
       Object.entries(writes).flatMap(([what, write]) =>
         (['cut-before', 'cut-after'] as const).map((kind) => [what, kind, write] as const),
       ),
-    )('%s is made once, and all goes on (%s)', async (_, kind, write) => {
+    )('%s is made once, and the workflow continues (%s)', async (_, kind, write) => {
       const database = await backend.newDatabase();
       const wire = await openWire(database);
       await backend.testApp({ database: wire.url, workflows: [talks] });
@@ -58,7 +58,7 @@ describeBackends(
         .send('w', 5)
         .then(() => numbers.sendAll([6, 7].map((value) => ({ to: 'w', value }))))
         .then(() => 'sent');
-      // From outside they may come before or between the workflow's own; each once, and in their order.
+      // Messages from outside may arrive before or between the workflow's own messages, each once and in order.
       const result = (await handle.result()) as unknown[];
       expect(await sending).toBe('sent');
       await happened;
@@ -73,7 +73,7 @@ describeBackends(
       expect(await tamper(database, 'select 1 from streams')).toHaveLength(4);
     });
 
-    it.each(['cut-before', 'cut-after'] as const)('the beginning of a wait is made once (%s)', async (kind) => {
+    it.each(['cut-before', 'cut-after'] as const)('records the start of a wait once (%s)', async (kind) => {
       const waits = workflow('waits', () => numbers.receive());
       const database = await backend.newDatabase();
       const wire = await openWire(database);

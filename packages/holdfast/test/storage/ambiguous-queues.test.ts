@@ -5,10 +5,10 @@ import { failure, overTime, tamper } from '../support/faults.js';
 import { openWire } from './wire.js';
 
 /**
- * Operations on queues that a person or a launch makes: when the connection breaks under one, the caller learns of it
- * and makes it again. Neither the break nor the repetition may do harm.
+ * Operations on queues by a person or a launch. When the connection breaks during one, the caller gets an error and
+ * repeats the operation. Neither the break nor the repetition may do harm.
  */
-describeBackends('a connection that breaks under an operation on a queue', suite, ['postgres']);
+describeBackends('a connection that breaks during an operation on a queue', suite, ['postgres']);
 
 const kinds = ['cut-before', 'cut-after'] as const;
 
@@ -22,7 +22,7 @@ function suite(backend: Backend): void {
     return { database, wire, t };
   };
 
-  it.each(kinds)('a launch under which it breaks is made again, and there is one queue as given (%s)', async (kind) => {
+  it.each(kinds)('lets the launch be repeated, which leaves one queue with its settings (%s)', async (kind) => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     const options = {
@@ -39,7 +39,7 @@ function suite(backend: Backend): void {
     expect(await overTime(t.clock, handle.result())).toBe('done');
   });
 
-  it.each(kinds)('a pause that is made again holds, and so does its end (%s)', async (kind) => {
+  it.each(kinds)('lets a pause and a resume be repeated, and both take effect (%s)', async (kind) => {
     const { wire, t } = await launch();
     for (const operation of ['pause', 'resume'] as const) {
       const happened = wire.inject({ statement: 'queues.change', kind });
@@ -54,7 +54,7 @@ function suite(backend: Backend): void {
     expect(await t.app.workflows.list({ status: ['ENQUEUED', 'PENDING'] })).toEqual([]);
   });
 
-  it.each(kinds)('partitions that came with an update under which it broke strand nothing (%s)', async (kind) => {
+  it.each(kinds)('strands no work on a queue that gets partitions by an interrupted update (%s)', async (kind) => {
     const { wire, t } = await launch();
     await t.app.queues.pause('jobs');
     const handle = await work.with({ queue: jobs }).start();
@@ -74,7 +74,7 @@ function suite(backend: Backend): void {
     ['commit', 'cut-before'],
     ['commit', 'cut-after'],
   ] as const)(
-    'a deletion leaves the queue whole or takes it away, and holds nobody up (%s, %s)',
+    'leaves the queue whole or deletes it completely, and does not block others (%s, %s)',
     async (statement, kind) => {
       const { wire, t, database } = await launch();
       const happened = wire.inject({ statement, kind });

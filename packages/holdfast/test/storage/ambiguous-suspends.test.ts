@@ -4,7 +4,7 @@ import { tamper } from '../support/faults.js';
 import { go, launchWaiters, untilOnQueue } from '../support/slots.js';
 import { openWire } from './wire.js';
 
-/** A connection that breaks under what is written when a workflow gives its slot back, and when it asks for one again. */
+/** A connection that breaks while a workflow gives its slot back, or while the workflow returns to its queue. */
 describeBackends(
   'a connection that breaks',
   (backend) => {
@@ -12,12 +12,12 @@ describeBackends(
       "select recovery_attempts::int as n from workflow_status where name = 'waiter' order by created_at";
 
     it.each(['cut-before', 'cut-after'] as const)(
-      'while a slot is given back gives it back once (%s)',
+      'while a workflow gives its slot back frees the slot once (%s)',
       async (kind) => {
         const database = await backend.newDatabase();
         const wire = await openWire(database);
         const { t, begun, start } = await launchWaiters(backend, { concurrency: 1 }, { database: wire.url });
-        const happened = wire.inject({ statement: 'workflows.setAtRest', kind });
+        const happened = wire.inject({ statement: 'workflows.markSuspended', kind });
         const handles = [await start('a'), await start('b')];
         await happened;
         await untilOnQueue(t, { suspended: 2, running: 0, waiting: 0 });
@@ -30,7 +30,7 @@ describeBackends(
     );
 
     it.each(['cut-before', 'cut-after'] as const)(
-      'while a workflow goes back to its queue runs it on, and once (%s)',
+      'while a workflow returns to its queue lets the workflow continue once (%s)',
       async (kind) => {
         const database = await backend.newDatabase();
         const wire = await openWire(database);

@@ -4,7 +4,7 @@ import { type Backend, describeBackends } from '../support/backends.js';
 import { overTime, tamper } from '../support/faults.js';
 import { openWire } from './wire.js';
 
-/** Forking and deleting when the connection breaks under it. */
+/** Forks, retries and deletions with a connection that breaks meanwhile. */
 describeBackends('a connection that breaks', suite, ['postgres']);
 
 const kinds = ['cut-before', 'cut-after'] as const;
@@ -24,7 +24,7 @@ function suite(backend: Backend): void {
     return { database, wire, t };
   };
 
-  it.each(kinds)('under a fork makes one fork, whole, whose ID only the call knows (%s)', async (kind) => {
+  it.each(kinds)('during a fork leaves one complete fork, whose ID only the call knows (%s)', async (kind) => {
     const { database, wire, t } = await launch();
     const happened = wire.inject({ statement: 'workflows.fork', kind });
     const fork = await t.app.workflows.fork('x', { fromStep: 1 });
@@ -34,7 +34,7 @@ function suite(backend: Backend): void {
     expect((await t.app.workflows.steps(fork.id)).map(({ name }) => name)).toEqual(['a', 'b']);
   });
 
-  it.each(kinds)('under a retry lets the workflow go on once (%s)', async (kind) => {
+  it.each(kinds)('during a retry lets the workflow continue once (%s)', async (kind) => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     let tries = 0;
@@ -50,7 +50,7 @@ function suite(backend: Backend): void {
     expect((await handle.status()).retries).toHaveLength(1);
   });
 
-  it.each(kinds)('under the record of a failed attempt counts it once (%s)', async (kind) => {
+  it.each(kinds)('while a failed attempt is recorded counts the attempt once (%s)', async (kind) => {
     const database = await backend.newDatabase();
     const wire = await openWire(database);
     const flaky = workflow('flaky', () =>
@@ -66,7 +66,7 @@ function suite(backend: Backend): void {
     ]);
   });
 
-  it.each(kinds)('under a deletion leaves all of it or nothing, and it can be made again (%s)', async (kind) => {
+  it.each(kinds)('during a deletion leaves all or nothing, and the deletion can be repeated (%s)', async (kind) => {
     const { database, wire, t } = await launch();
     const happened = wire.inject({ statement: 'workflows.delete', kind });
     const error = await t.app.workflows.delete('x').then(

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { channelOf } from '../../src/storage/channel-names.js';
-import type { Channels } from '../../src/storage/database.js';
+import type { Channels } from '../../src/storage/contract/listening.js';
 import { openStorage } from '../../src/storage/open.js';
 import { OpenChannels } from '../../src/storage/postgres/open-channels.js';
 import { describeBackends, silent } from '../support/backends.js';
@@ -9,7 +9,7 @@ import { newWorkflow, writer } from './contract-support.js';
 import { message } from './messaging-support.js';
 
 describeBackends(
-  'a process that listens',
+  'a listening process',
   (backend) => {
     const opened = async (url: string) => {
       const storage = await openStorage({
@@ -22,7 +22,7 @@ describeBackends(
       onTestFinished(() => storage.close());
       return storage;
     };
-    /** What a process hears, and the channels that it has opened. */
+    /** Collects the notifications that a process receives, and the channels that it has opened. */
     async function listener(url: string) {
       const storage = await opened(url);
       const heard: (string | null)[] = [];
@@ -46,20 +46,20 @@ describeBackends(
     }
     const said = [...'abcdefgh'].flatMap((id) => [`message:${id}::t`, `event:${id}::k`, `stream:${id}::k`]);
 
-    it('hears of messages, events and streams only if something in it waits for them', async () => {
+    it('receives notifications of messages, events and streams only if something in it waits for them', async () => {
       const url = await backend.newDatabase();
       const [bystander, waiting, sender] = [await listener(url), await listener(url), await opened(url)];
       await waiting.follow('message:c::t');
       await waiting.follow('stream:e::k');
       await sender.announce([...said, 'queues']);
-      // One statement announces all of it, in this order.
+      // One statement sends all these notifications, in this order.
       await sender.announce(['delays']);
       await expect.poll(() => [bystander.heard.at(-1), waiting.heard.at(-1)]).toEqual(['delays', 'delays']);
       expect(bystander.heard).toEqual(['queues', 'delays']);
       expect(waiting.heard.sort()).toEqual(['delays', 'message:c::t', 'queues', 'stream:e::k']);
     });
 
-    it('hears of messages from SQL by the same channel, and of events of DBOS by that of DBOS', async () => {
+    it('receives messages from SQL on the same channel, and events of DBOS on the channel of DBOS', async () => {
       const url = await backend.newDatabase();
       const [bystander, waiting] = [await listener(url), await listener(url)];
       await waiting.storage.workflows.insertMany(writer, [newWorkflow('wörk "flow"')]);
@@ -71,14 +71,14 @@ describeBackends(
       await expect.poll(() => waiting.heard).toContain('queues');
       expect(waiting.heard).toEqual(['message:wörk "flow"::t', 'event:w::k', 'queues']);
       expect(bystander.heard).toEqual([]);
-      // Nobody announces it but its sender.
+      // Only the sender announces this message.
       await waiting.storage.messages.send([message('m', 'wörk "flow"')]);
       await bystander.storage.announce(['delays']);
       await expect.poll(() => waiting.heard.at(-1)).toBe('delays');
       expect(waiting.heard).toHaveLength(4);
     });
 
-    it('hears of work on each of several hundred queues, and that anything may have happened if there are very many', async () => {
+    it('is notified of work on hundreds of queues, and polls everything if there are too many to list', async () => {
       const url = await backend.newDatabase();
       const [worker, sender] = [await listener(url), await opened(url)];
       const calls = (count: number) =>
@@ -91,7 +91,7 @@ describeBackends(
       await expect.poll(() => worker.heard.slice(502)).toEqual([null]);
     });
 
-    it('hears each of very many topics, however many payloads they take', async () => {
+    it('receives each of very many topics, even if they need several payloads', async () => {
       const url = await backend.newDatabase();
       const [waiting, sender] = [await listener(url), await opened(url)];
       const wanted = channelOf('holdfast_dbos', 'message:0::t');
@@ -104,7 +104,7 @@ describeBackends(
       expect(waiting.heard.slice(0, -1).sort()).toEqual(ours.sort());
     });
 
-    it('leaves a channel on which nobody waits any more once it has brought ten things in vain', async () => {
+    it('closes a channel without waiters after ten unneeded notifications', async () => {
       const url = await backend.newDatabase();
       const [waiting, sender] = [await listener(url), await opened(url)];
       const channel = await waiting.follow('message:a::t');
@@ -121,7 +121,7 @@ describeBackends(
   ['postgres'],
 );
 
-/** A server that answers when the test says so. */
+/** A server that answers only when the test tells it to. */
 function playServer() {
   const sent: string[] = [];
   const answers: { resolve(): void; reject(error: Error): void }[] = [];
@@ -149,7 +149,7 @@ const inVain = (channels: OpenChannels, channel: string): void => {
 };
 const openNow = (channels: Channels) => ['a', 'b', 'c'].filter((channel) => channels.isOpen(channel));
 
-it('a channel is open once LISTEN is confirmed, and what is followed meanwhile goes with the next statement', async () => {
+it('opens a channel when LISTEN is confirmed; channels requested meanwhile go into the next statement', async () => {
   const { channels, sent, opened, send, answer, turn } = playServer();
   void channels.begin(send);
   channels.follow('a');
@@ -167,7 +167,7 @@ it('a channel is open once LISTEN is confirmed, and what is followed meanwhile g
   ]);
 });
 
-it('who follows a channel that is being left has it opened again, in this order', async () => {
+it('reopens a channel that is requested while it is being closed, in this order', async () => {
   const { channels, sent, opened, send, answer } = playServer();
   void channels.begin(send);
   channels.follow('a');
@@ -188,7 +188,7 @@ it('who follows a channel that is being left has it opened again, in this order'
   expect([sent.at(-1), opened, openNow(channels)]).toEqual(['listen a', ['a', 'a', 'a'], ['a']]);
 });
 
-it('nothing is open when the session is over; the next begins with all that is followed then', async () => {
+it('has no open channel after the session ends; the next session opens all requested channels', async () => {
   const { channels, sent, opened, send, answer, turn } = playServer();
   void channels.begin(send);
   channels.follow('a');
@@ -198,7 +198,7 @@ it('nothing is open when the session is over; the next begins with all that is f
   channels.end();
   expect(openNow(channels)).toEqual([]);
   channels.follow('c');
-  // The late answer of the session before.
+  // The late answer of the previous session.
   await answer();
   expect([opened, openNow(channels)]).toEqual([['a'], []]);
   let begun = false;
@@ -211,7 +211,7 @@ it('nothing is open when the session is over; the next begins with all that is f
   expect([opened.slice(1), openNow(channels), begun]).toEqual([['a', 'b', 'c'], ['a', 'b', 'c'], true]);
 });
 
-it('a LISTEN that fails is sent again with the next channel', async () => {
+it('sends a failed LISTEN again with the next channel', async () => {
   const { channels, sent, send, answer, turn } = playServer();
   void channels.begin(send);
   channels.follow('a');

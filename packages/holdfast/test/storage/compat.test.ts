@@ -15,7 +15,7 @@ const layoutOf = async (database: string) => layout(await connectTo(database));
 const recorded = async (database: string) =>
   (await tamper(database, 'select compat from holdfast_migrations'))[0]?.compat;
 
-/** Settings of the tables, as of their fillfactor. */
+/** Storage settings of the tables, for example the fillfactor. */
 const storage =
   'select relname as name, reloptions as options from pg_class ' +
   "where relnamespace = 'dbos'::regnamespace and reloptions is not null order by 1";
@@ -23,13 +23,13 @@ const storage =
 describeBackends(
   'compat',
   (backend) => {
-    /** The names of the indexes that are missing, in comparison with a database that nobody has decided about. */
+    /** The names of the indexes that are missing, compared with a database without a recorded choice. */
     const missing = async (database: string) => {
       const lines = minus(await layoutOf(await backend.newDatabase()), await layoutOf(database));
       return lines.map((line) => /^index CREATE INDEX (\w+)/.exec(line)?.[1] ?? line).sort();
     };
 
-    it("'none' leaves out what only DBOS applications need, and stays for processes that do not say", async () => {
+    it("'none' leaves out what only DBOS applications need, also for processes without the option", async () => {
       const database = await backend.emptyDatabase();
       for (const options of [{ compat: 'none' }, {}, { migrate: false }, { compat: 'none', migrate: false }]) {
         const app = await open(database, options);
@@ -41,12 +41,12 @@ describeBackends(
       expect([await missing(database), await recorded(database)]).toEqual([dropped, 'none']);
     });
 
-    it('is refused by a launch where another layout was chosen, with the way to change that', async () => {
+    it('fails at launch if another layout was chosen, and the error says how to change the layout', async () => {
       const database = await backend.newDatabase();
       await migrate({ database, compat: 'none', logger: silent });
       const error = await failure(open(database, { compat: 'shared' }));
       expect(error).toMatchObject({ code: 'COMPAT_CONFLICT', details: { asked: 'shared', recorded: 'none' } });
-      expect(error.message).toMatch(/migrate\(\{ compat: 'shared' \}\).*leave the option out/);
+      expect(error.message).toMatch(/migrate\(\{ compat: 'shared' \}\).*leave out the option/);
       expect(await missing(database)).toEqual(dropped);
       await migrate({ database, compat: 'shared', logger: silent });
       expect([await missing(database), await recorded(database)]).toEqual([[], 'shared']);
@@ -56,7 +56,7 @@ describeBackends(
       await (await open(database, { compat: 'shared' })).shutdown();
     });
 
-    it('is not decided by a launch with `migrate: false`', async () => {
+    it('is not recorded by a launch with `migrate: false`', async () => {
       const database = await backend.newDatabase();
       const options = { compat: 'none', migrate: false };
       const details = { asked: 'none', recorded: null };
@@ -65,7 +65,7 @@ describeBackends(
     });
 
     it.each(['none', 'shared'] as const)(
-      '%j is not put on record by a role that does not own the tables',
+      '%j is not recorded by a role that does not own the tables',
       async (compat) => {
         const { database, url, role } = await restrictedRole(await backend.newDatabase());
         const before = compat === 'none' ? null : 'none';
@@ -80,7 +80,7 @@ describeBackends(
       },
     );
 
-    it('goes on from where a change was killed, in both directions', async () => {
+    it('continues a change of layout that was killed, in both directions', async () => {
       const database = await backend.newDatabase();
       await tamper(database, "update holdfast_migrations set compat = 'none'");
       await migrate({ database, compat: 'none', logger: silent });
@@ -92,7 +92,7 @@ describeBackends(
       expect(await missing(database)).toEqual([]);
     });
 
-    it('makes of an empty database what `holdfast schema --compat none` prints', async () => {
+    it('gives an empty database the schema that `holdfast schema --compat none` prints', async () => {
       const [printed, migrated] = [await backend.emptyDatabase(), await backend.emptyDatabase()];
       await (await connectTo(printed)).query((await command('schema', '--compat', 'none')).out);
       await command('migrate', '--database', migrated, '--compat', 'none');
@@ -105,7 +105,7 @@ describeBackends(
       expect([await recorded(printed), await recorded(migrated)]).toEqual(['none', 'none']);
     });
 
-    it('is no obstacle to DBOS, should it come after all', async () => {
+    it('lets DBOS use the database later', async () => {
       const database = await backend.newDatabase();
       await migrate({ database, compat: 'none', logger: silent });
       migrateWithDbos(database);
@@ -113,14 +113,14 @@ describeBackends(
       await (await open(database)).shutdown();
     });
 
-    it('does not matter to the room on pages and the pace of autovacuum, which migrations set', async () => {
+    it('does not change the fillfactor and autovacuum settings, which migrations set', async () => {
       const database = await backend.newDatabase();
       const rows = await tamper(database, storage);
       expect(rows).toContainEqual({ name: 'executors', options: ['fillfactor=50'] });
       expect(rows.map(({ name }) => name)).toContain('workflow_status');
     });
 
-    it('and migrations leave alone what an operator has set', async () => {
+    it('keeps the settings of an operator, and so do migrations', async () => {
       const database = await backend.newDatabase();
       for (const { name, options: set } of await tamper(database, storage)) {
         const names = (set as string[]).map((each) => each.split('=')[0]).join(', ');
@@ -138,7 +138,7 @@ describeBackends(
 describeBackends(
   'compat',
   (backend) => {
-    it('is for Postgres', async () => {
+    it('is supported only for Postgres', async () => {
       const database = await backend.newDatabase();
       expect(await failure(open(database, { compat: 'none' }))).toMatchObject({
         code: 'INVALID_OPTION',
@@ -146,7 +146,7 @@ describeBackends(
       });
     });
 
-    it('is one of two words', async () => {
+    it('accepts only two values', async () => {
       const database = await backend.newDatabase();
       expect(await failure(open(database, { compat: 'dbos' }))).toMatchObject({ code: 'INVALID_OPTION' });
     });

@@ -4,7 +4,7 @@ import { queue, run, schedule, topic, workflow } from '../../src/index.js';
 import { openPostgres } from '../../src/storage/postgres/database.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 
-/** Long enough that none of the pauses between background statements ends a connection, also on a slow machine. */
+/** Longer than each pause between background statements, so that no pause ends a connection on a slow machine. */
 const idleTimeoutMillis = 1_000;
 
 const mail = topic<number>('mail');
@@ -16,17 +16,17 @@ const schedules = [schedule('nightly', '0 0 3 * * *', nightly)];
 describeBackends(
   'the connections of an app',
   (backend) => {
-    it('are two while it is idle: one that listens and one that works', async () => {
+    it('are two while the app is idle: one that listens and one that works', async () => {
       const { t, sessions, client } = await launched(backend);
       await waits.start();
       await load(t.app, client);
       expect((await sessions()).length).toBeGreaterThan(2);
 
-      // What was opened for the load is closed when the idle time is over. Background services go on meanwhile.
+      // The connections opened for the load close after the idle time. Background services continue meanwhile.
       const later = () => t.clock.advance('1s').then(sessions);
       await expect.poll(later, { timeout: 90_000 }).toHaveLength(2);
       const seen = new Set<number>();
-      // In steps that are shorter than the pace of any service, so that none of them is passed over.
+      // The steps are shorter than the interval of any service, so that no service is skipped.
       for (let step = 0; step < 600; step++) {
         await t.clock.advance(100);
         seen.add((await sessions()).length);
@@ -34,7 +34,7 @@ describeBackends(
       expect([...seen]).toEqual([2]);
     });
 
-    it.each([2, 5, 10])('are at most `poolSize` and two under load (%i)', async (poolSize) => {
+    it.each([2, 5, 10])('are at most `poolSize` plus two under load (%i)', async (poolSize) => {
       const { t, sessions, client } = await launched(backend, { poolSize });
       let isDone = false;
       const watched = (async () => {
@@ -47,7 +47,7 @@ describeBackends(
       expect(await watched).toBeLessThanOrEqual(poolSize + 2);
     });
 
-    it('do not become more because background statements meet', async () => {
+    it('do not increase when background statements run at the same time', async () => {
       const { database, opened } = await openCounting(await backend.newDatabase());
       const text = 'select 1 as one';
       const shared = { name: 'test.shared', text, shared: true as const };
@@ -57,13 +57,13 @@ describeBackends(
       expect(await opened()).toBe(1);
     });
 
-    it('become more for a background statement that finds none free for long', async () => {
+    it('increase when a background statement finds no free connection for a long time', async () => {
       const { database, opened } = await openCounting(await backend.newDatabase());
       const held = database.query({ name: 'test.held', text: 'select pg_advisory_lock(1)', pinned: true }, []);
       await held;
       const other = database.query({ name: 'test.waits', text: 'select pg_sleep(3600)', pinned: true }, []);
       const stopped = other.catch(() => 'stopped');
-      // While all that is open has something to do, it waits its time, and then gets a connection of its own.
+      // All open connections are busy: the statement waits for a while and then gets its own connection.
       expect(await database.query({ name: 'test.shared', text: 'select 1 as one', shared: true }, [])).toEqual([
         { one: 1 },
       ]);
@@ -80,14 +80,14 @@ async function launched(backend: Backend, options: { readonly poolSize?: number 
   const url = await backend.newDatabase();
   const client = new pg.Pool({ connectionString: inject('postgresUrl'), max: 1 });
   onTestFinished(() => client.end());
-  // The test app hands on whatever it is given, and a URL cannot say this.
+  // The test app passes its options on, and a URL cannot express this.
   const database = { connectionString: url, idleTimeoutMillis } as unknown as string;
   const queues = [queue('free'), queue('limited', { concurrency: 5 })];
   const t = await backend.testApp({ database, workflows: [work, waits, nightly], queues, schedules, ...options });
   return { t, client, sessions: () => sessionsOf(url, client) };
 }
 
-/** Everything at once: starts, work on queues, messages, and operations that read. */
+/** A mixed load: starts, work on queues, messages, and operations that read. */
 async function load(app: Awaited<ReturnType<Backend['testApp']>>['app'], client: pg.Pool): Promise<void> {
   await client.query('select 1');
   const numbers = Array.from({ length: 100 }, (_, i) => i);

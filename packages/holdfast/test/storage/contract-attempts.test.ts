@@ -11,14 +11,14 @@ describeStorage('steps.changeAttempts', (store) => {
   const make = async (...changes: AttemptChange[]) => [...(await store.storage.steps.changeAttempts(changes)).values()];
   const rows = async () => (await store.sql(`select 1 as n from ${store.table('step_attempts')}`)).length;
 
-  it('counts attempts that begin, and keeps those that were interrupted', async () => {
+  it('counts attempts that begin, and keeps the numbers of interrupted attempts', async () => {
     await start(store, 'a');
     expect(await make(change('1'))).toMatchObject([{ token: '1', attempt: 1, nextAt: null, interrupted: [] }]);
     expect(await make(change('2'))).toMatchObject([{ token: '2', attempt: 2, nextAt: null, interrupted: [1] }]);
     expect(await make(change('3'))).toMatchObject([{ token: '3', attempt: 3, nextAt: null, interrupted: [1, 2] }]);
   });
 
-  it('counts a repetition once', async () => {
+  it('counts a repeated change once', async () => {
     await start(store, 'a');
     await make(change('1'));
     expect(await make(change('1'))).toMatchObject([{ attempt: 1, interrupted: [] }]);
@@ -32,7 +32,7 @@ describeStorage('steps.changeAttempts', (store) => {
     }
   });
 
-  it('lets none begin before its time, and says when that is', async () => {
+  it('does not begin an attempt before its time, and returns that time', async () => {
     await start(store, 'a');
     await make(change('1', { attempt: 1, nextAt: 9000 }));
     expect(await make(change('2'))).toMatchObject([{ token: '1', attempt: 1, nextAt: 9000 }]);
@@ -41,14 +41,14 @@ describeStorage('steps.changeAttempts', (store) => {
     ]);
   });
 
-  it('gives one back that a shutdown has interrupted, the first one too', async () => {
+  it('gives back an attempt that a shutdown interrupted, even the first attempt', async () => {
     await start(store, 'a');
     await make(change('1'));
     await make(change('2', { attempt: 0, nextAt: 0 }));
     expect(await make(change('3'))).toMatchObject([{ attempt: 1, interrupted: [] }]);
   });
 
-  it("changes many at once, each for itself, and nothing of those that are not this owner's", async () => {
+  it('changes many steps at once, each separately, but none of another owner', async () => {
     await start(store, 'a', 'b', 'c');
     await store.storage.workflows.finishMany([finished('b')]);
     const of = (workflowId: string, owner: string, stepNumber = 0) =>
@@ -64,7 +64,7 @@ describeStorage('steps.changeAttempts', (store) => {
     expect(await rows()).toBe(changed.length);
   });
 
-  it('is gone with its workflow', async () => {
+  it('loses its rows when the workflow is deleted', async () => {
     await start(store, 'a');
     await make(change('1'));
     await store.storage.workflows.finishMany([finished('a')]);

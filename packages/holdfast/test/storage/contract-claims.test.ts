@@ -11,7 +11,7 @@ import {
   writer,
 } from './contract-support.js';
 
-describeStorage('claims of work that waits on a queue', (store) => {
+describeStorage('a claim of work that waits on a queue', (store) => {
   const enqueue = async (queueName: string, ...ids: readonly string[]): Promise<void> => {
     await start(store, ...ids);
     const owned = ids.map((id) => ({ workflowId: id, owner: `owner of ${id}` }));
@@ -20,7 +20,7 @@ describeStorage('claims of work that waits on a queue', (store) => {
   const claim = (more: Partial<Parameters<typeof dequeue>[1]> = {}, storage = store.storage) =>
     dequeue(storage, { ...newClaim(), queueName: 'q', ...more });
 
-  it('makes it PENDING under a fresh owner token, started now, one attempt more', async () => {
+  it('makes the workflow PENDING under a new owner token, started now, with one more attempt', async () => {
     await enqueue('q', 'a');
     const taken = { workflowId: 'a', status: 'PENDING', owner: 'fresh', attempts: 1 };
     expect(await claim({ owner: 'fresh' })).toMatchObject([taken]);
@@ -40,7 +40,7 @@ describeStorage('claims of work that waits on a queue', (store) => {
     expect(await claim({ now: 9000 })).toMatchObject([{ deadlineAt: 5100 }]);
   });
 
-  it('takes only what is ENQUEUED there, of this version and app, and what it can run', async () => {
+  it('takes only ENQUEUED workflows of this queue, version and app that this process can run', async () => {
     await enqueue('other queue', 'a');
     await enqueue('q', 'b', 'c', 'd', 'e');
     const table = store.table('workflow_status');
@@ -57,7 +57,7 @@ describeStorage('claims of work that waits on a queue', (store) => {
     expect(await idsOf(claim({ limit: 2 }))).toEqual(['w03', 'w04']);
   });
 
-  it('gives a workflow up when it has had its attempts', async () => {
+  it('gives up a workflow that has used all its attempts', async () => {
     await enqueue('q', 'a');
     const once = [{ name: 'greet', maxRecoveryAttempts: 1 }];
     await claim({ runnable: once });

@@ -18,7 +18,7 @@ const shop = (configName: string | null, name = 'checkout') => ({ name, classNam
 const can = (...keys: Omit<Runnable, 'maxRecoveryAttempts'>[]): Runnable[] =>
   keys.map((key) => ({ ...key, maxRecoveryAttempts: 100 }));
 
-/** Everything that tells one workflow named `checkout` from another. */
+/** Everything that distinguishes one workflow named `checkout` from another. */
 const keys = {
   plain: { name: 'checkout', className: null, configName: null },
   static: shop(null),
@@ -29,13 +29,13 @@ const keys = {
 };
 const entries = Object.entries(keys);
 
-describeStorage('workflows of classes', suite);
+describeStorage('storage for workflows of classes', suite);
 
 function suite(store: Store): void {
   withQueue(store);
   const takeOverKnown = (runnable: Runnable[], limit = 100) => takeOver(store.storage, newClaim({ runnable, limit }));
 
-  it('stores class, configuration and assumed role of starts, children and what is enqueued', async () => {
+  it('stores class, configuration and assumed role of started, child and enqueued workflows', async () => {
     const { workflows } = store.storage;
     const more = { ...keys.eu, user: 'ada', roles: '["admin"]', assumedRole: 'admin' };
     await workflows.insertMany(writer, [newWorkflow('a', more), newWorkflow('plain')]);
@@ -59,7 +59,7 @@ function suite(store: Store): void {
     }
   });
 
-  it('does not count what belongs to an unknown instance against the limit of a claim', async () => {
+  it('does not count work of an unknown instance against the limit of a claim', async () => {
     const rows = entries.map(([id, key], i) => newWorkflow(id, { ...key, createdAt: 1000 + i }));
     await store.storage.workflows.insertMany(writer, rows);
     expect(await idsOf(takeOverKnown(can(keys.us), 1))).toEqual(['us']);
@@ -77,7 +77,7 @@ function suite(store: Store): void {
     }
   });
 
-  it('takes all that it knows at once, each with its own limit of attempts', async () => {
+  it('takes all known workflows at once, each with its own limit of attempts', async () => {
     await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
     const table = store.table('workflow_status');
     await store.sql(`update ${table} set recovery_attempts = 3 where workflow_uuid in ('eu', 'us')`);
@@ -90,7 +90,7 @@ function suite(store: Store): void {
     expect(suspects).toMatchObject([{ workflowId: 'eu', status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' }]);
   });
 
-  it('takes an empty class, as clients of DBOS may write it, for none', async () => {
+  it('treats an empty class, which clients of DBOS may write, as no class', async () => {
     await store.storage.workflows.enqueueMany([enqueued('queued')]);
     await store.storage.workflows.insertMany(writer, [newWorkflow('pending')]);
     await store.sql(`update ${store.table('workflow_status')} set class_name = '', config_name = ''`);
@@ -98,7 +98,7 @@ function suite(store: Store): void {
     expect(await idsOf(takeOverKnown(can({ name: 'greet' })))).toEqual(['pending']);
   });
 
-  it('names what a recovery lacks by class and configuration', async () => {
+  it('lists by class and configuration the workflows that a recovery cannot run', async () => {
     await store.storage.workflows.insertMany(
       writer,
       [0, 1].flatMap((n) => entries.map(([id, key]) => newWorkflow(`${id} ${n}`, key))),
@@ -108,7 +108,7 @@ function suite(store: Store): void {
     for (const [id, key] of entries) expect(found).toContainEqual({ ...key, workflowId: `${id} 0`, count: 2 });
   });
 
-  it('names what waits on a queue for an instance that is not known', async () => {
+  it('lists the work on a queue that waits for an unknown instance', async () => {
     await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
     const own = { writer: newClaim().writer, version: 'v1', queueName: 'q' };
     const found = await store.storage.queues.unclaimable({ ...own, runnable: can(keys.plain, keys.eu) });
@@ -116,7 +116,7 @@ function suite(store: Store): void {
     expect(found).toContainEqual({ ...keys.us, version: 'v1', workflowId: 'us' });
   });
 
-  it('counts what an instance can take of a partition', async () => {
+  it('counts the work of a partition that an instance can take', async () => {
     await register(store.storage, 'parted', {
       limits: { concurrency: null, workerConcurrency: null, rateLimit: null },
       partition: { concurrency: 1, workerConcurrency: null, rateLimit: null },
@@ -130,7 +130,7 @@ function suite(store: Store): void {
     expect(found).toMatchObject([{ partition: 'p', waiting: 2 }]);
   });
 
-  it('enqueues none of a batch if an ID belongs to the same name of another instance', async () => {
+  it('does not enqueue a batch if an ID belongs to the same name of another instance', async () => {
     const { workflows } = store.storage;
     await workflows.enqueueMany([enqueued('taken', keys.eu)]);
     for (const key of [keys.us, keys.static, keys.plain, keys.otherClass]) {
@@ -141,7 +141,7 @@ function suite(store: Store): void {
     );
   });
 
-  it('prolongs the wait of a debouncer only for the same instance', async () => {
+  it('extends the wait of a debouncer only for the same instance', async () => {
     const { workflows } = store.storage;
     await workflows.debounce(debounced('a', keys.eu));
     expect(await workflows.debounce(debounced('b', keys.us))).toBeUndefined();
@@ -149,7 +149,7 @@ function suite(store: Store): void {
     expect(await workflows.debounce(debounced('b', keys.eu))).toMatchObject({ workflowId: 'a' });
   });
 
-  it('fires a schedule of a static method as one, and not after it has become another’s', async () => {
+  it('fires the schedule of a static method, but not after the schedule gets another workflow', async () => {
     const { schedules, workflows } = store.storage;
     await store.sql(`delete from ${store.table('workflow_schedules')}`);
     const settings = { name: 's', workflowName: 'sweep', className: 'Shop', cron: '* * * * *', timezone: null };

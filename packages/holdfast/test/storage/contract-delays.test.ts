@@ -11,7 +11,7 @@ describeStorage('delayed workflows', (store) => {
   const delay = (id: string, delayUntil: number, dedupId: string | null = null) =>
     store.storage.workflows.enqueueMany([enqueued(id, { delayUntil, dedupId })]);
 
-  it('take their place when their time has come, and not before', async () => {
+  it('move to their queue when their time comes, and not before', async () => {
     await delay('a', 2000);
     await delay('b', 2001);
     expect(await promote(1999)).toEqual([]);
@@ -22,12 +22,12 @@ describeStorage('delayed workflows', (store) => {
     expect(await promote(9000)).toEqual([]);
   });
 
-  it('are not taken before that, from any queue', async () => {
+  it('are not claimed from a queue before their time', async () => {
     await delay('a', 2000);
     expect(await take(store.storage, 10)).toEqual([]);
   });
 
-  it('become due in the order of their times, as many as the limit says', async () => {
+  it('become due in the order of their times, up to the limit', async () => {
     for (const [i, at] of [30, 10, 50, 20, 40].entries()) await delay(`w${i} at ${at}`, at);
     expect(await promote(100, 2)).toHaveLength(2);
     expect(Object.entries(await statuses(store)).filter(([, status]) => status === 'ENQUEUED')).toEqual(
@@ -48,7 +48,7 @@ describeStorage('delayed workflows', (store) => {
     ]);
   });
 
-  it('are shared out between processes that make them due at once: each becomes so once', async () => {
+  it('become due once each, even if several processes promote them at once', async () => {
     for (let i = 0; i < 60; i++) await delay(`w${i}`, 2000);
     const storages = [store.storage, await store.another(), await store.another()];
     const counts = await Promise.all(
@@ -59,7 +59,7 @@ describeStorage('delayed workflows', (store) => {
     expect(await inOrder(store.storage)).toHaveLength(60);
   });
 
-  it('can be put off, brought forward and given another priority while they wait', async () => {
+  it('can be postponed, moved forward and given another priority while they wait', async () => {
     const { workflows } = store.storage;
     await delay('a', 2000);
     await delay('b', 2000);
@@ -77,7 +77,7 @@ describeStorage('delayed workflows', (store) => {
   });
 
   if (store.backend === 'postgres') {
-    it('become due past one that somebody else holds, which follows when it is let go', async () => {
+    it('become due past a locked workflow, which follows when its lock is released', async () => {
       await delay('held', 1000);
       await delay('free', 2000);
       const other = await transaction(store);
@@ -94,11 +94,11 @@ describeStorage('debounced workflows', (store) => {
   withQueue(store);
   const debounce = (id: string, more: Partial<DebouncedWorkflow> = {}) =>
     store.storage.workflows.debounce(debounced(id, more));
-  /** A call at this time that asks for a wait of 500 ms. */
+  /** A debouncer call at this time, with a wait of 500 ms. */
   const callAt = (id: string, now: number, more: Partial<DebouncedWorkflow> = {}) =>
     debounce(id, { createdAt: now, delayUntil: now + 500, inputs: `["${id}"]`, ...more });
 
-  it('start with the first call, and take the input and the time of each later one', async () => {
+  it('start with the first call, and take the input and the time of each later call', async () => {
     expect(await callAt('a', 1000)).toEqual({ workflowId: 'a', delayUntil: 1500 });
     expect(await callAt('b', 1200, { serialization: 'portable_json' })).toEqual({
       workflowId: 'a',
@@ -112,7 +112,7 @@ describeStorage('debounced workflows', (store) => {
     ]);
   });
 
-  it('wait no longer than the timeout from the first call, also when the first call alone is longer', async () => {
+  it('wait no longer than the timeout from the first call, even if the first wait is longer', async () => {
     expect(await callAt('a', 1000, { debounceTimeoutMs: 800 })).toMatchObject({ delayUntil: 1500 });
     expect(await callAt('b', 1200, { debounceTimeoutMs: 800 })).toMatchObject({ delayUntil: 1700 });
     expect(await callAt('c', 1600, { debounceTimeoutMs: 800 })).toMatchObject({ delayUntil: 1800 });
@@ -120,14 +120,14 @@ describeStorage('debounced workflows', (store) => {
     expect(await callAt('e', 1000, { dedupId: 'e', debounceTimeoutMs: 100 })).toMatchObject({ delayUntil: 1100 });
   });
 
-  it('take the earlier of two timeouts, and one that comes later counts from the first call too', async () => {
+  it('take the earlier of two timeouts, and count a later timeout from the first call too', async () => {
     await callAt('a', 1000);
     expect(await callAt('b', 1400, { debounceTimeoutMs: 700 })).toMatchObject({ delayUntil: 1700 });
     expect(await callAt('c', 1500, { debounceTimeoutMs: 9000 })).toMatchObject({ delayUntil: 1700 });
     expect(await callAt('d', 1500)).toMatchObject({ workflowId: 'a', delayUntil: 1700 });
   });
 
-  it('begin anew once the last has become due, which gives its key back', async () => {
+  it('begin again after the last one became due and gave its key back', async () => {
     await callAt('a', 1000);
     expect(await store.storage.workflows.promoteDue({ now: 1500, limit: 10 })).toEqual(['q']);
     expect(await callAt('b', 1501)).toMatchObject({ workflowId: 'b' });
@@ -137,20 +137,20 @@ describeStorage('debounced workflows', (store) => {
     ]);
   });
 
-  it('begin anew once the last was cancelled', async () => {
+  it('begin again after the last one was cancelled', async () => {
     await callAt('a', 1000);
     await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 1100 });
     expect(await callAt('b', 1200)).toMatchObject({ workflowId: 'b' });
   });
 
-  it('have nothing to do with other keys, other queues and other workflows', async () => {
+  it('are separate from other keys, other queues and other workflows', async () => {
     await callAt('a', 1000);
     expect(await callAt('b', 1000, { dedupId: 'other' })).toMatchObject({ workflowId: 'b' });
     expect(await callAt('c', 1000, { name: 'other' })).toBeUndefined();
     expect(await store.storage.workflows.get(['a'])).toMatchObject([{ inputs: '["a"]', delayUntil: 1500 }]);
   });
 
-  it('leave alone what holds the key and is no debounced workflow', async () => {
+  it('do not change a workflow that holds the key and is not debounced', async () => {
     await store.storage.workflows.enqueueMany([
       enqueued('plain', { dedupId: 'key' }),
       enqueued('delayed', { dedupId: 'key 2', delayUntil: 9000 }),
@@ -167,7 +167,7 @@ describeStorage('debounced workflows', (store) => {
     expect(await callAt('b', 1000, { queueName: internalQueue })).toMatchObject({ workflowId: 'b' });
   });
 
-  it('refuse the ID of a workflow that is there, under whatever key', async () => {
+  it('refuse the ID of an existing workflow, under any key', async () => {
     await callAt('a', 1000);
     await store.storage.workflows.promoteDue({ now: 5000, limit: 10 });
     const refusal = await callAt('a', 6000).catch((error) => error);
@@ -175,18 +175,18 @@ describeStorage('debounced workflows', (store) => {
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
   });
 
-  it('race: of 100 calls from several processes one run comes, with the input of the last to be written', async () => {
+  it('merge 100 calls from several processes into one run, with the input of the last call written', async () => {
     const storages = [store.storage, await store.another(), await store.another()];
     const call = (_: unknown, i: number) => raceCall(storages[i % 3] as Storage, i);
     const answers = await Promise.all(Array.from({ length: 100 }, call));
     expect(new Set(answers.map((answer) => answer?.workflowId)).size).toBe(1);
     const [only, ...others] = await store.storage.workflows.list({});
     expect(others).toEqual([]);
-    // Each call asks for a time of its own: the one on record is that of the last to be written, as is the input.
+    // Each call has its own time. The row has the time and the input of the call that was written last.
     expect(only?.inputs).toBe(`[${Number(only?.delayUntil) - 10_000}]`);
   });
 
-  it('race: calls against the moment in which it becomes due lose no input', async () => {
+  it('lose no input if a call arrives at the moment in which the run becomes due', async () => {
     const other = await store.another();
     for (let round = 0; round < 30; round++) await raceWithPromotion(store, other, round);
   });
@@ -196,7 +196,7 @@ function raceCall(storage: Storage, i: number) {
   return storage.workflows.debounce(debounced(`w${i}`, { inputs: `[${i}]`, delayUntil: 10_000 + i }));
 }
 
-/** A call and the moment in which the wait is over: the call still belongs to that run, or begins another. */
+/** Races a call against the end of the wait: the call still belongs to that run, or begins another run. */
 async function raceWithPromotion(store: Store, other: Storage, round: number): Promise<void> {
   const [first, second] = [`${round}-first`, `${round}-second`];
   const key = `key ${round}`;

@@ -12,7 +12,7 @@ import {
 } from './contract-support.js';
 import { effectful, message, set, written } from './messaging-support.js';
 
-/** root -> (a -> a1, b); other has `a1` on record; all of them have ended but those named. */
+/** root -> (a -> a1, b); `a1` is in the history of other. All have ended, except the workflows in the arguments. */
 async function plant(store: Store, ...unfinished: readonly string[]): Promise<void> {
   const { workflows, steps } = store.storage;
   await start(store, 'root', 'other');
@@ -29,7 +29,7 @@ describeStorage('deletions.remove', (store) => {
   const obstacles = (children: boolean, ...workflowIds: readonly string[]) =>
     store.storage.deletions.obstacles({ workflowIds, children });
 
-  it('takes all that belongs to a workflow, and nothing of others', async () => {
+  it('deletes everything that belongs to a workflow, and nothing of other workflows', async () => {
     const { storage } = store;
     await start(store, 'a', 'b');
     for (const id of ['a', 'b']) {
@@ -46,7 +46,7 @@ describeStorage('deletions.remove', (store) => {
     expect(await obstacles(false, 'a')).toEqual([]);
   });
 
-  it('takes whatever has ended in any way, and nothing else', async () => {
+  it('deletes workflows with any terminal status, and no others', async () => {
     const { workflows } = store.storage;
     await start(store, 'good', 'bad', 'stalled', 'cancelled', 'running');
     await workflows.finishMany([finished('good'), finished('bad', { status: 'ERROR' })]);
@@ -60,7 +60,7 @@ describeStorage('deletions.remove', (store) => {
     expect(await statuses(store)).toEqual({ running: 'PENDING' });
   });
 
-  it('takes a tree as a whole, when told to, and its leaves by themselves', async () => {
+  it('deletes a whole tree if asked to, and leaves of a tree by themselves', async () => {
     await plant(store);
     expect(await remove(false, 'root')).toBe(0);
     expect(await obstacles(false, 'root')).toMatchObject([{ kind: 'child' }, { kind: 'child' }, { kind: 'child' }]);
@@ -70,24 +70,24 @@ describeStorage('deletions.remove', (store) => {
     expect(await statuses(store)).toEqual({ other: 'SUCCESS' });
   });
 
-  it.each(['root', 'a', 'b', 'a1', 'other'])('takes nothing of a tree while "%s" is unfinished', async (id) => {
+  it.each(['root', 'a', 'b', 'a1', 'other'])('deletes nothing of a tree while "%s" is unfinished', async (id) => {
     await plant(store, id);
     expect(await remove(true, 'root')).toBe(0);
     const [first] = await obstacles(true, 'root');
     expect(first).toMatchObject(
-      id === 'other' ? { kind: 'needed', workflowId: 'a1', by: 'other' } : { workflowId: id },
+      id === 'other' ? { kind: 'needed', workflowId: 'a1', neededBy: 'other' } : { workflowId: id },
     );
     await store.storage.workflows.finishMany([finished(id)]);
     expect(await remove(true, 'root')).toBe(4);
   });
 
-  it('leaves a child to its parent, recorded or not, and what is resumed in a race with it whole', async () => {
+  it('keeps a child that its parent needs, and keeps a workflow whole that is resumed in a race', async () => {
     const { workflows } = store.storage;
     await start(store, 'p');
     await workflows.insertChildren(writer, [newChild('c', 'p')]);
     await workflows.finishMany([finished('c')]);
     expect(await remove(true, 'c')).toBe(0);
-    expect(await obstacles(true, 'c')).toEqual([{ kind: 'needed', workflowId: 'c', by: 'p' }]);
+    expect(await obstacles(true, 'c')).toEqual([{ kind: 'needed', workflowId: 'c', neededBy: 'p' }]);
     const other = await store.another();
     for (let round = 0; round < 20; round++) {
       const [root, child] = [`r${round}`, `r${round}-0`];
@@ -101,7 +101,7 @@ describeStorage('deletions.remove', (store) => {
     }
   });
 
-  it('waits for a resume that is not committed yet, and takes nothing of what it brings back', async () => {
+  it('waits for an uncommitted resume, and deletes nothing that the resume brings back', async () => {
     if (store.backend === 'sqlite') return;
     const { workflows } = store.storage;
     await start(store, 'r');
@@ -116,7 +116,7 @@ describeStorage('deletions.remove', (store) => {
     expect(await statuses(store)).toEqual({ r: 'CANCELLED', 'r-0': 'ENQUEUED' });
   });
 
-  it('is a message that arrives, or one whose recipient is not there: nothing in between', async () => {
+  it('leaves no message behind: a concurrent send reaches the workflow or finds it missing', async () => {
     const { workflows } = store.storage;
     const other = await store.another();
     for (let round = 0; round < 20; round++) {
@@ -137,9 +137,9 @@ describeStorage('deletions.remove', (store) => {
     expect(await store.sql(`select 1 from ${store.table('notifications')}`)).toEqual([]);
   });
 
-  it('takes the steps also where no foreign key does', async () => {
+  it('deletes the steps even without a foreign key', async () => {
     if (store.backend === 'sqlite') return;
-    // As DBOS 5 leaves the table.
+    // DBOS 5 leaves the table in this state.
     const steps = store.table('operation_outputs');
     const [key] = await store.sql(
       `select conname as name from pg_constraint where conrelid = '${steps}'::regclass and contype = 'f'`,

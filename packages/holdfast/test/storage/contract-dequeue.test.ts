@@ -11,14 +11,14 @@ describeStorage('the order of a queue', (store) => {
   const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.workflows.enqueueMany(rows);
   const table = store.table('workflow_status');
 
-  it('is by priority, lowest first, then by when it was enqueued, whatever the clocks said', async () => {
+  it('is by priority, lowest first, then by enqueueing, regardless of clocks', async () => {
     await enqueue(enqueued('late', { priority: 5, createdAt: 1 }), enqueued('a', { createdAt: 9000 }));
     await enqueue(enqueued('b', { createdAt: 10 }));
     await enqueue(enqueued('c', { createdAt: 9000 }), enqueued('last', { priority: 2 ** 31 - 1, createdAt: 0 }));
     expect(await inOrder(store.storage)).toEqual(['a', 'b', 'c', 'late', 'last']);
   });
 
-  it('is kept by what is delayed, released or recovered: it goes back to its place', async () => {
+  it('is kept by work that is delayed, released or recovered: the work returns to its place', async () => {
     await enqueue(enqueued('a', { delayUntil: 2000 }), enqueued('b'));
     await enqueue(enqueued('c'), enqueued('d'));
     await store.storage.workflows.promoteDue({ now: 2000, limit: 10 });
@@ -33,7 +33,7 @@ describeStorage('the order of a queue', (store) => {
     expect(await inOrder(store.storage)).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('begins with rows from before there was an order, oldest first', async () => {
+  it('begins with rows from before the order existed, oldest first', async () => {
     await enqueue(enqueued('new', { createdAt: 1 }), enqueued('old', { createdAt: 300 }));
     await enqueue(enqueued('older', { createdAt: 200 }), enqueued('urgent', { priority: 0, createdAt: 400 }));
     await store.sql(`update ${table} set enqueue_seq = null where workflow_uuid in ('old', 'older')`);
@@ -41,7 +41,7 @@ describeStorage('the order of a queue', (store) => {
   });
 
   if (store.backend === 'postgres') {
-    it('is shared by what the SQL function enqueues', async () => {
+    it('includes work that the SQL function enqueues', async () => {
       const call = (id: string) =>
         store.sql(
           `select ${store.table('enqueue_workflow')}('greet', 'q', workflow_id => '${id}', app_version => 'v1')`,
@@ -61,7 +61,7 @@ describeStorage('taking work from a queue', (store) => {
   const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.workflows.enqueueMany(rows);
   const table = store.table('workflow_status');
 
-  it('makes it the taker’s: PENDING under its token, started now, one attempt more, of its version and app', async () => {
+  it('makes the work PENDING under the claimer’s token, started now, with one more attempt', async () => {
     await enqueue(enqueued('a', { timeoutMs: 100 }), enqueued('b', { deadlineAt: 5050, timeoutMs: 100 }));
     await enqueue(enqueued('c', { version: null, appName: null, deadlineAt: 7000 }));
     await store.storage.versions.register({ name: 'v1', appName: 'app', now: 1 });
@@ -80,7 +80,7 @@ describeStorage('taking work from a queue', (store) => {
     expect(taken).toHaveLength(3);
   });
 
-  it('leaves work without a version to the latest version, and takes it when that is its own', async () => {
+  it('takes work without a version only for the latest version', async () => {
     await enqueue(enqueued('a', { version: null }));
     const { versions } = store.storage;
     expect(await take(store.storage, 1)).toEqual([]);
@@ -93,7 +93,7 @@ describeStorage('taking work from a queue', (store) => {
     expect(await idsOf(take(store.storage, 1))).toEqual(['a']);
   });
 
-  it('leaves alone other apps, other versions, unknown names and unknown classes, and takes what is behind', async () => {
+  it('skips other apps, other versions, unknown names and classes, and takes the work behind them', async () => {
     await enqueue(enqueued('class'), enqueued('version', { version: 'v2' }), enqueued('app', { appName: 'other' }));
     await enqueue(enqueued('name', { name: 'unknown' }), enqueued('nameless'), enqueued('fine', { priority: 9 }));
     await store.sql(`update ${table} set class_name = 'Greeter' where workflow_uuid = 'class'`);
@@ -103,7 +103,7 @@ describeStorage('taking work from a queue', (store) => {
     expect(Object.values(await statuses(store)).filter((status) => status === 'ENQUEUED')).toHaveLength(5);
   });
 
-  it('marks what counts for a rate limit, and unmarks what no longer does', async () => {
+  it('marks work that counts for a rate limit, and unmarks work that no longer counts', async () => {
     await enqueue(enqueued('a'), enqueued('b'));
     await take(store.storage, 1, { rateLimited: true });
     await take(store.storage, 1);
@@ -115,7 +115,7 @@ describeStorage('taking work from a queue', (store) => {
     expect(await marked()).toEqual([]);
   });
 
-  it('takes what has used up half of its attempts separately, and gives up what has used them all', async () => {
+  it('takes work with half of its attempts used separately, and gives up work without attempts left', async () => {
     await enqueue(...ids(0, 6).map((id) => enqueued(id)));
     for (const [i, attempts] of [0, 1, 2, 3, 4, 5].entries()) {
       await store.sql(`update ${table} set recovery_attempts = ${attempts} where workflow_uuid = 'w${i}'`);
@@ -132,7 +132,7 @@ describeStorage('taking work from a queue', (store) => {
     expect(await store.storage.workflows.get(['w5'])).toMatchObject([{ completedAt: 6000 }]);
   });
 
-  it('takes what was never tried with the rest, even when no attempts are allowed beyond the first', async () => {
+  it('takes work that was never tried with the rest, even if only one attempt is allowed', async () => {
     await enqueue(enqueued('a'));
     const runnable = [{ name: 'greet', maxRecoveryAttempts: 0 }];
     expect(await take(store.storage, 1, { runnable, suspects: true })).toEqual([]);
@@ -140,11 +140,11 @@ describeStorage('taking work from a queue', (store) => {
     expect(given).toMatchObject({ workflowId: 'a', attempts: 1 });
   });
 
-  describe('tells what never ran', () => {
+  describe('reports work that never ran', () => {
     const never = async (more: Partial<DequeueParams> = {}) =>
       (await take(store.storage, 10, more)).map((row) => row.neverRan);
 
-    it('of what was just enqueued, and not of what was released before it did anything', async () => {
+    it('when it was just enqueued, but not after it was released', async () => {
       await enqueue(enqueued('a'));
       expect(await never()).toEqual([true]);
       await store.storage.steps.recordMany('app', [newStep('a', 0, { owner: 'claim' })]);
@@ -152,7 +152,7 @@ describeStorage('taking work from a queue', (store) => {
       expect(await never()).toEqual([false]);
     });
 
-    it('not of what was retried, even if no step of it is left on record', async () => {
+    it('but not when it was retried, even if none of its steps are left', async () => {
       await enqueue(enqueued('a'));
       await take(store.storage, 1);
       await store.storage.workflows.finishMany([finished('a', { owner: 'claim', status: 'ERROR', error: '"no"' })]);
@@ -161,7 +161,7 @@ describeStorage('taking work from a queue', (store) => {
       expect(await never()).toEqual([false]);
     });
 
-    it('not of what has steps and no start, as DBOS leaves it', async () => {
+    it('but not when it has steps and no start time, as DBOS leaves it', async () => {
       await enqueue(enqueued('a'), enqueued('b'));
       await take(store.storage, 2);
       await store.storage.steps.recordMany('app', [newStep('a', 0, { owner: 'claim' })]);
@@ -177,7 +177,7 @@ describeStorage('taking work from a queue', (store) => {
       );
     });
 
-    it('not of what ran, was cancelled and is resumed', async () => {
+    it('but not when it ran, was cancelled and is resumed', async () => {
       await start(store, 'a');
       await store.storage.steps.recordMany('app', [newStep('a', 0)]);
       await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 2000 });
@@ -187,12 +187,12 @@ describeStorage('taking work from a queue', (store) => {
   });
 });
 
-describeStorage('the turn of a queue', (store) => {
+describeStorage('the lock version of a queue', (store) => {
   withQueue(store);
   const turn = async () => (await queueNamed(store.storage)).lockVersion;
   const enqueueSome = (n = 4) => store.storage.workflows.enqueueMany(ids(0, n).map((id) => enqueued(id)));
 
-  it('is kept by a claim that shares it, and moved on by one that does not', async () => {
+  it('is kept by a shared claim, and increased by an exclusive claim', async () => {
     await enqueueSome();
     const before = await turn();
     expect(await take(store.storage, 1, { lockVersion: before })).toHaveLength(1);
@@ -201,7 +201,7 @@ describeStorage('the turn of a queue', (store) => {
     expect(await turn()).not.toBe(before);
   });
 
-  it.each([true, false])('lets nothing be taken by who knows an earlier one (exclusive: %s)', async (exclusive) => {
+  it.each([true, false])('prevents a claim that knows an earlier lock version (exclusive: %s)', async (exclusive) => {
     await enqueueSome();
     const stale = await turn();
     await take(store.storage, 1, { lockVersion: stale, exclusive: true });
@@ -212,7 +212,7 @@ describeStorage('the turn of a queue', (store) => {
     expect(await idsOf(take(store.storage, 1, { lockVersion: moved, exclusive }))).toEqual(['w1']);
   });
 
-  it.each([true, false])('lets nothing be taken from a paused or deleted queue (exclusive: %s)', async (exclusive) => {
+  it.each([true, false])('prevents a claim from a paused or deleted queue (exclusive: %s)', async (exclusive) => {
     await enqueueSome();
     const queue = await queueNamed(store.storage);
     const { settings } = queue;
@@ -223,7 +223,7 @@ describeStorage('the turn of a queue', (store) => {
     expect(await store.storage.queues.list()).toEqual([]);
   });
 
-  it('tells who took nothing under a limit of the fleet whether it was held', async () => {
+  it('tells a claim that took nothing under a fleet limit if its lock version was current', async () => {
     await enqueueSome(1);
     const held = async (more: Partial<DequeueParams>) => {
       const dequeued = await takeTurn(store.storage, 1, { exclusive: true, runnable: [], ...more });
@@ -239,7 +239,7 @@ describeStorage('the turn of a queue', (store) => {
     expect(dequeued).toMatchObject({ held: true, claimed: [{ workflowId: 'w0' }] });
   });
 
-  it('is another one after the queue was deleted and registered anew', async () => {
+  it('is another one after the queue was deleted and registered again', async () => {
     const before = await turn();
     await store.storage.queues.remove('q');
     await register(store.storage, 'q', undefined, { now: 1001 });
@@ -248,11 +248,11 @@ describeStorage('the turn of a queue', (store) => {
 });
 
 describeStorage(
-  'a claim, whatever the planner makes of it,',
+  'a claim under any query plan',
   (store) => {
     withQueue(store);
 
-    it('takes no more than it is told, from the queue and from each partition', async () => {
+    it('takes no more than its limit, from the queue and from each partition', async () => {
       for (const way of ['indexscan', 'indexonlyscan', 'hashjoin', 'mergejoin', 'material', 'memoize', 'sort']) {
         await store.sql(`alter database ${new URL(store.url).pathname.slice(1)} set enable_${way} = off`);
       }
@@ -278,7 +278,7 @@ describeStorage('taking work by partition', (store) => {
     ['free', false],
     ['shared', false],
     ['exclusive', true],
-  ] as const)('takes from each partition what it is told, in one statement (%s)', async (hold, exclusive) => {
+  ] as const)('takes the planned number from each partition, in one statement (%s)', async (hold, exclusive) => {
     await enqueue('a', ...ids(0, 5, 'a'));
     await enqueue('b', ...ids(0, 5, 'b'));
     await enqueue('c', ...ids(0, 5, 'c'));
@@ -293,14 +293,14 @@ describeStorage('taking work by partition', (store) => {
     expect(await idsOf(take(store.storage, 0, { portions: portions(['a', 1]) }))).toEqual(['a2']);
   });
 
-  it('takes nothing for an empty plan, and nothing more than a plan says', async () => {
+  it('takes nothing for an empty plan, and no more than the plan allows', async () => {
     await enqueue('a', ...ids(0, 500));
     expect(await take(store.storage, 0, { portions: [], byPartition: true })).toEqual([]);
     expect(await take(store.storage, 0, { portions: portions(['a', 0]) })).toEqual([]);
     expect(await take(store.storage, 0, { portions: portions(['a', 123]) })).toHaveLength(123);
   });
 
-  it('orders a partition by priority, and knows keys of any kind', async () => {
+  it('orders a partition by priority, and accepts any text as a key', async () => {
     const keys = ['', "it's", '"quoted"', '{a,b}', 'NULL', 'ß', '💥', 'a'.repeat(1000)];
     for (const [i, key] of keys.entries()) {
       await store.storage.workflows.enqueueMany([

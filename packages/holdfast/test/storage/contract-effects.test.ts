@@ -15,7 +15,7 @@ describeStorage('steps with effects', (store) => {
   const steps = async (...ids: string[]) =>
     (await store.storage.steps.history(ids)).map((step) => `${stepKey(step)} ${step.error ?? 'ok'}`).sort();
 
-  it('commits the record of each and all that it brings about', async () => {
+  it('commit the record of each step with all its effects', async () => {
     await start(store, 'a', 'b');
     await store.storage.messages.send([message('to a', 'a'), message('to b', 'b')]);
     const landed = await record(effectful('a', 0, everything('a', 'b')), effectful('b', 3, everything('b', 'a')));
@@ -34,7 +34,7 @@ describeStorage('steps with effects', (store) => {
     });
   });
 
-  it('writes nothing at all for a former owner, nor when the workflow has ended; the rest of the batch is written', async () => {
+  it('write nothing for a former owner or an ended workflow; the rest of the batch is written', async () => {
     await start(store, 'a', 'b', 'ended', 'cancelled');
     await store.storage.messages.send(['a', 'ended', 'cancelled'].map((id) => message(`to ${id}`, id)));
     await takeOver(store.storage, newClaim({ owner: 'fresh' }));
@@ -57,7 +57,7 @@ describeStorage('steps with effects', (store) => {
     });
   });
 
-  it('brings nothing about a second time', async () => {
+  it('have no effect when they are recorded a second time', async () => {
     await start(store, 'a', 'b');
     const rows = [effectful('a', 0, [sent('m', 'b'), set('k', '1'), written('k', '1')])];
     expect(await record(...rows)).toEqual(new Map([['0:a', true]]));
@@ -67,7 +67,7 @@ describeStorage('steps with effects', (store) => {
     expect(await said(store)).toEqual(before);
   });
 
-  it('records the error given for it when a recipient is missing, without any effect; others are not concerned', async () => {
+  it('record their given error without effects if a recipient is missing; other steps are not affected', async () => {
     await start(store, 'a', 'b');
     const letters = [sent('m1', 'b'), sent('m2', 'nowhere'), sent('m3', 'b')];
     const landed = await record(
@@ -84,7 +84,7 @@ describeStorage('steps with effects', (store) => {
     expect((await said(store)).messages).toEqual(['m4 unread']);
   });
 
-  it('consumes a message also for a step that failed on it', async () => {
+  it('consume a message even if their step failed on it', async () => {
     await start(store, 'a');
     await store.storage.messages.send([message('bad', 'a')]);
     const row = effectful('a', 0, [{ kind: 'consume', messageId: 'bad' }], {
@@ -96,14 +96,14 @@ describeStorage('steps with effects', (store) => {
     expect(await steps('a')).toEqual(['0:a "unreadable"']);
   });
 
-  it('sends a message with the identity of an earlier one to nobody, and that is well', async () => {
+  it('do not send a message again that has the ID of an earlier one, and succeed', async () => {
     await start(store, 'a', 'b');
     const rows = [0, 1].map((n) => effectful('a', n, [sent('same', 'b', { value: `${n}` })], { errorIfAbsent: '"x"' }));
     expect(await record(...rows)).toEqual(new Map([['0:a', true], ['1:a', true]])); // biome-ignore format: a pair a line
     expect((await store.storage.messages.list('b')).map((each) => each.value)).toEqual(['0']);
   });
 
-  it('gives an event that is set by several steps of a batch the value of the last to complete', async () => {
+  it('set an event to the value of the step of a batch that completes last', async () => {
     await start(store, 'a');
     const rows = [
       effectful('a', 0, [set('k', 'earlier'), set('k', 'early')], { completionSeq: 0 }),
@@ -115,7 +115,7 @@ describeStorage('steps with effects', (store) => {
     expect(history).toEqual(['a 0 k early', 'a 1 k latest']);
   });
 
-  it('tells the order of messages by the order of completion', async () => {
+  it('order their messages by the order of completion', async () => {
     await start(store, 'a', 'b');
     const rows = [4, 0, 3, 1, 2].map((n) =>
       effectful('a', n, [sent(`${n}.0`, 'b'), sent(`${n}.1`, 'b')], { completionSeq: n }),
@@ -127,7 +127,7 @@ describeStorage('steps with effects', (store) => {
     expect(found.map((each) => each.messageId)).toEqual(expected);
   });
 
-  it('keeps values of any text', async () => {
+  it('keep values of any text', async () => {
     await start(store, 'a', 'b');
     const texts = ['', '"', '\\', "'; drop table x", '\u{1f600}', '{"json":[1]}', 'null', '\n\t', '$1', '{a,b}'];
     await record(

@@ -33,7 +33,7 @@ describeStorage('enqueueing', (store) => {
   describe.each(['enqueueMany', 'enqueueAll'] as const)('%s', (how) => {
     const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.workflows[how](rows);
 
-    it('stores what it is given: owned by nobody, never tried, and waiting, or delayed if there is a time', async () => {
+    it('stores work without an owner and never tried, as waiting, or as delayed if it has a time', async () => {
       const rows = [enqueued('a', everything), enqueued('b', { delayUntil: 5000 })];
       expect(await enqueue(...rows)).toEqual(new Set(['a', 'b']));
       const common = { owner: null, executorId: null, attempts: 0, startedAt: null, completedAt: null, name: 'greet' };
@@ -46,7 +46,7 @@ describeStorage('enqueueing', (store) => {
       expect(await store.storage.workflows.get(['b'])).toMatchObject([b]);
     });
 
-    it('numbers what it is given in the given order, although rows are inserted in the order of their IDs', async () => {
+    it('numbers work in the given order, although rows are inserted in the order of their IDs', async () => {
       await enqueue(enqueued('m'), enqueued('z'), enqueued('b'), enqueued('a'));
       await enqueue(enqueued('c'), enqueued('A'), enqueued('é'), enqueued('_'));
       const order = ['m', 'z', 'b', 'a', 'c', 'A', 'é', '_'];
@@ -54,29 +54,29 @@ describeStorage('enqueueing', (store) => {
       expect(await inOrder(store.storage)).toEqual(order);
     });
 
-    it('takes the internal queue, which nobody registers', async () => {
+    it('accepts the internal queue, which is never registered', async () => {
       expect(await enqueue(enqueued('a', { queueName: internalQueue }))).toEqual(new Set(['a']));
     });
 
-    it('leaves a workflow that has the ID as it is', async () => {
+    it('does not change a workflow that already has the ID', async () => {
       await start(store, 'a');
       const [before] = await store.storage.workflows.get(['a']);
       expect(await enqueue(enqueued('a', everything))).toEqual(new Set());
       expect(await store.storage.workflows.get(['a'])).toEqual([before]);
     });
 
-    it('takes a deduplication ID that is in use on another queue', async () => {
+    it('accepts a deduplication ID that is in use on another queue', async () => {
       await register(store.storage, 'other');
       expect(await enqueue(enqueued('a', { dedupId: 'd' }))).toEqual(new Set(['a']));
       expect(await enqueue(enqueued('b', { dedupId: 'd', queueName: 'other' }))).toEqual(new Set(['b']));
     });
 
-    it('does nothing when there is nothing to do', async () => {
+    it('does nothing for an empty batch', async () => {
       expect(await enqueue()).toEqual(new Set());
     });
   });
 
-  it('one by one: what is new goes in, and a taken ID, a held deduplication ID and a missing queue stay out', async () => {
+  it('one by one: refuses a taken ID, a held deduplication ID and a missing queue, and stores the rest', async () => {
     await many(enqueued('taken', { name: 'other' }), enqueued('holder', { dedupId: 'd' }));
     const rows = [
       enqueued('taken'),
@@ -94,18 +94,18 @@ describeStorage('enqueueing', (store) => {
     ]);
   });
 
-  it('one by one: of several with one deduplication ID in one statement, one goes in', async () => {
+  it('one by one: stores one of several workflows with the same deduplication ID in one statement', async () => {
     const rows = Array.from({ length: 10 }, (_, i) => enqueued(`w${i}`, { dedupId: 'd' }));
     expect((await many(...rows)).size).toBe(1);
   });
 
-  it('all or none: rows that are there under the same name count as done, also with their deduplication ID', async () => {
+  it('all or none: counts existing rows of the same name as stored, also with their deduplication ID', async () => {
     await many(enqueued('a', { dedupId: 'd' }));
     expect(await all(enqueued('b'), enqueued('a', { dedupId: 'd' }), enqueued('c'))).toEqual(new Set(['b', 'c']));
     expect(await inOrder(store.storage)).toEqual(['a', 'b', 'c']);
   });
 
-  it('all or none: repeated as a whole, because an answer was lost, it changes nothing', async () => {
+  it('all or none: changes nothing when the whole batch is repeated after a lost answer', async () => {
     const rows = [enqueued('b', { dedupId: 'x' }), enqueued('a', { dedupId: 'y' }), enqueued('c')];
     expect((await all(...rows)).size).toBe(3);
     const before = await store.storage.workflows.list({});
@@ -116,13 +116,13 @@ describeStorage('enqueueing', (store) => {
   it.each<[string, EnqueuedWorkflow]>([
     ['an ID that another workflow has', enqueued('taken')],
     ['a queue that does not exist', enqueued('x', { queueName: 'nowhere' })],
-  ])('all or none: %s keeps everything out', async (_, culprit) => {
+  ])('all or none: stores nothing because of %s', async (_, culprit) => {
     await many(enqueued('taken', { name: 'other' }));
     expect(await all(enqueued('a'), culprit, enqueued('b'))).toEqual(new Set());
     expect(await statuses(store)).toEqual({ taken: 'ENQUEUED' });
   });
 
-  it('all or none: a held deduplication ID, or one given twice, is refused with everything else', async () => {
+  it('all or none: refuses everything if a deduplication ID is held or given twice', async () => {
     await many(enqueued('holder', { dedupId: 'd' }));
     for (const given of [['d'], ['e', 'e']]) {
       const culprits = given.map((dedupId, i) => enqueued(`x${i}`, { dedupId }));
@@ -133,7 +133,7 @@ describeStorage('enqueueing', (store) => {
     }
   });
 
-  it('all or none: thousands in one statement, in their order', async () => {
+  it('all or none: stores thousands in one statement, in their order', async () => {
     const rows = Array.from({ length: 5000 }, (_, i) => enqueued(`w${(i * 7919) % 5000}`, { createdAt: 9000 - i }));
     expect((await all(...rows)).size).toBe(5000);
     expect(await seqs()).toEqual(rows.map((row) => row.workflowId));
@@ -148,7 +148,7 @@ describeStorage('enqueueing a child', (store) => {
   const child = (id: string, more: Partial<EnqueuedWorkflow> = {}) =>
     enqueued(id, { parentWorkflowId: 'p', parentOwner: 'owner of p', ...more });
 
-  it('writes it while its parent is its owner’s, and says whether it is detached', async () => {
+  it('stores the child while its parent keeps its owner, and records if the child is detached', async () => {
     await start(store, 'p');
     const rows = [child('b', { detached: true }), child('a'), enqueued('no child')];
     expect(await store.storage.workflows.enqueueMany(rows)).toEqual(new Set(['a', 'b', 'no child']));
@@ -157,7 +157,7 @@ describeStorage('enqueueing a child', (store) => {
     expect(await statuses(store)).toEqual({ p: 'CANCELLED', a: 'CANCELLED', b: 'ENQUEUED', 'no child': 'ENQUEUED' });
   });
 
-  it('writes nothing when the parent has ended or is another’s, and the rest of its batch goes in', async () => {
+  it('stores no child if its parent has ended or has another owner; the rest of the batch is stored', async () => {
     await start(store, 'p', 'ended');
     await store.storage.workflows.finishMany([finished('ended')]);
     const rows = [
@@ -176,7 +176,7 @@ describeStorage('a deduplication ID', (store) => {
   const enqueue = (id: string) => store.storage.workflows.enqueueMany([enqueued(id, { dedupId: 'd' })]);
   const isFree = async () => (await enqueue('next')).size === 1;
 
-  it('is known by who holds it', async () => {
+  it('leads to the workflow that holds it', async () => {
     const method = { name: 'm', className: 'Shop', configName: 'de' };
     await register(store.storage, 'other');
     await enqueue('a');
@@ -208,7 +208,7 @@ describeStorage('a deduplication ID', (store) => {
     expect(await isFree()).toBe(false);
   });
 
-  it('is given to one of 100 enqueueings at once, from several processes', async () => {
+  it('goes to one of 100 concurrent enqueues from several processes', async () => {
     const others = [store.storage, await store.another(), await store.another()];
     const rows = Array.from({ length: 100 }, (_, i) => enqueued(`w${i}`, { dedupId: 'd' }));
     const results = await Promise.all(
@@ -223,7 +223,7 @@ type Happening = (store: Store) => Promise<unknown>;
 
 const claimed: Happening = (store) => take(store.storage, 1);
 
-/** All ways in which a workflow comes to an end. */
+/** All ways in which a workflow ends. */
 const endings: Record<string, Happening> = {
   succeeds: async (store) => {
     await claimed(store);
@@ -239,7 +239,7 @@ const endings: Record<string, Happening> = {
     await claimed(store);
     await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 2000 });
   },
-  'is set aside': async (store) => {
+  'is stalled': async (store) => {
     await claimed(store);
     const stalled = { workflowId: 'a', owner: 'claim', error: '{}', reason: 'mismatch', now: 2000 };
     expect(await store.storage.workflows.stall(stalled)).toBe(true);
@@ -253,7 +253,7 @@ const endings: Record<string, Happening> = {
   },
 };
 
-/** What is not an end. */
+/** Changes that do not end a workflow. */
 const continuations: Record<string, Happening> = {
   runs: claimed,
   'is handed over': async (store) => {
@@ -272,14 +272,14 @@ function runnable(...names: string[]) {
   return names.map((name) => ({ name, maxRecoveryAttempts: 100 }));
 }
 
-/** What waits on `q`, as sorted by its numbers, claimed in so many statements. */
+/** The work that waits on `q`, sorted by its numbers and claimed in this many statements. */
 async function inPages(storage: Storage, count: number, pages: number): Promise<string[][]> {
   const order = new Map<string, number>();
   const found: string[][] = [];
   for (const { workflowId } of await storage.workflows.list({ limit: count })) order.set(workflowId, order.size);
   for (let page = 0; page < pages; page++) {
     const rows = await take(storage, count / pages);
-    // List is by age, and the last one enqueued is the oldest here.
+    // `list` sorts by age, and the workflow enqueued last is the oldest here.
     found.push(rows.map((row) => row.workflowId).sort((a, b) => (order.get(b) as number) - (order.get(a) as number)));
   }
   return found;

@@ -9,7 +9,7 @@ describeStorage('events', (store) => {
     ...more,
   });
 
-  it('reads the value of each event together with the status of its workflow', async () => {
+  it('are read together with the status of their workflow', async () => {
     await start(store, 'a', 'b', 'ended');
     const { events, workflows } = store.storage;
     expect(await events.set(event('a', { value: 'text "with" \\ all' }))).toBe(true);
@@ -25,7 +25,7 @@ describeStorage('events', (store) => {
     expect(await events.read([])).toEqual([]);
   });
 
-  it('tells by the owner whether DBOS has claimed the workflow, for events and streams', async () => {
+  it('show by the owner if DBOS has claimed the workflow, and so do streams', async () => {
     const owners: Record<string, string | null> = {
       ours: new OwnerTokens().next(),
       dbos: '0f2c1d3e-4b5a-4c6d-8e7f-001122334455',
@@ -46,7 +46,7 @@ describeStorage('events', (store) => {
     expect(byDbos(await streams.read(asked, 10)).sort()).toEqual(['dbos', 'queued']);
   });
 
-  it('replaces the value, and keeps each step’s last one', async () => {
+  it('have their value replaced, and keep the last value of each step', async () => {
     await start(store, 'a');
     const { events, steps } = store.storage;
     await events.set(event('a', { stepNumber: 3, value: 'first' }));
@@ -59,7 +59,7 @@ describeStorage('events', (store) => {
     expect((await said(store)).history).toEqual(['a 3 k second', 'a 4 k third', 'a 4 other x']);
   });
 
-  it('is not set for a former owner, nor when the workflow has ended or is cancelled', async () => {
+  it('are not set for a former owner, or if the workflow has ended or is cancelled', async () => {
     await start(store, 'a', 'ended', 'cancelled');
     const { events, workflows } = store.storage;
     await takeOver(store.storage, newClaim({ owner: 'fresh' }));

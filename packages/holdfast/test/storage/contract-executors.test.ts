@@ -22,7 +22,7 @@ describeStorage('executors', (store) => {
   const list = () => store.storage.executors.list(writer.appName);
   const incarnations = async (): Promise<string[]> => (await list()).map((each) => each.incarnation);
 
-  it('lists an executor as it joined, at the time of the database', async () => {
+  it('are listed as they joined, with the time of the database', async () => {
     const { executors } = store.storage;
     const before = await store.storage.now();
     await executors.join(executor('a'));
@@ -41,7 +41,7 @@ describeStorage('executors', (store) => {
     }
   });
 
-  it('lists those of one application only', async () => {
+  it('are listed for one application only', async () => {
     const { executors } = store.storage;
     await executors.join(executor('a'));
     await executors.join(executor('b', { appName: 'another' }));
@@ -49,14 +49,14 @@ describeStorage('executors', (store) => {
     expect((await executors.list('another')).map((each) => each.incarnation)).toEqual(['b']);
   });
 
-  it('tells two incarnations of one executor apart', async () => {
+  it('are distinguished by incarnation under the same executor ID', async () => {
     const { executors } = store.storage;
     await executors.join(executor('a'));
     await executors.join(executor('b'));
     expect((await incarnations()).sort()).toEqual(['a', 'b']);
   });
 
-  it('counts heartbeats, whatever its clock has said before', async () => {
+  it('have their heartbeats counted even if the clock goes back', async () => {
     const { executors } = store.storage;
     await executors.join(executor('a'));
     const [joined] = await list();
@@ -68,7 +68,7 @@ describeStorage('executors', (store) => {
     expect(found?.startedAt).toBe(joined?.startedAt);
   });
 
-  it('counts no heartbeat of an executor that knows a higher number, so that it finds out whichever answer arrives', async () => {
+  it('have a heartbeat ignored if they know a higher number, so that every answer shows it', async () => {
     const { executors } = store.storage;
     expect([await executors.join(executor('a')), await executors.join(executor('a'))]).toEqual([1, 2]);
     expect(await executors.beat('a', { known: 2 })).toMatchObject({ beats: 3 });
@@ -76,7 +76,7 @@ describeStorage('executors', (store) => {
     expect(await executors.beat('a', { known: 3 })).toMatchObject({ beats: 4 });
   });
 
-  it('changes with a heartbeat only what it is told to', async () => {
+  it('change with a heartbeat only the given fields', async () => {
     const { executors } = store.storage;
     await executors.join(executor('a', { lockKey: '7' }));
     const facts = async () => {
@@ -93,11 +93,11 @@ describeStorage('executors', (store) => {
     expect(await facts()).toEqual(['8', 6_000]);
   });
 
-  it('says so when a heartbeat finds its executor gone, and lets it join again', async () => {
+  it('learn from a heartbeat that their row is gone, and can join again', async () => {
     const { executors } = store.storage;
     expect(await executors.beat('a')).toBeUndefined();
     await executors.join(executor('a'));
-    await executors.bury([{ incarnation: 'a', beats: 1 }]);
+    await executors.forget([{ incarnation: 'a', beats: 1 }]);
     expect(await executors.beat('a')).toBeUndefined();
     expect(await executors.takeovers('a')).toBeUndefined();
     expect(await list()).toEqual([]);
@@ -105,12 +105,12 @@ describeStorage('executors', (store) => {
     expect(await executors.beat('a')).toMatchObject({ takeovers: 0 });
   });
 
-  it('tells an executor by its heartbeat how often work was taken from it', async () => {
+  it('learn from a heartbeat how often work was taken from them', async () => {
     const { executors } = store.storage;
     for (const each of ['a', 'b', 'c']) await executors.join(executor(each));
-    await executors.tellOfTakeover([{ executorId: 'anything', incarnation: 'a' }]);
+    await executors.recordTakeover([{ executorId: 'anything', incarnation: 'a' }]);
     const [record] = await list();
-    await executors.tellOfTakeover([{ executorId: record?.executorId ?? '', incarnation: null }]);
+    await executors.recordTakeover([{ executorId: record?.executorId ?? '', incarnation: null }]);
     expect(await executors.takeovers('a')).toBe(2);
     expect((await list()).map(({ beats }) => beats)).toEqual([1, 1, 1]);
     const told = await Promise.all(['a', 'b', 'c'].map((each) => executors.beat(each)));
@@ -118,7 +118,7 @@ describeStorage('executors', (store) => {
     expect(await executors.beat('a')).toMatchObject({ takeovers: 2 });
   });
 
-  it('takes a second joining for a heartbeat', async () => {
+  it('count a second join as a heartbeat', async () => {
     const { executors } = store.storage;
     await executors.join(executor('a'));
     const [first] = await list();
@@ -128,7 +128,7 @@ describeStorage('executors', (store) => {
     expect(second).toMatchObject({ ttlMs: 9_000, startedAt: first?.startedAt, beats: (first?.beats ?? 0) + 1 });
   });
 
-  it('forgets one that leaves, and no other', async () => {
+  it('are removed when they leave, and others stay', async () => {
     const { executors } = store.storage;
     for (const each of ['a', 'b']) await executors.join(executor(each));
     await executors.leave('a');
@@ -136,27 +136,27 @@ describeStorage('executors', (store) => {
     expect(await incarnations()).toEqual(['b']);
   });
 
-  it('buries those that own nothing PENDING any more, and keeps those that do', async () => {
+  it('are removed as dead if they own nothing PENDING, and kept otherwise', async () => {
     const { executors, workflows } = store.storage;
     for (const each of ['a', 'b', 'c']) await executors.join(executor(each));
     const row = { ...newWorkflow('w'), owner: 'b.1', version: 'v1' };
     await workflows.insertMany(writer, [row]);
-    await executors.bury([]);
-    await executors.bury(['a', 'b', 'never there'].map((incarnation) => ({ incarnation, beats: 1 })));
+    await executors.forget([]);
+    await executors.forget(['a', 'b', 'never there'].map((incarnation) => ({ incarnation, beats: 1 })));
     expect((await incarnations()).sort()).toEqual(['b', 'c']);
     await executors.leave('b');
     expect((await incarnations()).sort()).toEqual(['b', 'c']);
     const ending = { output: null, error: null, underWay: null, completedAt: 5, ...first };
     await workflows.finishMany([{ workflowId: 'w', owner: 'b.1', status: 'SUCCESS', ...ending }]);
-    await executors.bury([{ incarnation: 'b', beats: 1 }]);
+    await executors.forget([{ incarnation: 'b', beats: 1 }]);
     expect(await incarnations()).toEqual(['c']);
   });
 
-  it('does not bury one that has beaten since it was taken for dead', async () => {
+  it('are not removed after a heartbeat since they were considered dead', async () => {
     const { executors } = store.storage;
     for (const each of ['a', 'b']) await executors.join(executor(each));
     await executors.beat('b');
-    await executors.bury(['a', 'b'].map((incarnation) => ({ incarnation, beats: 1 })));
+    await executors.forget(['a', 'b'].map((incarnation) => ({ incarnation, beats: 1 })));
     expect(await incarnations()).toEqual(['b']);
   });
 });
@@ -168,7 +168,7 @@ describeStorage(
     const present = async (): Promise<boolean | null | undefined> =>
       (await store.storage.executors.list(writer.appName))[0]?.present;
 
-    it('show while the session that hears lives, and no longer', async () => {
+    it('show as long as the listening session lives', async () => {
       const { executors } = store.storage;
       await executors.join(executor('a', { lockKey: '77' }));
       expect(await present()).toBe(false);
@@ -182,7 +182,7 @@ describeStorage(
       expect(states).toEqual([true, false]);
     });
 
-    it('are not mistaken for locks of others with the same number', async () => {
+    it('are not confused with other locks of the same number', async () => {
       await store.storage.executors.join(executor('a', { lockKey: '78' }));
       await withClient(store, async (client) => {
         await client.query('select pg_advisory_lock(78), pg_advisory_lock(1, 78), pg_advisory_lock(78, 78)');

@@ -5,10 +5,10 @@ import { describeStorage, newStep, newWorkflow, type Store, start, writer } from
 
 const withCode = (code: string): Error => Object.assign(new Error('made up'), { code });
 
-describeStorage('failures', (store) => {
+describeStorage('the storage', (store) => {
   const itOn = (backend: Store['backend']) => (store.backend === backend ? it : (): void => {});
 
-  itOn('postgres')('tells what a failed statement may have done by its code, never by its message', () => {
+  itOn('postgres')('classifies a failed statement by its code, never by its message', () => {
     const kinds = {
       lost: ['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ECONNREFUSED', 'ENOTFOUND', '08006', '08003', '08000'],
       retry: '40001 40P01 53300 53100 53200 53400 25006 XX000 58030 23503 26000 42P05'.split(' '),
@@ -28,7 +28,7 @@ describeStorage('failures', (store) => {
     expect(store.storage.classify('not even an error')).toBe('lost');
   });
 
-  itOn('sqlite')('tells what a failed statement may have done by its result code', () => {
+  itOn('sqlite')('classifies a failed statement by its result code', () => {
     const kinds = {
       retry: ['SQLITE_BUSY', 'SQLITE_BUSY_SNAPSHOT', 'SQLITE_LOCKED', 'SQLITE_FULL', 'SQLITE_CANTOPEN'],
       unusable: ['SQLITE_ERROR'],
@@ -42,19 +42,19 @@ describeStorage('failures', (store) => {
     }
     for (const mistake of ["new TypeError('cannot bind')", "new RangeError('Invalid string length')"]) {
       expect(store.storage.classify(runInThisContext(mistake))).toBe('refused');
-      // As jest sees the errors of Node's own SQLite: a refused row must not be tried for ever there.
+      // Under jest, errors of node:sqlite look like this. A refused row must not be retried forever there.
       expect(store.storage.classify(runInNewContext(mistake))).toBe('refused');
     }
   });
 
-  it('writes all rows of a batch or none, and a refused one says so', async () => {
+  it('writes all rows of a batch or none, and classifies an invalid row as refused', async () => {
     await start(store, 'a');
     const noName = null as unknown as string;
     const rows = [newStep('a', 0), newStep('a', 1, { name: noName }), newStep('a', 2)];
     const error = await store.storage.steps.recordMany('app', rows).catch((thrown: unknown) => thrown);
     expect(store.storage.classify(error)).toBe('refused');
     expect(await store.storage.steps.history(['a'])).toEqual([]);
-    // The connection that saw the refusal is as good as before.
+    // The connection that saw the refusal still works.
     expect((await store.storage.steps.recordMany('app', [newStep('a', 0)])).size).toBe(1);
   });
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { describeStorage, idsOf } from './contract-support.js';
 import { enqueued, inOrder, queueNamed, take, takeTurn, withQueue } from './queue-support.js';
 
-/** Work of two versions and five priorities, each in a place of its own in the index. */
+/** Work of two versions and five priorities, each at its own place in the index. */
 describeStorage('taking work in the order of its arrival', (store) => {
   withQueue(store);
   const firstCome = true;
@@ -21,12 +21,12 @@ describeStorage('taking work in the order of its arrival', (store) => {
   }
   const ours = all.filter((_, i) => (i * 3) % 5 !== 4);
 
-  it('takes each, whatever its priority and whether it is of our version or of none', async () => {
+  it('takes each workflow in order, whatever its priority, of its own version or of none', async () => {
     await fill();
     expect(await inOrder(store.storage, { firstCome })).toEqual(ours);
   });
 
-  it.each([1, 2, 3, 7, 20, 31, 32, 50])('takes the first %i at once, in their order', async (n) => {
+  it.each([1, 2, 3, 7, 20, 31, 32, 50])('takes the first %i in one claim, in their order', async (n) => {
     await fill();
     const taken = await take(store.storage, n, { firstCome });
     expect(taken.map((row) => row.workflowId).sort()).toEqual(ours.slice(0, n));
@@ -45,14 +45,14 @@ describeStorage('taking work in the order of its arrival', (store) => {
     expect(await idsOf(taken)).toEqual([...first(0, 4), ...first(2, 2)].sort());
   });
 
-  it('takes what was tried often in that order too', async () => {
+  it('takes work that was tried often in the same order', async () => {
     await fill();
     await store.sql(`update ${store.table('workflow_status')} set recovery_attempts = 60`);
     expect(await inOrder(store.storage, { firstCome })).toEqual([]);
     expect(await inOrder(store.storage, { firstCome, suspects: true })).toEqual(ours);
   });
 
-  it('gives each to one of ten claimers, and leaves none', async () => {
+  it('gives each workflow to one of ten claimers, and leaves none', async () => {
     await fill();
     const claims = Array.from({ length: 10 }, (_, i) => take(store.storage, 6, { firstCome, owner: `claim ${i}` }));
     const taken = (await Promise.all(claims)).flat().map((row) => row.workflowId);
@@ -61,7 +61,7 @@ describeStorage('taking work in the order of its arrival', (store) => {
     expect([...taken, ...rest].sort()).toEqual(ours);
   });
 
-  it('takes nothing from an empty queue, nor under an old turn', async () => {
+  it('takes nothing from an empty queue, or with an old lock version', async () => {
     expect(await take(store.storage, 5, { firstCome })).toEqual([]);
     await fill();
     const { lockVersion } = await queueNamed(store.storage);

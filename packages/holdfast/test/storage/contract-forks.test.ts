@@ -34,7 +34,7 @@ function newFork(workflowId: string, forkedFrom: string, more: Partial<NewFork> 
   };
 }
 
-/** Workflow `a`: a step, a step with an event and a value in a stream, a child, a sleep that has begun. */
+/** Creates workflow `a`: a step, a step with an event and a value in a stream, a child, a sleep that has begun. */
 async function plant({ storage }: Store): Promise<void> {
   const more = { timeoutMs: 60_000, deadlineAt: 61_000, user: 'ada', roles: '["r"]', assumedRole: 'r' };
   await storage.workflows.insertMany(writer, [newWorkflow('a', { ...more, attributes: '{"k":1}' })]);
@@ -51,7 +51,7 @@ const owned = ['operation_outputs', 'workflow_events', 'workflow_events_history'
 describeStorage('forks.create', (store) => {
   const create = (id: string, more: Partial<NewFork> = {}) => store.storage.forks.create(newFork(id, 'a', more));
 
-  it('copies what belongs to the steps before it, and nothing of the others', async () => {
+  it('copies everything of the steps before the fork, and nothing of later steps', async () => {
     await plant(store);
     expect(await create('f', { fromStep: 4 })).toBe(true);
     const contents = async (id: string) =>
@@ -67,7 +67,7 @@ describeStorage('forks.create', (store) => {
     expect((await contents('g')).map((rows) => rows.length)).toEqual([1, 0, 0, 0]);
   });
 
-  it('is enqueued as new, with all that the original was started with, and marks that', async () => {
+  it('enqueues the fork as new, with the arguments of the original, and marks the original', async () => {
     await plant(store);
     await create('f', { fromStep: 2 });
     const [a, f] = await Promise.all(['a', 'f'].map(async (id) => (await store.storage.workflows.get([id]))[0]));
@@ -89,12 +89,12 @@ describeStorage('forks.create', (store) => {
     expect(f?.incarnation).toBeTruthy();
     expect(f?.incarnation).not.toBe(a?.incarnation);
     expect(a).toMatchObject({ status: 'PENDING', owner: 'owner of a', wasForkedFrom: true, forkedFrom: null });
-    // Whoever takes it reads its history, though it never ran.
+    // The claimer reads the history of the fork, although the fork never ran.
     const [claimed] = await dequeue(store.storage, { ...newClaim(), queueName: internalQueue });
     expect(claimed).toMatchObject({ workflowId: 'f', neverRan: false, attempts: 1, deadlineAt: 65_000, seed: 'a' });
   });
 
-  it('of a fork goes back to the first of them for time and chance, unless it repeats nothing', async () => {
+  it('uses time and seed of the first original for a fork of a fork, unless no step is repeated', async () => {
     await plant(store);
     await create('f', { fromStep: 2 });
     await store.storage.forks.create(newFork('g', 'f', { fromStep: 1 }));
@@ -105,7 +105,7 @@ describeStorage('forks.create', (store) => {
     expect(of('h')).toMatchObject({ forkedFrom: 'f', seed: null, beganAt: null });
   });
 
-  it('changes nothing if the ID is taken, the original, queue or steps are missing', async () => {
+  it('changes nothing if the ID is taken, or if the original, the queue or the steps are missing', async () => {
     await plant(store);
     await start(store, 'b');
     expect(await create('b', { fromStep: 2 })).toBe(false);
@@ -119,7 +119,7 @@ describeStorage('forks.create', (store) => {
     expect((await store.storage.workflows.get(['a']))[0]?.wasForkedFrom).toBe(false);
   });
 
-  it('is made once when many make it at once', async () => {
+  it('creates one fork when many processes create it at once', async () => {
     await plant(store);
     const other = await store.another();
     const forks = Array.from({ length: 10 }, (_, i) =>
@@ -129,14 +129,14 @@ describeStorage('forks.create', (store) => {
     expect(await store.storage.steps.history(['f'])).toHaveLength(4);
   });
 
-  it('points to other children where it is told to', async () => {
+  it('points to other children if asked to', async () => {
     await plant(store);
     await create('f', { fromStep: 3, children: '[{"old":"a-2","new":"other"},{"old":"x","new":"y"}]' });
     const steps = await store.storage.steps.history(['f']);
     expect(steps.map(({ childWorkflowId }) => childWorkflowId).filter(Boolean)).toEqual(['other']);
   });
 
-  it('of a workflow that is just running has each step with all its effects, or without any', async () => {
+  it('copies each step of a running workflow with all its effects, or not at all', async () => {
     await start(store, 'a');
     const last = 60;
     await store.storage.steps.recordMany('app', [newStep('a', last, { completionSeq: 1000 })]);
@@ -159,15 +159,15 @@ describeStorage('forks.create', (store) => {
     }
     await recording;
     await store.storage.workflows.finishMany([finished('a')]);
-    // Otherwise none of them met a step on its way.
+    // Otherwise no fork ran while a step was being recorded.
     if (store.backend === 'postgres') expect(made).toBeGreaterThan(2);
   });
 
-  it('has the children that it takes over, or is not made, when they are deleted meanwhile', async () => {
+  it('keeps the copied children, or creates no fork, if they are deleted meanwhile', async () => {
     if (store.backend === 'sqlite') return;
     const { workflows, forks, deletions } = store.storage;
     const queues = store.table('queues');
-    /** Until it has come to an end, or so many wait for a lock. */
+    /** Resolves when the work has ended, or when this many statements wait for a lock. */
     const settledOr = async (work: Promise<unknown>, waiting: number) => {
       let isSettled = false;
       void work.finally(() => {
@@ -176,7 +176,7 @@ describeStorage('forks.create', (store) => {
       while (!isSettled && (await store.sql('select 1 from pg_locks where not granted')).length < waiting);
     };
     await store.sql(`insert into ${queues} (queue_id, name) values ('held', 'held')`);
-    // What the fork comes to wait for: its queue, which it asks for before the others, or one of the workflows.
+    // The lock that the fork waits for: its queue, which the fork locks first, or one of the workflows.
     for (const held of [
       `${queues} where name = 'held'`,
       `${store.table('workflow_status')} where workflow_uuid = 'a-2'`,
@@ -199,7 +199,7 @@ describeStorage('forks.create', (store) => {
     await store.sql(`delete from ${queues} where name = 'held'`);
   });
 
-  it('of what is just being deleted waits for that, and finds nothing to fork', async () => {
+  it('waits for a deletion of the original, and then finds nothing to fork', async () => {
     if (store.backend === 'sqlite') return;
     await start(store, 'a');
     await store.sql('begin');

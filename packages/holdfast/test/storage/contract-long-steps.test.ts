@@ -4,7 +4,7 @@ import type { EffectfulStep } from '../../src/storage/contract/steps.js';
 import { describeStorage, newClaim, start, takeOver } from './contract-support.js';
 import { effectful, sent, set, written } from './messaging-support.js';
 
-/** More than one statement on Postgres takes. */
+/** More effects than one statement on Postgres takes. */
 const many = 12_000;
 const times = (effect: (i: number) => Effect): Effect[] => Array.from({ length: many }, (_, i) => effect(i));
 
@@ -64,7 +64,7 @@ describeStorage('a step with very many effects', (store) => {
     expect(values).toEqual(Array.from({ length: many }, (_, i) => `v${i}`));
   });
 
-  it('changes nothing a second time, nor for a former owner', async () => {
+  it('changes nothing a second time, or for a former owner', async () => {
     await start(store, 'a');
     const step = effectful(
       'a',

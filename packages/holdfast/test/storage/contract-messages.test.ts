@@ -6,7 +6,7 @@ describeStorage('messages', (store) => {
   const unread = async (workflowId: string, topic = 't', most = 10): Promise<string[]> =>
     (await store.storage.messages.waiting([{ workflowId, topic, most }])).map((each) => each.messageId);
 
-  it('keeps everything of a message', async () => {
+  it('keep all their fields', async () => {
     await start(store, 'a');
     const one = message('m1', 'a', { topic: 'x', value: 'text "with" \\ all', serialization: 'portable_json' });
     expect(await store.storage.messages.send([one])).toEqual(new Set(['m1']));
@@ -18,7 +18,7 @@ describeStorage('messages', (store) => {
     ]);
   });
 
-  it('tells which messages are stored: now, or by an earlier sending; a recipient that is missing fails alone', async () => {
+  it('report which are stored, now or by an earlier send; only those to a missing recipient fail', async () => {
     await start(store, 'a', 'b');
     const { messages } = store.storage;
     await messages.send([message('m1', 'a', { value: 'first' })]);
@@ -34,7 +34,7 @@ describeStorage('messages', (store) => {
     expect(await messages.send([])).toEqual(new Set());
   });
 
-  it('tells how many messages an inbox holds that were not received, and how many bytes they have', async () => {
+  it('report the number and the bytes of the unreceived ones in an inbox', async () => {
     await start(store, 'a', 'b');
     const { messages, steps } = store.storage;
     const standing = (topic: string) => messages.inboxState({ workflowId: 'a', topic });
@@ -48,7 +48,7 @@ describeStorage('messages', (store) => {
     expect(await messages.stored(['m1', 'm2', 'm9'])).toEqual(new Set(['m1', 'm2']));
   });
 
-  it('sends to workflows in any state', async () => {
+  it('can be sent to workflows in any state', async () => {
     await start(store, 'ended', 'cancelled');
     await store.storage.workflows.finishMany([finished('ended')]);
     await store.storage.workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 2000 });
@@ -56,7 +56,7 @@ describeStorage('messages', (store) => {
     expect(await store.storage.messages.send(rows)).toEqual(new Set(['to ended', 'to cancelled']));
   });
 
-  it('sends all or none, and answers a repetition alike', async () => {
+  it('are sent all or none, and a repeated send gives the same answer', async () => {
     await start(store, 'a', 'b');
     const { messages } = store.storage;
     const rows = [message('m1', 'a'), message('m2', 'b'), message('m3', 'a')];
@@ -68,10 +68,10 @@ describeStorage('messages', (store) => {
     expect(await unread('a')).toEqual(['m1', 'm3']);
   });
 
-  it('gives the oldest of each inbox, in the order of sending, as many as wanted', async () => {
+  it('are returned oldest first for each inbox, in the order of sending, up to the limit', async () => {
     await start(store, 'a', 'b', 'c');
     const { messages } = store.storage;
-    // Later instants and greater IDs first: neither decides.
+    // Later instants and greater IDs come first: neither decides the order.
     await messages.send([5, 4].map((n) => message(`m${n}`, 'a', { sentAt: 1000 + n })));
     await messages.sendAll([3, 2].map((n) => message(`m${n}`, 'a', { sentAt: 1000 + n })));
     const steps = [effectful('b', 0, [{ kind: 'message', ...message('m1', 'a', { sentAt: 1 }) }])];
@@ -94,7 +94,7 @@ describeStorage('messages', (store) => {
     expect(await messages.waiting([])).toEqual([]);
   });
 
-  it('keeps the order of a batch of 1,000 to many recipients', async () => {
+  it('keep the order of a batch of 1,000 to many recipients', async () => {
     const ids = Array.from({ length: 20 }, (_, i) => `w${i}`);
     await start(store, ...ids);
     const rows = Array.from({ length: 1_000 }, (_, i) => message(`${(i * 7919) % 1_000}`, ids[i % 20] ?? ''));
@@ -105,7 +105,7 @@ describeStorage('messages', (store) => {
     }
   });
 
-  it('does not give what was consumed, and keeps it', async () => {
+  it('are not returned after they were consumed, but are kept', async () => {
     await start(store, 'a');
     const { messages, steps } = store.storage;
     await messages.send(['m1', 'm2'].map((id) => message(id, 'a')));
@@ -114,7 +114,7 @@ describeStorage('messages', (store) => {
     expect((await messages.list('a')).map((each) => each.consumed)).toEqual([true, false]);
   });
 
-  it('goes with its workflow', async () => {
+  it('are deleted with their workflow', async () => {
     await start(store, 'a');
     await store.storage.messages.send([message('m1', 'a')]);
     await store.sql(`delete from ${store.table('workflow_status')}`);
@@ -123,9 +123,9 @@ describeStorage('messages', (store) => {
 });
 
 describeStorage(
-  'messages under way to a workflow',
+  'uncommitted messages to a workflow',
   (store) => {
-    /** A message that is written, and whose transaction has not committed. */
+    /** Writes a message in a transaction that has not committed. */
     async function underWay(workflowId: string): Promise<() => Promise<unknown>> {
       await store.sql('begin');
       const columns = 'message_uuid, destination_uuid, topic, message';
@@ -134,7 +134,7 @@ describeStorage(
       return () => store.sql('rollback');
     }
 
-    it('do not keep it from being taken from its queue', async () => {
+    it('do not prevent a claim of the workflow from its queue', async () => {
       await start(store, 'a');
       const owned = [{ workflowId: 'a', owner: 'owner of a' }];
       await store.storage.workflows.release({ owned, queueName: 'q', now: 2000 });
@@ -144,7 +144,7 @@ describeStorage(
       expect(claimed.map((each) => each.workflowId)).toEqual(['a']);
     });
 
-    it('do not hold up its steps, its recovery, its cancellation or its end', async () => {
+    it('do not delay its steps, its recovery, its cancellation or its end', async () => {
       await start(store, 'a', 'b', 'c', 'd');
       const { steps, workflows } = store.storage;
       const end = await underWay('a');

@@ -11,8 +11,8 @@ import {
   writer,
 } from './contract-support.js';
 
-describeStorage('workflows: handing back, setting aside, passing deadlines', (store) => {
-  it('releases work to a queue: nobody owns it and its attempt is given back', async () => {
+describeStorage('ownership of workflows: releases, stalls and deadlines', (store) => {
+  it('releases work to a queue, without an owner and with its attempt given back', async () => {
     const { workflows } = store.storage;
     await start(store, 'a', 'b', 'c');
     const owned = [
@@ -26,7 +26,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     expect(await workflows.get(['b'])).toMatchObject([{ status: 'PENDING', owner: 'owner of b', attempts: 1 }]);
   });
 
-  it('releases only what is PENDING, and nothing for no rows', async () => {
+  it('releases only PENDING workflows, and nothing for an empty list', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
     await workflows.finishMany([finished('a')]);
@@ -36,7 +36,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     expect(await statuses(store)).toEqual({ a: 'SUCCESS' });
   });
 
-  it('releases work of a queue to that queue', async () => {
+  it('releases work of a queue to the same queue', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
     const owned = (owner: string) => [{ workflowId: 'a', owner }];
@@ -46,7 +46,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     expect(await workflows.get(['a'])).toMatchObject([{ queueName: 'emails', attempts: 0 }]);
   });
 
-  it('sets a workflow aside as STALLED, its attempt given back, but for the first', async () => {
+  it('stalls a workflow and gives its attempt back, except for the first attempt', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
     await start(store, 'recovered');
@@ -91,7 +91,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
     expect(await workflows.expired({ now: 1000, limit: 10 })).toEqual([]);
   });
 
-  it('tells which workflows were cancelled since then, and why', async () => {
+  it('lists the workflows that were cancelled since an instant, with the reason', async () => {
     const { workflows } = store.storage;
     await start(store, 'early', 'late', 'ended', 'running');
     await workflows.finishMany([finished('ended')]);
@@ -105,7 +105,7 @@ describeStorage('workflows: handing back, setting aside, passing deadlines', (st
   });
 });
 
-describeStorage('workflows: lists', (store) => {
+describeStorage('lists of workflows', (store) => {
   const plant = async (): Promise<void> => {
     const { workflows } = store.storage;
     await workflows.insertMany(writer, [
@@ -121,13 +121,13 @@ describeStorage('workflows: lists', (store) => {
   const list = async (filter: Parameters<typeof store.storage.workflows.list>[0]): Promise<string> =>
     (await store.storage.workflows.list(filter)).map((row) => row.workflowId).join('');
 
-  it('lists the oldest first, those of one instant by ID, or the other way round', async () => {
+  it('sort the oldest first, and by ID within an instant, or in reverse', async () => {
     await plant();
     expect(await list({})).toBe('cabde');
     expect(await list({ newestFirst: true })).toBe('edbac');
   });
 
-  it('takes a page of a list', async () => {
+  it('can be read page by page', async () => {
     await plant();
     expect(await list({ limit: 2 })).toBe('ca');
     expect(await list({ limit: 2, offset: 2 })).toBe('bd');
@@ -137,7 +137,7 @@ describeStorage('workflows: lists', (store) => {
     expect(await list({ newestFirst: true, limit: 1, offset: 1 })).toBe('d');
   });
 
-  it('filters by each field, and by all together', async () => {
+  it('filter by each field, and by all fields together', async () => {
     await plant();
     expect(await list({ ids: ['e', 'a', 'nowhere'] })).toBe('ae');
     expect(await list({ ids: [] })).toBe('');
@@ -151,7 +151,7 @@ describeStorage('workflows: lists', (store) => {
     expect(await list({ ids: ['a', 'b', 'c'], name: 'greet', status: ['SUCCESS'], version: 'v1' })).toBe('b');
   });
 
-  it('takes a filter for a value, never for a piece of SQL', async () => {
+  it('treat a filter as a value, never as SQL', async () => {
     await plant();
     for (const name of ["greet' or 'a' = 'a", '"; drop table workflow_status; --', '%', '{greet}', 'NULL']) {
       expect(await list({ name, ids: ['a', name] })).toBe('');

@@ -12,7 +12,7 @@ const after = (step: number, seq = step, also: object[] = []): After => ({
 
 const owner = 'owner of a';
 
-/** Whether each write of an execution was written, by what it names as its predecessors. */
+/** Each write of an execution. A call resolves to true if the row was written with these predecessors. */
 const writes: Record<string, (store: Store, named: After) => Promise<boolean>> = {
   'a step': async ({ storage }, named) => (await storage.steps.recordMany('app', [newStep('a', 5, named)])).size > 0,
   'a step with effects': async ({ storage }, named) =>
@@ -35,10 +35,10 @@ const writes: Record<string, (store: Store, named: After) => Promise<boolean>> =
   'an outcome': async ({ storage }, named) =>
     (await storage.workflows.finishMany([finished('a', { ...named })])).size > 0,
   'a mark of rest': async ({ storage }, named) =>
-    (await storage.workflows.setAtRest([{ workflowId: 'a', owner, ...named }])).size > 0,
+    (await storage.workflows.markSuspended([{ workflowId: 'a', owner, ...named }])).size > 0,
 };
 
-describeStorage('what is written only after its predecessors', (store) => {
+describeStorage('a write that names its predecessors', (store) => {
   const record = (...steps: number[]) =>
     store.storage.steps.recordMany(
       'app',
@@ -46,7 +46,7 @@ describeStorage('what is written only after its predecessors', (store) => {
     );
 
   describe.each(Object.entries(writes))('%s', (_, write) => {
-    it('is written if they are on record, or if it names none', async () => {
+    it('is written if they are recorded, or if it names none', async () => {
       await start(store, 'a');
       await record(0, 1, 2);
       expect(
@@ -60,14 +60,14 @@ describeStorage('what is written only after its predecessors', (store) => {
       ).toBe(true);
     });
 
-    it('is written without any', async () => {
+    it('is written without predecessors', async () => {
       await start(store, 'a');
       expect(await write(store, first)).toBe(true);
     });
 
     it.each([
       ['the last one is missing', after(3)],
-      ['its place in the order is another', after(2, 7)],
+      ['its place in the order differs', after(2, 7)],
       ['it has no place yet', after(4)],
       [
         'another one is missing',
@@ -90,7 +90,7 @@ describeStorage('what is written only after its predecessors', (store) => {
     });
   });
 
-  it('is judged row by row', async () => {
+  it('is checked row by row', async () => {
     await start(store, 'a', 'b');
     await record(0);
     const rows = [newStep('a', 1, after(0)), newStep('a', 2, after(7)), newStep('b', 0)];
@@ -98,7 +98,7 @@ describeStorage('what is written only after its predecessors', (store) => {
     expect([...written].sort()).toEqual([stepKey(newStep('a', 1)), stepKey(newStep('b', 0))].sort());
   });
 
-  it('is a record of a child only if the child is there', async () => {
+  it('records a child only if the child exists', async () => {
     await start(store, 'a');
     const named = (child: string): After => ({ ...first, afterAlso: JSON.stringify([{ child }]) });
     const row = newStep('a', 0, { childWorkflowId: 'c' });
@@ -107,7 +107,7 @@ describeStorage('what is written only after its predecessors', (store) => {
     expect((await store.storage.steps.recordMany('app', [{ ...row, ...named('c') }])).size).toBe(1);
   });
 
-  it('is a receipt only if the message is there', async () => {
+  it('records a receipt only if the message exists', async () => {
     await start(store, 'a', 'b');
     const receipt = (n: number) => effectful('a', n, [{ kind: 'consume', messageId: 'm' }]);
     expect((await store.storage.steps.recordEffects('app', [receipt(0)])).size).toBe(0);

@@ -6,7 +6,7 @@ import { enqueued, register, settings, take, withQueue } from './queue-support.j
 const writer = { executorId: 'claimer', appName: 'app' };
 const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
 
-/** Starts these at this instant, as starts that count for a rate limit. */
+/** Starts these workflows at this instant, as starts that count for a rate limit. */
 async function startAt(store: Store, now: number, rows: readonly EnqueuedWorkflow[], rateLimited = true) {
   await store.storage.workflows.enqueueMany(rows);
   const keys = [...new Set(rows.map((row) => row.partition))];
@@ -15,12 +15,12 @@ async function startAt(store: Store, now: number, rows: readonly EnqueuedWorkflo
   expect(taken).toHaveLength(rows.length);
 }
 
-describeStorage('what counts against the limits of a queue', (store) => {
+describeStorage('the usage of a queue', (store) => {
   withQueue(store);
   const usage = async (rate: { max: number; since: number } | null = null) =>
     (await store.storage.queues.usage({ name: 'q', executorId: 'claimer', rate }))?.usage;
 
-  it('is what runs, not what waits, is delayed, has ended or is on another queue', async () => {
+  it('counts running work, but no work that waits, is delayed, has ended or is on another queue', async () => {
     await register(store.storage, 'other');
     await startAt(store, 5000, [enqueued('a'), enqueued('b'), enqueued('ended')]);
     await startAt(store, 5000, [enqueued('version', { version: 'v1' })], false);
@@ -34,7 +34,7 @@ describeStorage('what counts against the limits of a queue', (store) => {
     expect(await usage()).toEqual({ running: 3, elsewhere: 0, recentStarts: 0, nextStartAt: null });
   });
 
-  it('tells what runs elsewhere from what is the caller’s own', async () => {
+  it('separates work that runs elsewhere from the work of the caller', async () => {
     await startAt(store, 5000, [enqueued('a'), enqueued('b')]);
     await store.storage.workflows.enqueueMany([enqueued('c'), enqueued('d')]);
     await take(store.storage, 1, { writer: { executorId: 'other', appName: 'app' } });
@@ -43,14 +43,14 @@ describeStorage('what counts against the limits of a queue', (store) => {
     expect(await usage()).toMatchObject({ running: 4, elsewhere: 2 });
   });
 
-  it('is not what another version waits for, but what it runs', async () => {
+  it('counts the running work of another version, but not its waiting work', async () => {
     const old = { version: 'v0' };
     await store.storage.workflows.enqueueMany([enqueued('a', old), enqueued('b', old)]);
     await take(store.storage, 1, { version: 'v0' });
     expect(await usage()).toMatchObject({ running: 1 });
   });
 
-  it('comes with the queue as it is in the same snapshot, and whether anything waits', async () => {
+  it('includes the queue of the same snapshot, and if anything waits', async () => {
     const seen = () => store.storage.queues.usage({ name: 'q', executorId: 'claimer', rate: null });
     expect(await seen()).toMatchObject({ waiting: false, queue: { name: 'q', paused: false } });
     await store.storage.workflows.enqueueMany([enqueued('a')]);
@@ -63,13 +63,13 @@ describeStorage('what counts against the limits of a queue', (store) => {
     expect(await store.storage.queues.usage({ name: 'nowhere', executorId: 'claimer', rate: null })).toBeUndefined();
   });
 
-  it('is every marked start after the beginning of the period, and the one that must pass for the next', async () => {
+  it('counts each marked start of the period, and returns the start that must expire before the next', async () => {
     await startAt(store, 1000, [enqueued('a'), enqueued('b')]);
     await startAt(store, 2000, [enqueued('c')]);
     await startAt(store, 2500, [enqueued('unmarked')], false);
     await startAt(store, 3000, [enqueued('d')]);
     await store.storage.workflows.finishMany([finished('c', { owner: 'claim' })]);
-    // Of three allowed, d, c and one of those at 1000 fill the limit: the next can start when the last of them passes.
+    // With a limit of three, d, c and one start at 1000 fill the limit. The next start is possible when it expires.
     expect(await usage({ max: 3, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 1000 });
     expect(await usage({ max: 2, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 2000 });
     expect(await usage({ max: 1, since: 999 })).toMatchObject({ recentStarts: 4, nextStartAt: 3000 });
@@ -78,7 +78,7 @@ describeStorage('what counts against the limits of a queue', (store) => {
     expect(await usage({ max: 1, since: 3000 })).toMatchObject({ recentStarts: 0, nextStartAt: null });
   });
 
-  it('is still the start of what was recovered or released since', async () => {
+  it('still counts the start of work that was recovered or released afterwards', async () => {
     await startAt(store, 1000, [enqueued('a')]);
     await store.storage.workflows.release({ owned: [{ workflowId: 'a', owner: 'claim' }], queueName: 'q', now: 1100 });
     expect(await usage({ max: 1, since: 500 })).toMatchObject({
@@ -87,7 +87,7 @@ describeStorage('what counts against the limits of a queue', (store) => {
   });
 });
 
-describeStorage('what counts against the limits of partitions', (store) => {
+describeStorage('the usage of partitions', (store) => {
   withQueue(store);
   const look = (more: Partial<Parameters<typeof store.storage.queues.partitions>[0]> = {}) =>
     store.storage.queues.partitions({
@@ -100,7 +100,7 @@ describeStorage('what counts against the limits of partitions', (store) => {
     );
   const keysAfter = async (after: string, limit = 200) => (await look({ after, limit })).map((each) => each.partition);
 
-  it('is each partition’s own, for those in which something waits', async () => {
+  it('is counted separately for each partition in which something waits', async () => {
     await startAt(store, 1000, [
       enqueued('a1', { partition: 'a' }),
       enqueued('a2', { partition: 'a' }),
@@ -121,7 +121,7 @@ describeStorage('what counts against the limits of partitions', (store) => {
     ]);
   });
 
-  it('counts what waits up to what was asked for, and only what the caller can take', async () => {
+  it('counts waiting work up to the given number, and only work that the caller can take', async () => {
     await enqueue([
       ...Array.from({ length: 8 }, (_, i): [string, string] => [`w${i}`, 'many']),
       ['x', 'others', { version: 'v0' }],
@@ -137,7 +137,7 @@ describeStorage('what counts against the limits of partitions', (store) => {
     expect(await look({ suspects: true })).toMatchObject([{ waiting: 1 }]);
   });
 
-  it('comes in the order of the keys, from behind the one that is given, as many as asked for', async () => {
+  it('is listed in the order of the keys, after a given key and up to a limit', async () => {
     await enqueue(['m', 'b', 'Z', 'é', '10', '9'].map((key): [string, string] => [`w ${key}`, key]));
     const all = await keysAfter('');
     expect(new Set(all)).toEqual(new Set(['m', 'b', 'Z', 'é', '10', '9']));
@@ -146,7 +146,7 @@ describeStorage('what counts against the limits of partitions', (store) => {
     expect(await keysAfter(all[5] as string)).toEqual([]);
   });
 
-  it('goes round 600 partitions page by page and meets each once', async () => {
+  it('pages through 600 partitions and lists each once', async () => {
     const keys = Array.from({ length: 600 }, (_, i) => `tenant ${(i * 7919) % 600}`);
     await store.storage.workflows.enqueueAll(keys.map((partition, i) => enqueued(`w${i}`, { partition })));
     const met: string[] = [];
@@ -158,11 +158,11 @@ describeStorage('what counts against the limits of partitions', (store) => {
     }
     expect(met).toHaveLength(600);
     expect(new Set(met)).toEqual(new Set(keys));
-    // In one order, whatever page they come on.
+    // The order does not depend on the size of the pages.
     expect(await keysAfter('', 1000)).toEqual(met);
   });
 
-  it('has nothing to say of a queue where nothing waits in a partition', async () => {
+  it('is empty for a queue where nothing waits in a partition', async () => {
     await store.storage.workflows.enqueueMany([enqueued('keyless'), enqueued('d', { partition: 'p', delayUntil: 9 })]);
     expect(await look()).toEqual([]);
     await register(store.storage, 'q', settings({}, {}));

@@ -8,8 +8,8 @@ import { enqueued, queueNamed, register, settings, take, withQueue } from './que
 const seed = process.env.HOLDFAST_FAULT_SEED ?? '1';
 
 /**
- * Many claimers at once, from three processes as far as the database can tell. Every reading of what runs is a snapshot
- * of the database: if a limit is exceeded for a moment, one of the thousands of readings is likely to see it.
+ * Many claimers at once, from three processes in the view of the database. Each reading of the running workflows is a
+ * snapshot of the database: if a limit is exceeded for a moment, one of thousands of readings is likely to see it.
  */
 describeStorage('limits of a fleet', (store) => {
   withQueue(store);
@@ -24,7 +24,7 @@ describeStorage('limits of a fleet', (store) => {
     expect(new Set(race.claimed).size).toBe(400);
   });
 
-  it('hold in each partition, together with that of the queue', async () => {
+  it('hold in each partition, together with the limit of the queue', async () => {
     await register(store.storage, 'q', settings({ concurrency: 6 }, { concurrency: 2 }));
     const race = await newRace(store, 300, 4);
     await Promise.all(Array.from({ length: 6 }, (_, i) => race.claimer(i)));
@@ -47,7 +47,7 @@ describeStorage('limits of a fleet', (store) => {
       const queue = await queueNamed(other);
       const limit = settings({ concurrency: 1 + (round % 6) });
       if (await other.queues.change({ queue, settings: limit, paused: false, now: round })) edits++;
-      // What runs may be more than a limit that was just lowered, but nothing may be added to it.
+      // More workflows may run than a limit that was just lowered, but no claim may add one.
       await race.read(other);
     }
     await claimers;
@@ -57,11 +57,11 @@ describeStorage('limits of a fleet', (store) => {
     expect(race.bold).toEqual([]);
   });
 
-  it('a pause holds from the moment it resolves, whoever is taking work', async () => {
+  it('hold with a pause: no claim takes work after the pause resolves', async () => {
     for (let round = 0; round < 20; round++) await pauseUnderClaims(store, round);
   });
 
-  it('a queue that is removed leaves nothing behind on it, whoever is enqueueing', async () => {
+  it('hold with a removal: no concurrent enqueue leaves work on a removed queue', async () => {
     const other = await store.another();
     const seen = { removed: 0, kept: 0 };
     for (let round = 0; round < 60; round++) {
@@ -70,7 +70,7 @@ describeStorage('limits of a fleet', (store) => {
       const remove = () => other.queues.remove('q');
       const [first, second] = round % 2 ? [enqueue, remove] : [remove, enqueue];
       const begun = first();
-      // A head start that grows, up to the whole of the first: without one the same side wins on some machines always.
+      // The first operation gets a growing head start. Without it, the same side always wins on some machines.
       for (let i = 0; i < Math.floor(round / 2) % 6; i++) await store.sql('select 1');
       if (round >= 58) await begun;
       await Promise.all([begun, second()]);
@@ -92,7 +92,7 @@ async function pauseUnderClaims(store: Store, round: number): Promise<void> {
   const storages = [store.storage, await sibling(store)];
   const { lockVersion } = await queueNamed(store.storage);
   const claims = Array.from({ length: 30 }, (_, i) => take(storages[i % 2] as Storage, 1, { lockVersion }));
-  // In the middle of them, and every time somewhere else.
+  // The pause comes in the middle of the claims, in each round at another place.
   for (let i = 0; i < round; i++) await claims[i];
   const queue = await queueNamed(store.storage);
   await storages[round % 2]?.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
@@ -111,12 +111,12 @@ async function sibling(store: Store): Promise<Storage> {
   return known;
 }
 
-/** Claimers that plan as a queue worker does, and end what they have claimed after a while. */
+/** Claimers that plan like a queue worker, and finish their workflows after a while. */
 class Race {
   peak = 0;
   partitionPeak = 0;
   readonly claimed: string[] = [];
-  /** Claims that brought what runs above the limit that they were planned by. */
+  /** Claims that exceeded the limit by which they were planned. */
   readonly bold: string[] = [];
   private readings = 0;
   private lost = 0;
@@ -141,7 +141,7 @@ class Race {
     }
   }
 
-  /** A snapshot of what runs. */
+  /** Takes a snapshot of the running workflows. */
   async read(storage: Storage) {
     const seen = await storage.queues.usage({ name: 'q', executorId: 'claimer', rate: null });
     if (!seen) throw new Error('The queue is gone.');
@@ -162,7 +162,7 @@ class Race {
     const { limits, partition } = queue.settings;
     const free = (limits.concurrency ?? 0) - usage.running;
     if (free <= 0 || !waiting) return [];
-    const common = { turn: queue.lockVersion, exclusive: true, owner };
+    const common = { lockVersion: queue.lockVersion, exclusive: true, owner };
     const portions = partition ? await this.portions(storage, free, partition.concurrency ?? 0) : undefined;
     if (portions?.length === 0) return [];
     const taken = await take(storage, free, { ...common, ...(portions && { portions }) });

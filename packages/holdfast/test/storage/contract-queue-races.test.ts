@@ -16,7 +16,7 @@ import {
  * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement under
  * test waits for it, and commits then. SQLite has one writer at a time and none of these.
  */
-describeStorage('two transactions at once on a queue', suite, ['postgres']);
+describeStorage('two concurrent transactions on a queue', suite, ['postgres']);
 
 function suite(store: Store): void {
   withQueue(store);
@@ -43,7 +43,7 @@ function suite(store: Store): void {
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
   });
 
-  it('a pause waits for the claim that is under way', async () => {
+  it('a pause waits for a claim that is not committed', async () => {
     await enqueue('a');
     const claim = await ourTransaction(store);
     const queue = await queueNamed(store.storage);
@@ -57,7 +57,7 @@ function suite(store: Store): void {
     expect(await statuses(store)).toEqual({ a: 'PENDING' });
   });
 
-  it('claims that share a turn do not wait for each other, and take different workflows', async () => {
+  it('claims that share a lock version do not wait for each other, and take different workflows', async () => {
     await enqueue('a', 'b');
     const first = await ourTransaction(store);
     const storage = { ...store.storage, workflows: first.workflows };
@@ -67,7 +67,7 @@ function suite(store: Store): void {
     await first.commit();
   });
 
-  it('a claim passes over what another changes at the moment, and takes what is behind it', async () => {
+  it('a claim skips workflows that another transaction has changed, and takes the workflow behind them', async () => {
     await enqueue('a', 'b', 'c');
     const other = await transaction(store);
     await other.query(`update ${workflows} set status = 'CANCELLED' where workflow_uuid = 'a'`);
@@ -77,7 +77,7 @@ function suite(store: Store): void {
     expect(await statuses(store)).toMatchObject({ a: 'CANCELLED', b: 'ENQUEUED' });
   });
 
-  it('a claim from several partitions is not held up, or lost, by one that others are busy with', async () => {
+  it('a claim from several partitions does not wait for a locked partition, or fail because of it', async () => {
     const rows = ['a', 'b', 'c'].map((partition) => enqueued(`in ${partition}`, { partition }));
     await store.storage.workflows.enqueueMany(rows);
     const other = await transaction(store);
@@ -88,7 +88,7 @@ function suite(store: Store): void {
     await other.query('rollback');
   });
 
-  it('a claim that looked before a former owner ran a workflow and handed it back knows that it ran', async () => {
+  it('a claim reports that a workflow ran, even if that owner ran and released it after the claim began', async () => {
     await enqueue('a');
     const known = await turn();
     const other = await transaction(store);
@@ -104,7 +104,7 @@ function suite(store: Store): void {
     expect(await claimed).toMatchObject([{ workflowId: 'a', owner: 'second', neverRan: false }]);
   });
 
-  it('a queue is not removed while a workflow is being put on it', async () => {
+  it('a queue is not removed while a workflow is being enqueued on it', async () => {
     const enqueuer = await ourTransaction(store);
     expect((await enqueuer.workflows.enqueueMany([enqueued('a')])).size).toBe(1);
     const removed = store.storage.queues.remove('q');
@@ -114,7 +114,7 @@ function suite(store: Store): void {
     expect(await queueNamed(store.storage)).toBeDefined();
   });
 
-  it.each(['enqueueMany', 'enqueueAll'] as const)('%s puts nothing on a queue that is being removed', async (how) => {
+  it.each(['enqueueMany', 'enqueueAll'] as const)('%s stores nothing on a queue that is being removed', async (how) => {
     const remover = await ourTransaction(store);
     expect(await remover.queues.remove('q')).toBe(true);
     const enqueueing = store.storage.workflows[how]([enqueued('a')]);

@@ -5,13 +5,13 @@ import { enqueued, inOrder, register, settings, take, takeTurn, transaction, wit
 const writer = { executorId: 'claimer', appName: 'app' };
 const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
 
-/** Work of one's own version and of none is in two places of the index, with that of others before and between. */
+/** Work of the own version and work without a version are at two places of the index, with other versions between. */
 describeStorage('work of several versions on one queue', (store) => {
   withQueue(store);
   const asLatest = (name: string) => store.storage.versions.register({ name, appName: 'app', now: Date.now() });
   const versions = { own: 'v1', free: null, old: 'v0', new: 'v2' };
 
-  /** Enqueued in this order, each as its name says: `own 3`. */
+  /** Enqueues workflows in this order, each with the version that its name gives, for example `own 3`. */
   const enqueue = (names: readonly string[], more: object = {}) =>
     store.storage.workflows.enqueueAll(
       names.map((name) => {
@@ -22,7 +22,7 @@ describeStorage('work of several versions on one queue', (store) => {
   const mixed = ['old 1', 'free 1', 'own 1', 'new 1', 'own 2', 'free 2', 'free 3', 'old 2', 'own 3'];
   const claimable = ['free 1', 'own 1', 'own 2', 'free 2', 'free 3', 'own 3'];
 
-  it('is taken in one order: what is of the own version, and what is of none by the latest', async () => {
+  it('is taken in one order: work of the own version, and for the latest also work without a version', async () => {
     await asLatest('v1');
     await enqueue(mixed);
     await enqueue(['free urgent', 'old urgent'], { priority: -1 });
@@ -30,13 +30,13 @@ describeStorage('work of several versions on one queue', (store) => {
     expect(await inOrder(store.storage)).toEqual(['free urgent', ...claimable, 'own late', 'free late']);
   });
 
-  it.each([1, 2, 3, 4, 5, 6, 7])('is taken from the head of that order when %i are wanted at once', async (n) => {
+  it.each([1, 2, 3, 4, 5, 6, 7])('is taken from the head of that order by a claim of %i', async (n) => {
     await asLatest('v1');
     await enqueue(mixed);
     expect((await idsOf(take(store.storage, n))).sort()).toEqual(claimable.slice(0, n).sort());
   });
 
-  it('is taken in that order in each partition', async () => {
+  it('is taken in the same order in each partition', async () => {
     await register(store.storage, 'q', settings({}, {}));
     await asLatest('v1');
     for (const partition of ['a', 'b']) {
@@ -50,14 +50,14 @@ describeStorage('work of several versions on one queue', (store) => {
     expect(taken).toEqual(claimable.slice(0, 3).flatMap((name) => [`${name} a`, `${name} b`]));
   });
 
-  it('is not taken by another than the latest version if it is of none', async () => {
+  it('is taken only by the latest version if it has no version', async () => {
     await asLatest('v1');
     await asLatest('v2');
     await enqueue(mixed);
     expect(await inOrder(store.storage)).toEqual(['own 1', 'own 2', 'own 3']);
   });
 
-  it('has for a process only the partitions in which something is for its version', async () => {
+  it('shows a process only the partitions that hold work for its version', async () => {
     await register(store.storage, 'q', settings({}, {}));
     await asLatest('v1');
     for (const [name, partition] of [
@@ -87,14 +87,14 @@ describeStorage('work of several versions on one queue', (store) => {
     ]);
   });
 
-  it.skipIf(store.backend !== 'postgres')('is passed over while others take it, and said to be left', async () => {
+  it.skipIf(store.backend !== 'postgres')('is skipped while others take it, and reported as left', async () => {
     await asLatest('v1');
     await enqueue(['own 1', 'free 1', 'own 2', 'free 2', 'free 3', 'free 4']);
     const other = await transaction(store);
     const table = store.table('workflow_status');
     await other.query(`select 1 from ${table} where workflow_uuid in ('own 1', 'own 2') for update`);
     const { claimed, mixed: leftOver } = await takeTurn(store.storage, 4);
-    // Of the first four, two are held. One of those behind them could have been taken as well: the next claim does.
+    // Two of the first four are locked. The claim leaves one workflow behind them, and the next claim takes it.
     expect(claimed.map((record) => record.workflowId).sort()).toEqual(['free 1', 'free 2']);
     expect(leftOver).toBe(true);
     await other.query('rollback');

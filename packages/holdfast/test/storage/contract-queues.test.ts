@@ -11,16 +11,23 @@ const everything: QueueSettings = {
   whileWaiting: 'release',
 };
 
-describeStorage('a queue as stored', (store) => {
+describeStorage('a stored queue', (store) => {
   withQueue(store);
   const change = (queue: QueueRecord, more: Partial<{ settings: QueueSettings; paused: boolean; now: number }> = {}) =>
     store.storage.queues.change({ queue, settings: queue.settings, paused: queue.paused, now: 2000, ...more });
 
-  it('is what was registered, every setting of it', async () => {
+  it('has every setting that was registered', async () => {
     const stored = await register(store.storage, 'all', everything, { now: 1234 });
     const dates = { createdAt: 1234, updatedAt: 1234 };
     expect(stored).toEqual({
-      ...{ name: 'all', appName: 'app', settings: everything, paused: false, turn: stored.lockVersion, ...dates },
+      ...{
+        name: 'all',
+        appName: 'app',
+        settings: everything,
+        paused: false,
+        lockVersion: stored.lockVersion,
+        ...dates,
+      },
     });
     expect((await store.storage.queues.list()).map((queue) => queue.name)).toEqual(['all', 'q']);
     const [turns, bare] = [settings({}, {}), settings({ rateLimit: { max: 1, perMs: 1 } })];
@@ -28,7 +35,7 @@ describeStorage('a queue as stored', (store) => {
     expect((await register(store.storage, 'bare', bare)).settings).toEqual(bare);
   });
 
-  it('of DBOS has limits per partition when its flag says so, or when it has one', async () => {
+  it('of DBOS has limits per partition if it has the partition flag or such a limit', async () => {
     const insert = (columns: string, values: string) =>
       store.sql(`insert into ${store.table('queues')} (name, created_at, updated_at, ${columns})
         values ('of dbos', 1, 1, ${values})`);
@@ -55,7 +62,7 @@ describeStorage('a queue as stored', (store) => {
       ['update-if-latest-version', 'v1', true],
       ['update-if-latest-version', 'v0', false],
       ['update-if-latest-version', null, true],
-    ] as const)('under %s by version %s: its settings count: %s', async (policy, version, counts) => {
+    ] as const)('with the policy %s by version %s changes its settings: %s', async (policy, version, counts) => {
       await latest('v1');
       const before = await queueNamed(store.storage);
       const after = await register(store.storage, 'q', other, { policy, version, now: 3000 });
@@ -64,7 +71,7 @@ describeStorage('a queue as stored', (store) => {
       expect(after).toMatchObject({ createdAt: 1000, updatedAt: counts ? 3000 : 1000 });
     });
 
-    it('alike stays as it is, turn included: the plans of others stand', async () => {
+    it('with the same settings keeps its lock version, so that plans of others stay valid', async () => {
       const before = await register(store.storage, 'all', everything);
       expect(await register(store.storage, 'all', everything, { now: 5000 })).toEqual(before);
     });
@@ -74,7 +81,7 @@ describeStorage('a queue as stored', (store) => {
       expect(await register(store.storage, 'q', other)).toMatchObject({ paused: true, settings: other });
     });
 
-    it('by another app stays as it is; one that belongs to nobody goes to who registers it', async () => {
+    it('by another app does not change, but a queue without an app goes to the app that registers it', async () => {
       expect(await register(store.storage, 'q', other, { appName: 'thief' })).toMatchObject({
         ...{ appName: 'app', settings: settings() },
       });
@@ -83,7 +90,7 @@ describeStorage('a queue as stored', (store) => {
       expect(await register(store.storage, 'free', settings(), { appName: null })).toMatchObject({ appName: 'app' });
     });
 
-    it('at once by 20 processes is one queue, set to what one of them gave', async () => {
+    it('by 20 processes at once is one queue, with the settings of one of them', async () => {
       const storages = [store.storage, await store.another()];
       await Promise.all(
         Array.from({ length: 20 }, (_, i) =>
@@ -95,7 +102,7 @@ describeStorage('a queue as stored', (store) => {
     });
   });
 
-  it('is changed only by who has read it as it is', async () => {
+  it('is changed only by a caller that has read its current state', async () => {
     const read = await queueNamed(store.storage);
     const changed = await change(read, { settings: everything, paused: true });
     expect(changed).toMatchObject({ settings: everything, paused: true, createdAt: 1000, updatedAt: 2000 });
@@ -106,7 +113,7 @@ describeStorage('a queue as stored', (store) => {
     expect(await change({ ...read, name: 'nobody' })).toBeUndefined();
   });
 
-  it('is changed by one of several at once, also within a millisecond and by clocks that go back', async () => {
+  it('is changed by one of several callers at once, even within a millisecond and by clocks that go back', async () => {
     const [queue, other] = [await queueNamed(store.storage), await store.another()];
     const attempts = Array.from({ length: 20 }, (_, i) =>
       (i % 2 ? store.storage : other).queues.change({
@@ -116,21 +123,21 @@ describeStorage('a queue as stored', (store) => {
     expect((await Promise.all(attempts)).filter((each) => each !== undefined)).toHaveLength(1);
   });
 
-  it('is not changed by who read it before it was registered with other settings in the same millisecond', async () => {
+  it('is not changed by a caller that read it before a registration in the same millisecond', async () => {
     const read = await queueNamed(store.storage);
     await register(store.storage, 'q', settings({ concurrency: 1 }), { now: read.updatedAt });
     expect(await change(read, { paused: true })).toBeUndefined();
     expect(await queueNamed(store.storage)).toMatchObject({ settings: settings({ concurrency: 1 }), paused: false });
   });
 
-  it('is changed by who read it before a claim moved its turn on: claims are no edits', async () => {
+  it('can be changed after a claim has increased its lock version: a claim is not an edit', async () => {
     await store.storage.workflows.enqueueMany([enqueued('a')]);
     const read = await queueNamed(store.storage);
     await take(store.storage, 1, { lockVersion: read.lockVersion, exclusive: true });
     expect(await change(read, { paused: true })).toMatchObject({ paused: true });
   });
 
-  it('is removed only when no unfinished workflow is on it', async () => {
+  it('is removed only if it holds no unfinished workflow', async () => {
     const { queues, workflows } = store.storage;
     await workflows.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 }), enqueued('c')]);
     await take(store.storage, 1);
@@ -146,21 +153,21 @@ describeStorage('a queue as stored', (store) => {
     expect(await queues.list()).toEqual([]);
   });
 
-  it('that gets partitions gives a key to what waits on it, so that it is found', async () => {
+  it('gives waiting work a partition key when it gets partitions, so that the work is found', async () => {
     await store.storage.workflows.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 })]);
     await change(await queueNamed(store.storage), { settings: settings({}, { concurrency: 1 }) });
     const keys = (await store.storage.workflows.list({})).map((row) => row.partition);
     expect(keys).toEqual(['(none)', '(none)']);
     const portions = [{ partition: '(none)', n: 9 }];
     expect(await idsOf(take(store.storage, 0, { portions }))).toEqual(['a']);
-    // The change that brought the partitions may have been cut short: the next one makes up for that.
+    // The change that added the partitions may have been interrupted. The next change completes it.
     await store.sql(`update ${store.table('workflow_status')} set queue_partition_key = null`);
     await change(await queueNamed(store.storage), { paused: true });
     expect((await store.storage.workflows.list({})).map((row) => row.partition)).toEqual(['(none)', '(none)']);
-    expect(await store.storage.queues.giveKeys(['q'])).toBe(false);
+    expect(await store.storage.queues.assignPartitionKeys(['q'])).toBe(false);
   });
 
-  it('is stored together with others, each as it would be by itself', async () => {
+  it('is stored in a batch of queues as it would be stored alone', async () => {
     await register(store.storage, 'theirs', settings({ concurrency: 1 }), { appName: 'thief' });
     const queues = ['new', 'q', 'theirs', 'parted'].map((name) => ({
       name,
@@ -179,7 +186,7 @@ describeStorage('a queue as stored', (store) => {
     expect(await store.storage.queues.register({ ...common, queues: [] })).toEqual([]);
   });
 
-  it('is counted: what waits, runs and is delayed, of this queue only', async () => {
+  it('has counts of its own waiting, running and delayed work only', async () => {
     const { queues, workflows } = store.storage;
     await register(store.storage, 'empty');
     await register(store.storage, 'parted', settings({}, {}));
@@ -197,18 +204,18 @@ describeStorage('a queue as stored', (store) => {
     );
     await start(store, 'on no queue');
     const counts = { q: [3, 1, 1], empty: [0, 0, 0], parted: [1, 0, 1] };
-    const all = await queues.counted(null);
+    const all = await queues.listWithCounts(null);
     expect(Object.fromEntries(all.map((each) => [each.name, [each.waiting, each.running, each.delayed]]))).toEqual(
       counts,
     );
     expect(all.map(({ name }) => name)).toEqual(['empty', 'parted', 'q']);
-    expect(await queues.counted('q')).toEqual([
+    expect(await queues.listWithCounts('q')).toEqual([
       { ...(await queueNamed(store.storage)), waiting: 3, running: 1, suspended: 0, delayed: 1 },
     ]);
-    expect(await queues.counted('nowhere')).toEqual([]);
+    expect(await queues.listWithCounts('nowhere')).toEqual([]);
   });
 
-  it('says in one overview which have waiting work, and when the next delayed one is due', async () => {
+  it('shows in the overview if it has waiting work, and when the next delayed workflow is due', async () => {
     const { queues, workflows } = store.storage;
     await register(store.storage, 'empty');
     await register(store.storage, 'busy');
@@ -241,7 +248,7 @@ describeStorage('a queue as stored', (store) => {
     });
   });
 
-  it('says in the overview where something waits that has been tried before', async () => {
+  it('shows in the overview if it has waiting work that was tried before', async () => {
     const { queues, workflows } = store.storage;
     for (const name of ['one', 'two']) await register(store.storage, name);
     await workflows.enqueueMany([enqueued('a', { queueName: 'one' }), enqueued('b', { queueName: 'two' })]);
@@ -255,14 +262,14 @@ describeStorage('a queue as stored', (store) => {
     ]);
     expect(await queues.busy()).toEqual({
       queues: [
-        { name: 'one', retried: false, turn: expect.any(Number) },
-        { name: 'two', retried: true, turn: expect.any(Number) },
+        { name: 'one', retried: false, lockVersion: expect.any(Number) },
+        { name: 'two', retried: true, lockVersion: expect.any(Number) },
       ],
       nextDueAt: null,
     });
   });
 
-  it('tells what waits that a process cannot take, and for whom', async () => {
+  it('lists the waiting work that a process cannot take, with the version it needs', async () => {
     const rows = [
       enqueued('fine'),
       enqueued('x', { name: 'unknown' }),

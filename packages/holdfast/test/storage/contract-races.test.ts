@@ -16,13 +16,13 @@ import {
  * Interleavings of two transactions on Postgres, step by step: the other transaction is open while the statement
  * under test waits for it, and commits then. SQLite has one writer at a time and none of these.
  */
-describeStorage('two transactions at once', suite, ['postgres']);
+describeStorage('two concurrent transactions', suite, ['postgres']);
 
 function suite(store: Store): void {
   const table = store.table('workflow_status');
   const claim = () => takeOver(store.storage, newClaim());
 
-  it('a cancel finds a child that its parent committed after the cancel had looked', async () => {
+  it('a cancel finds a child that its parent committed after the cancel began to look for children', async () => {
     await start(store, 'root');
     const parent = await transaction(store);
     await parent.query(`select 1 from ${table} where workflow_uuid = 'root' for share`);
@@ -37,7 +37,7 @@ function suite(store: Store): void {
     expect(await statuses(store)).toEqual({ child: 'CANCELLED', root: 'CANCELLED' });
   });
 
-  it('a claim waits for the last checkpoint of the dying owner, and sees it', async () => {
+  it('a claim waits for the last checkpoint of a dying owner, and sees the checkpoint', async () => {
     await start(store, 'a');
     const owner = await transaction(store);
     await owner.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
@@ -62,7 +62,7 @@ function suite(store: Store): void {
     expect(await store.storage.steps.history(['a'])).toEqual([]);
   });
 
-  it('a takeover leaves alone what ended, or was taken, while it waited', async () => {
+  it('a takeover skips workflows that ended or were taken while it waited', async () => {
     await start(store, 'ended', 'taken', 'cancelled', 'left', 'later');
     const other = await transaction(store);
     await other.query(`update ${table} set status = 'SUCCESS' where workflow_uuid = 'ended'`);
@@ -75,7 +75,7 @@ function suite(store: Store): void {
     expect(await statuses(store)).toMatchObject({ ended: 'SUCCESS', cancelled: 'CANCELLED' });
   });
 
-  it('a claim from a queue does not wait for a row that another is taking', async () => {
+  it('a claim from a queue does not wait for a row that another claim is taking', async () => {
     await start(store, 'a', 'b');
     const owned = ['a', 'b'].map((id) => ({ workflowId: id, owner: `owner of ${id}` }));
     await store.storage.workflows.release({ owned, queueName: 'q', now: 3000 });

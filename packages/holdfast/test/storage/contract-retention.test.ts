@@ -11,7 +11,7 @@ import {
 } from './contract-support.js';
 
 describeStorage('deletions for retention', (store) => {
-  /** Workflows that ended one after the other, a millisecond apart. */
+  /** Creates workflows that ended one after the other, a millisecond apart. */
   const ended = async (...ids: readonly string[]): Promise<void> => {
     await start(store, ...ids);
     await store.storage.workflows.finishMany(ids.map((id, i) => finished(id, { completedAt: 2000 + i })));
@@ -21,7 +21,7 @@ describeStorage('deletions for retention', (store) => {
   const remove = (before: number, ...workflowIds: readonly string[]) =>
     store.storage.deletions.removeExpired({ workflowIds, before });
 
-  it('finds what ended before then, in pages, each once, also of one instant', async () => {
+  it('find workflows that ended before an instant, page by page, each once, even with equal times', async () => {
     await ended('a', 'b', 'c', 'd');
     await start(store, 'x', 'y', 'z', 'running');
     await store.storage.workflows.finishMany(['x', 'y', 'z'].map((id) => finished(id, { completedAt: 2000 })));
@@ -36,7 +36,7 @@ describeStorage('deletions for retention', (store) => {
     expect(found).toEqual(['a', 'x', 'y', 'z', 'b', 'c']);
   });
 
-  it('passes over children of what is there, other applications, and what is set aside', async () => {
+  it('skip children of existing parents, other applications, and stalled workflows', async () => {
     const { workflows } = store.storage;
     await start(store, 'p', 'stalled', 'others');
     await workflows.insertChildren(writer, [newChild('c', 'p')]);
@@ -50,7 +50,7 @@ describeStorage('deletions for retention', (store) => {
     expect((await page(9000)).roots).toEqual(['c']);
   });
 
-  it('deletes each tree by itself, whole, if all of it ended before then and nothing needs it', async () => {
+  it('delete each tree separately and whole, if all of it ended before the instant and nothing needs it', async () => {
     const { workflows, steps } = store.storage;
     await start(store, 'good', 'late', 'running', 'needed', 'needing', 'aside', 'held');
     await workflows.insertChildren(writer, [newChild('good-0', 'good'), newChild('late-0', 'late')]);
@@ -68,7 +68,7 @@ describeStorage('deletions for retention', (store) => {
     expect(await remove(9000, 'late', 'running', 'needed')).toBe(5);
   });
 
-  it('knows from when on there are so many', async () => {
+  it('find the instant since which a given number of workflows ended', async () => {
     const cutoff = (keep: number) => store.storage.deletions.cutoff({ appName: 'app', keep });
     expect(await cutoff(0)).toBeUndefined();
     await ended('a', 'b', 'c');
@@ -76,7 +76,7 @@ describeStorage('deletions for retention', (store) => {
     expect([await cutoff(0), await cutoff(1), await cutoff(3), await cutoff(4)]).toEqual([2003, 2002, 2000, undefined]);
   });
 
-  it('lets several processes delete the same at once', async () => {
+  it('can be made by several processes for the same workflows at once', async () => {
     const ids = Array.from({ length: 50 }, (_, i) => `w${String(i).padStart(2, '0')}`);
     await ended(...ids);
     const other = await store.another();

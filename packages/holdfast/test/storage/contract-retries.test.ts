@@ -4,7 +4,7 @@ import type { NewRetry } from '../../src/storage/contract/retries.js';
 import { describeStorage, finished, newRetry, newStep, newWorkflow, type Store, writer } from './contract-support.js';
 import { effectful, message, said, set, written } from './messaging-support.js';
 
-/** Workflow `a`, failed, whose steps have all received, said and ended something. */
+/** Creates the failed workflow `a`. Its steps have received a message, had effects and ended a child. */
 async function plant({ storage }: Store): Promise<void> {
   await storage.workflows.insertMany(writer, [newWorkflow('a', { timeoutMs: 60_000, deadlineAt: 61_000 })]);
   for (const n of [0, 1, 2, 3]) {
@@ -19,7 +19,7 @@ async function plant({ storage }: Store): Promise<void> {
 describeStorage('retries.retry', (store) => {
   const retry = (more: Partial<NewRetry> = {}) => store.storage.retries.retry(newRetry(more));
 
-  it('takes the error of a workflow of DBOS 5 away, too, and leaves that of another', async () => {
+  it('also removes the error of a workflow of DBOS 5, but not the error of another workflow', async () => {
     await plant(store);
     await store.sql(`update ${store.table('workflow_status')} set error = null where workflow_uuid = 'a'`);
     const insert = `insert into ${store.table('workflow_output')} (workflow_uuid, error) values`;
@@ -32,7 +32,7 @@ describeStorage('retries.retry', (store) => {
     await store.sql(`delete from ${store.table('workflow_output')}`);
   });
 
-  it('puts a failed workflow back, without the steps that it names and what hung on their numbers', async () => {
+  it('enqueues a failed workflow again, without the given steps and their effects', async () => {
     await plant(store);
     expect(await store.storage.retries.receipts('a')).toEqual([0, 1, 2, 3]);
     expect(await retry()).toEqual({ queueName: internalQueue });
@@ -60,7 +60,7 @@ describeStorage('retries.retry', (store) => {
     expect(await store.storage.retries.receipts('a')).toEqual([0, 2]);
   });
 
-  it('changes nothing of a workflow that is no longer as it was read', async () => {
+  it('does not change a workflow that has changed since it was read', async () => {
     await plant(store);
     const before = [await said(store), await store.storage.steps.history(['a'])];
     for (const more of [{ before: '[0]' }, { incarnation: 'another' }, { createdAt: 1 }, { workflowId: 'b' }]) {
@@ -72,14 +72,14 @@ describeStorage('retries.retry', (store) => {
     expect(await retry({ before: '[1]', after: '[1,2]' })).toBeUndefined();
   });
 
-  it('happens once of several at once', async () => {
+  it('takes effect once when several retry at once', async () => {
     await plant(store);
     const other = await store.another();
     const tries = [store.storage, other, store.storage, other].map((each) => each.retries.retry(newRetry()));
     expect((await Promise.all(tries)).filter((each) => each !== undefined)).toHaveLength(1);
   });
 
-  it('and a deletion of the same workflow: one of them finds nothing to do', async () => {
+  it('finds nothing to do if a deletion of the same workflow wins, and the reverse', async () => {
     const other = await store.another();
     for (let round = 0; round < 5; round++) {
       await plant(store);
@@ -97,7 +97,7 @@ describeStorage('retries.retry', (store) => {
     }
   });
 
-  it('retries what DBOS has left, and moves it to another version if told to', async () => {
+  it('retries workflows that DBOS left, and moves them to another version if asked to', async () => {
     await store.storage.workflows.insertMany(writer, [newWorkflow('a')]);
     await store.storage.steps.recordMany('app', [newStep('a', 0), newStep('a', 1)]);
     const foreign = 'incarnation = null, owner_xid = null, completed_at = null';

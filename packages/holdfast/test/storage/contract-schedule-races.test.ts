@@ -4,10 +4,10 @@ import type { ScheduleRecord } from '../../src/storage/contract/schedules.js';
 import { describeStorage, type Store } from './contract-support.js';
 
 /**
- * A tick and a change of its schedule at once, on Postgres, step by step: the first transaction is open while the
- * statement under test waits for it, and commits then. SQLite has one writer at a time and none of these.
+ * A tick and a concurrent change of its schedule on Postgres, step by step: the first transaction stays open while the
+ * statement under test waits for it, and then commits. SQLite has one writer at a time and none of these.
  */
-describeStorage('a schedule that is fired and changed at once', suite, ['postgres']);
+describeStorage('a schedule with a concurrent tick and change', suite, ['postgres']);
 
 function suite(store: Store): void {
   const table = store.table('workflow_schedules');
@@ -36,7 +36,7 @@ function suite(store: Store): void {
     ['another context', `update ${table} set context = '2'`],
     ['another workflow', `update ${table} set workflow_name = 'x'`],
     ['a pause', `update ${table} set status = 'PAUSED'`],
-  ])('a tick that waits for %s starts nothing', async (_, change) => {
+  ])('starts nothing for a tick that waits for %s', async (_, change) => {
     const first = await transaction(store);
     await first.query(change);
     const fired = fire();
@@ -46,7 +46,7 @@ function suite(store: Store): void {
     expect(await store.storage.workflows.get(['tick'])).toEqual([]);
   });
 
-  it('a tick that waits for the note of the last one is started', async () => {
+  it('starts a tick that waits for the record of the last tick', async () => {
     const first = await transaction(store);
     await first.query(`update ${table} set last_fired_at = '2026-01-01T00:00:00.000Z'`);
     const fired = fire();
@@ -71,7 +71,7 @@ function suite(store: Store): void {
     expect(await done).toBeTruthy();
   });
 
-  it('ticks of one schedule that are fired at once do not wait for each other', async () => {
+  it('fires concurrent ticks without making them wait for each other', async () => {
     const other = await transaction(store);
     await other.query(`select 1 from ${table} where schedule_name = 's' for share`);
     expect(await fire()).toEqual(new Set(['tick']));

@@ -46,7 +46,7 @@ describeStorage('schedules', (store) => {
       ...more,
     });
 
-  it('gives a schedule back as it was stored', async () => {
+  it('are read back as they were stored', async () => {
     const awkward = settings(`it's; "a" name`, {
       timezone: 'America/New_York',
       context: '"quotes \\" and \u{1f980}"',
@@ -67,7 +67,7 @@ describeStorage('schedules', (store) => {
     expect(await store.storage.schedules.list('app')).toEqual([record]);
   });
 
-  it('lists those of an app and those of none in the order of their names, and all of them for null', async () => {
+  it('are listed by name: those of the app and those without an app, and all of them for null', async () => {
     await create('theirs', {}, 'other');
     await create('nobodys', {}, null);
     await create('mine');
@@ -76,7 +76,7 @@ describeStorage('schedules', (store) => {
     expect(await names(null)).toEqual(['mine', 'nobodys', 'theirs']);
   });
 
-  it('creates nothing under a name that is taken, by any app', async () => {
+  it('are not created under a name that any app has taken', async () => {
     const first = await create('s');
     const again = settings('s', { cron: '1 * * * *' });
     expect(await store.storage.schedules.create({ settings: again, appName: 'app', now: 2000 })).toBeUndefined();
@@ -84,7 +84,7 @@ describeStorage('schedules', (store) => {
     expect(await store.storage.schedules.list(null)).toEqual([first]);
   });
 
-  it('applies by creating what is new and changing what differs, and keeps pause and last tick', async () => {
+  it('are created or changed by apply, which keeps the pause and the last tick', async () => {
     const { schedules } = store.storage;
     await create('s');
     await schedules.markFired({ name: 's', scheduledAt: 3000 });
@@ -101,7 +101,7 @@ describeStorage('schedules', (store) => {
     expect(await get('t')).toMatchObject({ status: 'ACTIVE', activeSince: 2000 });
   });
 
-  it('begins a schedule anew, with apply and with change, when its cron or time zone differ and only then', async () => {
+  it('begin again with apply and with change only if the cron or the time zone differs', async () => {
     const { schedules } = store.storage;
     const apply = async (more: Partial<ScheduleSettings>, now: number) => {
       await schedules.apply({ settings: [settings('s', more)], appName: 'app', version: null, now });
@@ -121,7 +121,7 @@ describeStorage('schedules', (store) => {
     expect(await change({}, 8000)).toBe(7000);
   });
 
-  it('applies changes for the latest version only, and what is new for any', async () => {
+  it('are changed by apply for the latest version only, but created for any version', async () => {
     const { schedules, versions } = store.storage;
     await versions.register({ name: 'old', appName: 'app', now: 10 });
     await versions.register({ name: 'new', appName: 'app', now: 20 });
@@ -138,7 +138,7 @@ describeStorage('schedules', (store) => {
     expect(await names()).toContain('first seen by old');
   });
 
-  it('leaves the schedule of another app alone, and takes one that is nobody’s for its own', async () => {
+  it('of another app do not change, and those without an app go to the app that applies them', async () => {
     const { schedules } = store.storage;
     const theirs = await create('theirs', {}, 'other');
     await create('nobodys', {}, null);
@@ -154,7 +154,7 @@ describeStorage('schedules', (store) => {
     expect(await schedules.remove({ name: 'theirs', appName: null })).toBe(true);
   });
 
-  it('has one row after ten processes have applied the same ones at once, in different orders', async () => {
+  it('have one row each after ten processes apply them at once in different orders', async () => {
     const all = Array.from({ length: 20 }, (_, i) => settings(`s${i}`));
     const another = await store.another();
     await Promise.all(
@@ -167,7 +167,7 @@ describeStorage('schedules', (store) => {
     expect(await names()).toHaveLength(20);
   });
 
-  it('changes what is given and leaves the rest, also when two change different things at once', async () => {
+  it('change only in the given fields, even if two callers change different fields at once', async () => {
     const { schedules } = store.storage;
     await create('s', { timezone: 'Europe/Berlin' });
     const change = (changes: Partial<ScheduleSettings>) =>
@@ -196,7 +196,7 @@ describeStorage('schedules', (store) => {
     expect(await schedules.change({ name: 'none', appName: 'app', changes: {}, now: 1 })).toBeUndefined();
   });
 
-  it('begins a schedule anew when it is resumed, and not when it was not paused', async () => {
+  it('begin again when they are resumed, but only if they were paused', async () => {
     const { schedules } = store.storage;
     await create('s');
     const set = async (status: ScheduleRecord['status'], now: number) =>
@@ -208,7 +208,7 @@ describeStorage('schedules', (store) => {
     expect(await schedules.setStatus({ name: 'none', appName: 'app', status: 'PAUSED', now: 1 })).toBeUndefined();
   });
 
-  it('notes the last tick and never goes back', async () => {
+  it('record the last tick, which never goes back', async () => {
     const { schedules } = store.storage;
     await create('s');
     const mark = async (scheduledAt: number) => {
@@ -220,7 +220,7 @@ describeStorage('schedules', (store) => {
     expect(await mark(Date.UTC(2026, 0, 10))).toBe(Date.UTC(2026, 0, 10));
   });
 
-  it('enqueues runs in the order given, with all that a run of a schedule has', async () => {
+  it('enqueue runs in the given order, with all the fields of a scheduled run', async () => {
     const schedule = await create('s');
     expect(await fire(schedule, ['b', 'c', 'a'])).toEqual(new Set(['a', 'b', 'c']));
     const rows = await store.sql(
@@ -246,7 +246,7 @@ describeStorage('schedules', (store) => {
     });
   });
 
-  it('enqueues on the queue of the schedule, as long as that exists', async () => {
+  it('enqueue on their queue as long as the queue exists', async () => {
     const schedule = await create('s', { queueName: 'q' });
     expect(await fire(schedule, ['a'])).toEqual(new Set());
     await store.sql(`insert into ${store.table('queues')} (queue_id, name) values ('1', 'q')`);
@@ -254,7 +254,7 @@ describeStorage('schedules', (store) => {
     expect((await store.storage.workflows.get(['a']))[0]).toMatchObject({ queueName: 'q' });
   });
 
-  it('leaves a run whose ID is taken as it is, and starts the others', async () => {
+  it('do not change a run whose ID is taken, and start the other runs', async () => {
     const { schedules, workflows } = store.storage;
     const schedule = await create('s');
     await fire(schedule, ['a']);
@@ -266,7 +266,7 @@ describeStorage('schedules', (store) => {
     expect(await schedules.taken([])).toEqual(new Set());
   });
 
-  it('fires nothing once the schedule is not as it was read, and again when it is', async () => {
+  it('fire nothing after they have changed since they were read, until they are read again', async () => {
     const { schedules } = store.storage;
     const read = await create('s');
     const changes: Partial<ScheduleSettings>[] = [
@@ -285,14 +285,14 @@ describeStorage('schedules', (store) => {
     expect(await fire(read, ['b'], { evenIfPaused: true })).toEqual(new Set());
   });
 
-  it('fires while it is paused only if that is asked for', async () => {
+  it('fire while they are paused only if asked to', async () => {
     const read = await create('s');
     await store.storage.schedules.setStatus({ name: 's', appName: 'app', status: 'PAUSED', now: 2000 });
     expect(await fire(read, ['a'])).toEqual(new Set());
     expect(await fire(read, ['a'], { evenIfPaused: true })).toEqual(new Set(['a']));
   });
 
-  it('starts each run once when ten processes fire the same ones at once', async () => {
+  it('start each run once when ten processes fire the same runs at once', async () => {
     const schedule = await create('s');
     const another = await store.another();
     const ids = Array.from({ length: 30 }, (_, i) => `tick ${String(i).padStart(2, '0')}`);
@@ -307,7 +307,7 @@ describeStorage('schedules', (store) => {
     expect(fired.flatMap((each) => [...each]).sort()).toEqual(ids);
   });
 
-  it('knows the schedules of DBOS by what they have in common, also those of a class’s method', async () => {
+  it('of DBOS are read by their shared columns, including schedules of a class method', async () => {
     const insert = (name: string, more: string, values: string) =>
       store.sql(
         `insert into ${store.table('workflow_schedules')} (schedule_id, schedule_name, workflow_name, schedule, context${more})

@@ -9,7 +9,7 @@ describeStorage('steps', (store) => {
     newStep(id, n, { name: 'DBOS.sleep', output: '9000', completedAt: 9000, completionSeq: null });
   const lose = (owner: string) => takeOver(store.storage, newClaim({ owner }));
 
-  it('keeps everything that a step left behind', async () => {
+  it('keep all their fields', async () => {
     await start(store, 'a');
     const rows = [
       newStep('a', 0),
@@ -24,7 +24,7 @@ describeStorage('steps', (store) => {
     );
   });
 
-  it('reads the histories of several workflows, and none for none', async () => {
+  it('are read as histories of several workflows, and none for an empty list', async () => {
     await start(store, 'a', 'b', 'c');
     await record(newStep('a', 0), newStep('b', 0), newStep('b', 1), newStep('c', 0));
     const { steps } = store.storage;
@@ -35,7 +35,7 @@ describeStorage('steps', (store) => {
     expect(await steps.states([])).toEqual([]);
   });
 
-  it('changes and reports nothing for a former owner, the rest of the batch is written', async () => {
+  it('change and report nothing for a former owner; the rest of the batch is written', async () => {
     await start(store, 'a', 'b', 'ended');
     await lose('fresh');
     await store.storage.workflows.finishMany([finished('ended', { owner: 'fresh' })]);
@@ -49,7 +49,7 @@ describeStorage('steps', (store) => {
     expect((await store.storage.steps.history(['a', 'b', 'ended', 'nowhere'])).map(stepKey)).toEqual(['0:b']);
   });
 
-  it('changes and reports nothing after a cancel', async () => {
+  it('change and report nothing after a cancel', async () => {
     await start(store, 'a');
     await record(begun('a', 0));
     await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 2000 });
@@ -59,7 +59,7 @@ describeStorage('steps', (store) => {
     expect(await store.storage.steps.history(['a'])).toMatchObject([{ stepNumber: 0, completionSeq: null }]);
   });
 
-  it('keeps the first record of a step', async () => {
+  it('keep their first record', async () => {
     await start(store, 'a');
     await record(newStep('a', 0, { output: 'first' }));
     const rows = [newStep('a', 0, { output: 'second' }), newStep('a', 1)];
@@ -70,7 +70,7 @@ describeStorage('steps', (store) => {
     expect(outputs.sort()).toEqual(['0 first', '1 "done"', expect.stringMatching(/^2 [xy]$/)]);
   });
 
-  it('gives an end only to what has begun and not ended', async () => {
+  it('get an end only if they have begun and not ended', async () => {
     await start(store, 'a', 'b');
     await record(begun('a', 0), newStep('a', 1), begun('b', 0));
     const end = { owner: 'owner of a', workflowId: 'a', completedAt: 9500, completionSeq: 7, ...first };
@@ -89,7 +89,7 @@ describeStorage('steps', (store) => {
     expect(history.size).toBe(3);
   });
 
-  it('tells how a step stands together with who owns its workflow', async () => {
+  it('are read with their state and the owner of their workflow', async () => {
     await start(store, 'a', 'b');
     await record(newStep('a', 0), begun('a', 1));
     await store.storage.workflows.finishMany([finished('b')]);

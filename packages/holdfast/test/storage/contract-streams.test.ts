@@ -13,7 +13,7 @@ describeStorage('streams', (store) => {
     ]);
   const place = (workflowId: string, from = 0, key = 'k') => ({ workflowId, key, from });
 
-  it('gives the values from a place on, in order, with the status of the workflow', async () => {
+  it('return values from a given place, in order, with the status of the workflow', async () => {
     await start(store, 'a', 'ended');
     await write('a', 0, 'v0', 'text "with" \\ all');
     await write('a', 1, 'v2');
@@ -36,7 +36,7 @@ describeStorage('streams', (store) => {
     expect(await store.storage.streams.read([], 10)).toEqual([]);
   });
 
-  it('tells when it gives nothing because the place is behind the end', async () => {
+  it('report that the given place is behind the end', async () => {
     await start(store, 'a', 'b', 'old');
     await write('a', 0, 'v0', '"__DBOS_STREAM_CLOSED__"');
     await write('b', 0, 'v0', 'v1');
@@ -56,7 +56,7 @@ describeStorage('streams', (store) => {
     expect(behind.map(({ workflowId, from }) => `${workflowId} ${from}`).sort()).toEqual(['a 2', 'a 7', 'old 1']);
   });
 
-  it('gives no more values of each than wanted', async () => {
+  it('return no more values per stream than the limit', async () => {
     await start(store, 'a', 'b');
     for (const id of ['a', 'b']) await write(id, 0, ...Array.from({ length: 10 }, (_, i) => `v${i}`));
     const found = await store.storage.streams.read([place('a'), place('a', 8), place('b', 3)], 4);
@@ -68,7 +68,7 @@ describeStorage('streams', (store) => {
     ]);
   });
 
-  it('has consecutive places in the order of completion, whatever the order in the batch', async () => {
+  it('have consecutive places in the order of completion, regardless of the order in the batch', async () => {
     await start(store, 'a', 'b');
     const step = (workflowId: string, n: number, completionSeq: number, ...keys: string[]) =>
       effectful(

@@ -26,14 +26,14 @@ export interface Store {
   readonly backend: Backend['name'];
   readonly storage: Storage;
   readonly url: string;
-  /** The same database, opened once more: another process, as far as the database can tell. */
+  /** Opens the same database again, which looks like another process to the database. */
   another(): Promise<Storage>;
-  /** A system table as SQL names it, for tests that plant what the contract itself never writes. */
+  /** The SQL name of a system table, for tests that write rows which the contract itself never writes. */
   table(name: string): string;
   sql(text: string): Promise<Record<string, unknown>[]>;
 }
 
-/** A schema name that breaks whatever does not quote it. */
+/** A schema name that breaks every statement that does not quote it. */
 const awkwardSchema = 'we"ird; Schema';
 
 /** The contract suite runs on SQLite, on Postgres, and on Postgres in a schema whose name needs quotes. */
@@ -141,7 +141,7 @@ export function newChild(workflowId: string, parentWorkflowId: string, more: Par
   };
 }
 
-/** Of a row without predecessors. */
+/** The predecessors of a row that has none. */
 export const first: After = { afterStep: null, afterSeq: null, afterAlso: null };
 
 export function newStep(workflowId: string, stepNumber: number, more: Partial<NewStep> = {}): NewStep {
@@ -204,7 +204,7 @@ export function newClaim(more: Partial<Claim> = {}): Claim {
   };
 }
 
-/** Starts workflows of these IDs, each a millisecond younger than the one before it. */
+/** Starts workflows with these IDs, each a millisecond younger than the previous one. */
 export async function start(store: Store, ...workflowIds: readonly string[]): Promise<void> {
   const rows = workflowIds.map((id, i) => newWorkflow(id, { createdAt: 1000 + i }));
   await store.storage.workflows.insertMany(writer, rows);
@@ -219,7 +219,7 @@ export async function idsOf(found: Promise<readonly { readonly workflowId: strin
   return (await found).map((row) => row.workflowId).sort();
 }
 
-/** Takes work from a queue without settings: first what has attempts to spare, then what has used up half of them. */
+/** Takes work from a queue without settings: first the usual work, then work with half of its attempts used. */
 export async function dequeue(
   storage: Storage,
   claim: Claim & Partial<DequeueParams> & { readonly queueName: string },
@@ -231,11 +231,11 @@ export async function dequeue(
   return [...(await take(false)), ...(await take(true))];
 }
 
-/** Terms on which PENDING work of executor `here` is taken over and resumed. */
+/** The parameters of a takeover that resumes the PENDING work of executor `here`. */
 export function newTakeover(more: Partial<Takeover> = {}): Takeover & { readonly queueName: string } {
   const executors = [{ executorId: 'here', incarnation: null }];
   const free = { appName: 'app', version: 'v1', live: [], executors };
-  return { free, fates: [fate()], now: 4000, limit: 100, queueName: internalQueue, ...more };
+  return { free, decisions: [fate()], now: 4000, limit: 100, queueName: internalQueue, ...more };
 }
 
 export function fate(more: Partial<RecoveryDecision> = {}): RecoveryDecision {
@@ -246,13 +246,13 @@ export function fate(more: Partial<RecoveryDecision> = {}): RecoveryDecision {
     tooOld: null,
     exceeded: null,
     notResumed: null,
-    setAside: null,
+    stallReason: null,
     resumes: true,
     ...more,
   };
 }
 
-/** Takes work over from these executors, and then from the queue that it was put back on, as its next owner. */
+/** Takes work over from these executors, and then claims it from the queue that it was put back on. */
 export async function takeOver(
   storage: Storage,
   claim: Claim & { readonly executorIds?: readonly string[] },
@@ -260,9 +260,9 @@ export async function takeOver(
   const { executorIds = ['here'], version, writer: by, runnable, now, limit } = claim;
   const executors = executorIds.map((executorId) => ({ executorId, incarnation: null }));
   const free = { appName: by.appName, version, live: [], executors };
-  const fates = runnable.map(({ name, className = null, configName = null, maxRecoveryAttempts: maxAttempts }) =>
+  const decisions = runnable.map(({ name, className = null, configName = null, maxRecoveryAttempts: maxAttempts }) =>
     fate({ name, className, configName, maxAttempts }),
   );
-  await storage.takeovers.putBack({ free, fates, now, limit, queueName: internalQueue });
+  await storage.takeovers.putBack({ free, decisions, now, limit, queueName: internalQueue });
   return dequeue(storage, { ...claim, queueName: internalQueue });
 }

@@ -10,8 +10,8 @@ const owner = 'inc.1';
 const owned = (...ids: string[]): (OwnedWorkflow & After)[] =>
   ids.map((workflowId) => ({ workflowId, owner, ...first }));
 
-/** Slots that are given back while their workflow waits: what counts then, and until when. */
-describeStorage('a workflow that was let go of', (store) => {
+/** Slots that are given back while their workflow waits: how they count, and until when. */
+describeStorage('a suspended workflow', (store) => {
   withQueue(store);
   const table = store.table('workflow_status');
   const begin = async (ids: readonly string[], more: Parameters<typeof take>[2] = {}) => {
@@ -24,7 +24,7 @@ describeStorage('a workflow that was let go of', (store) => {
     store.storage.workflows.release({ owned: owned(...ids), queueName: 'x', now: 6000 });
   const rate = { max: 5, since: 7000 };
 
-  it('is marked only if it is PENDING and still its owner’s; a second time does no harm', async () => {
+  it('is marked only if it is PENDING and has the same owner; a second mark does no harm', async () => {
     await begin(['a', 'b', 'ended', 'cancelled']);
     await store.storage.workflows.finishMany([finished('ended', { owner })]);
     await store.storage.workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 1 });
@@ -33,17 +33,17 @@ describeStorage('a workflow that was let go of', (store) => {
       ...owned('a', 'ended', 'cancelled', 'waits', 'nobody'),
       { workflowId: 'b', owner: 'other', ...first },
     ];
-    expect(await store.storage.workflows.setAtRest(given)).toEqual(new Set(['a']));
-    expect(await store.storage.workflows.setAtRest(owned('a'))).toEqual(new Set(['a']));
+    expect(await store.storage.workflows.markSuspended(given)).toEqual(new Set(['a']));
+    expect(await store.storage.workflows.markSuspended(owned('a'))).toEqual(new Set(['a']));
     expect(await running()).toBe(1);
   });
 
-  it('holds no slot of its queue or partition, and is on the queue all the same', async () => {
+  it('holds no slot of its queue or partition, but is still on the queue', async () => {
     await register(store.storage, 'parted', settings({ concurrency: 5 }, { concurrency: 2 }));
     const rows = ['a', 'b', 'c'].map((id) => enqueued(id, { queueName: 'parted', partition: 'p' }));
     await store.storage.workflows.enqueueMany(rows);
     await take(store.storage, 0, { owner, queueName: 'parted', portions: [{ partition: 'p', n: 2 }] });
-    await store.storage.workflows.setAtRest(owned('a'));
+    await store.storage.workflows.markSuspended(owned('a'));
     const look = { writer: { executorId: 'x', appName: 'app' }, version: 'v1', queueName: 'parted', after: '' };
     const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
     const more = { runnable, limit: 9, waitingUpTo: 9, rate: null, suspects: false };
@@ -52,28 +52,30 @@ describeStorage('a workflow that was let go of', (store) => {
     ]);
     const seen = await store.storage.queues.usage({ name: 'parted', executorId: 'claimer', rate: null });
     expect(seen?.usage).toMatchObject({ running: 1, elsewhere: 0 });
-    expect(await store.storage.queues.counted('parted')).toMatchObject([{ waiting: 1, running: 1, suspended: 1 }]);
+    expect(await store.storage.queues.listWithCounts('parted')).toMatchObject([
+      { waiting: 1, running: 1, suspended: 1 },
+    ]);
     expect(await store.storage.queues.unfinished('parted')).toBe(3);
     expect(await store.storage.queues.remove('parted')).toBe(false);
   });
 
-  it('counts again under any other owner: a mark is void as soon as its owner is', async () => {
+  it('counts again under another owner: the mark is valid only for the owner that made it', async () => {
     await begin(['a', 'b', 'c', 'd']);
-    await store.storage.workflows.setAtRest(owned('a', 'b', 'c', 'd'));
+    await store.storage.workflows.markSuspended(owned('a', 'b', 'c', 'd'));
     expect(await running()).toBe(0);
-    // Somebody who knows nothing of marks takes it.
+    // A program that does not know the mark takes the workflow.
     await store.sql(`update ${table} set owner_xid = 'else' where workflow_uuid = 'a'`);
     await store.sql(`update ${table} set owner_xid = null where workflow_uuid = 'b'`);
     expect(await running()).toBe(2);
     await release('c');
     await take(store.storage, 1, { owner: 'next' });
     expect(await running()).toBe(3);
-    expect(await store.storage.queues.counted('q')).toMatchObject([{ running: 3, suspended: 1 }]);
+    expect(await store.storage.queues.listWithCounts('q')).toMatchObject([{ running: 3, suspended: 1 }]);
   });
 
-  it('can do everything that its owner may: write, end, be handed over, be taken over', async () => {
+  it('can write, end, be handed over and be taken over like any other', async () => {
     await begin(['ends', 'dead']);
-    await store.storage.workflows.setAtRest(owned('ends', 'dead'));
+    await store.storage.workflows.markSuspended(owned('ends', 'dead'));
     expect((await store.storage.workflows.owned(owned('ends', 'dead'))).map((row) => row.workflowId).sort()).toEqual([
       'dead',
       'ends',
@@ -87,19 +89,19 @@ describeStorage('a workflow that was let go of', (store) => {
     expect(await running()).toBe(1);
   });
 
-  it('is back at its place when it is put back: behind what is more urgent, before what came later', async () => {
+  it('returns to its place in the queue: after more urgent work, before later work', async () => {
     await store.storage.workflows.enqueueMany([enqueued('early', { priority: 3 })]);
     await take(store.storage, 1, { owner });
-    await store.storage.workflows.setAtRest(owned('early'));
+    await store.storage.workflows.markSuspended(owned('early'));
     await store.storage.workflows.enqueueMany([enqueued('later', { priority: 3 }), enqueued('low', { priority: 4 })]);
     await store.storage.workflows.enqueueMany([enqueued('urgent', { priority: 1 })]);
     await release('early');
     expect(await inOrder(store.storage)).toEqual(['urgent', 'early', 'later', 'low']);
   });
 
-  it('is no start when it goes on: no attempt, the same startedAt, and nothing for a rate limit to count', async () => {
+  it('continues without a new start: no attempt, the same startedAt, and no count for a rate limit', async () => {
     await begin(['rests', 'handed'], { rateLimited: true });
-    await store.storage.workflows.setAtRest(owned('rests'));
+    await store.storage.workflows.markSuspended(owned('rests'));
     await release('rests', 'handed');
     const taken = await take(store.storage, 2, { owner: 'next', now: 8000, rateLimited: true });
     expect(taken.map((row) => row.attempts)).toEqual([1, 1]);
@@ -110,7 +112,7 @@ describeStorage('a workflow that was let go of', (store) => {
     expect(Object.fromEntries(started)).toEqual({ rests: 5000, handed: 8000 });
     const seen = await store.storage.queues.usage({ name: 'q', executorId: 'x', rate });
     expect(seen?.usage).toMatchObject({ running: 2, recentStarts: 1 });
-    // And only once: what is handed over after that was not at rest.
+    // This applies only once: the next hand-over is not one of a suspended workflow.
     await store.storage.workflows.release({
       owned: [{ workflowId: 'rests', owner: 'next' }],
       queueName: 'x',
@@ -120,16 +122,16 @@ describeStorage('a workflow that was let go of', (store) => {
     expect((await store.storage.workflows.get(['rests']))[0]).toMatchObject({ startedAt: 9000, attempts: 1 });
   });
 
-  it('starts anew when it is resumed', async () => {
+  it('gets a new start when it is resumed', async () => {
     await begin(['a']);
-    await store.storage.workflows.setAtRest(owned('a'));
+    await store.storage.workflows.markSuspended(owned('a'));
     await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 6000 });
     await store.storage.workflows.resume({ workflowIds: ['a'], queueName: 'x', now: 7000 });
     await take(store.storage, 1, { owner: 'next', now: 8000 });
     expect((await store.storage.workflows.get(['a']))[0]).toMatchObject({ startedAt: 8000 });
   });
 
-  it('never brings what counts above a limit, however many claim, rest and come back at once', async () => {
+  it('never makes a queue exceed its limit, however many claim, suspend and return at once', async () => {
     await register(store.storage, 'q', settings({ concurrency: 3 }));
     const race = new Race(store, 120);
     await store.storage.workflows.enqueueMany(Array.from({ length: 120 }, (_, i) => enqueued(`w${i}`)));
@@ -138,11 +140,11 @@ describeStorage('a workflow that was let go of', (store) => {
     report(`slots given back (${store.backend}): ${race.rests} rests, ${race.readings} readings, peak ${race.peak}`);
     expect(race.peak).toBe(3);
     expect(race.rests).toBeGreaterThan(50);
-    expect(await store.storage.queues.counted('q')).toMatchObject([{ waiting: 0, running: 0, suspended: 0 }]);
+    expect(await store.storage.queues.listWithCounts('q')).toMatchObject([{ waiting: 0, running: 0, suspended: 0 }]);
   });
 });
 
-/** Claimers that end some of what they have, and let go of others, to put them back a little later. */
+/** Claimers that finish some of their workflows, suspend others and release these a little later. */
 class Race {
   peak = 0;
   readings = 0;
@@ -167,7 +169,7 @@ class Race {
       const ending = some.filter(() => this.random.number() < 0.5);
       const leaving = some.filter((each) => !ending.includes(each));
       const ended = await workflows.finishMany(ending.map((each) => finished(each.workflowId, each)));
-      const rested = await workflows.setAtRest(leaving);
+      const rested = await workflows.markSuspended(leaving);
       this.ended += ended.size;
       this.rests += rested.size;
       resting.push(...leaving);
@@ -185,7 +187,7 @@ class Race {
     return (await take(storage, free, { lockVersion, exclusive: true, owner })).map((row) => row.workflowId);
   }
 
-  /** In words of its own: who could commit, and has not let go. */
+  /** Counts with its own SQL the workflows that can commit and are not suspended. */
   private async read(): Promise<void> {
     const [row] = await this.store.sql(
       `select count(*) as n from ${this.store.table('workflow_status')} where status = 'PENDING' ` +

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { internalQueue } from '../../src/model/queues.js';
 import { plainKey } from '../../src/model/workflow-key.js';
-import type { Free, TakenOver } from '../../src/storage/contract/takeovers.js';
+import type { FreeWork, TakenOver } from '../../src/storage/contract/takeovers.js';
 import {
   dequeue,
   describeStorage,
@@ -18,7 +18,7 @@ import {
   writer,
 } from './contract-support.js';
 
-const freeOf = (more: Partial<Free> = {}): Free => ({ ...newTakeover().free, ...more }) as Free;
+const freeOf = (more: Partial<FreeWork> = {}): FreeWork => ({ ...newTakeover().free, ...more }) as FreeWork;
 const under = (executorId: string, incarnation: string | null = null) => ({ executorId, incarnation });
 
 describeStorage('takeovers of work that an executor left PENDING', (store) => {
@@ -27,7 +27,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
   const insert = (rows: Parameters<typeof store.storage.workflows.insertMany>[1], by = writer) =>
     store.storage.workflows.insertMany(by, rows);
 
-  it('put it back to be run by anyone, without counting an attempt: the dequeue counts one', async () => {
+  it('put the work back for any executor without counting an attempt: the dequeue counts it', async () => {
     await start(store, 'a');
     const back = { workflowId: 'a', status: 'ENQUEUED', queueName: internalQueue, createdAt: 1000 };
     expect(await putBack()).toMatchObject([back]);
@@ -47,19 +47,19 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     await dequeue(store.storage, { ...newClaim({ owner: 'fresh' }), queueName: internalQueue });
     expect(await workflows.finishMany([finished('a')])).toEqual(new Set());
     expect(await workflows.finishMany([finished('a', { owner: 'fresh' })])).toEqual(new Set(['a']));
-    // Late once more, after its end.
+    // Another late write, after the end.
     expect(await workflows.finishMany([finished('a', { output: '"other"' })])).toEqual(new Set());
     expect(await workflows.get(['a'])).toMatchObject([{ status: 'SUCCESS', output: '"result"' }]);
   });
 
-  it('take from a dead incarnation only what it owns itself, whoever else uses its executor ID', async () => {
+  it('take from a dead incarnation only its own work, even if others use its executor ID', async () => {
     await insert([newWorkflow('dead', { owner: 'aaaa.1' }), newWorkflow('alive', { owner: 'bbbb.1' })]);
     await insert([newWorkflow('longer', { owner: 'aaaabb.1' }), newWorkflow('old', { owner: 'no token' })]);
     await insert([newWorkflow('elsewhere', { owner: 'aaaa.2' })], { ...writer, executorId: 'there' });
     expect(await idsOf(putBack({ free: freeOf({ executors: [under('here', 'aaaa')] }) }))).toEqual(['dead']);
   });
 
-  it('take what nobody who lives owns under an executor ID', async () => {
+  it('take the work of an executor ID that no living incarnation owns', async () => {
     const owners = ['aaaa.1', 'bbbb.1', 'no token'];
     await insert(owners.map((owner) => newWorkflow(owner, { owner })));
     await store.sql(`update ${store.table('workflow_status')} set owner_xid = null where workflow_uuid = 'no token'`);
@@ -72,18 +72,18 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
       ...{ processStart: null, ttlMs: 30_000, lockKey: null, listens: null },
     });
 
-  it('spare whoever is in the table and not known to be dead, also one that has joined since the caller looked', async () => {
+  it('skip every joined executor not known as dead, even one that joined after the caller looked', async () => {
     await insert(['aaaa.1', 'bbbb.1', 'cccc.1'].map((owner) => newWorkflow(owner, { owner })));
     for (const incarnation of ['aaaa', 'bbbb']) await joined(incarnation);
-    const { executors: _, ...rest } = freeOf() as Extract<Free, { executors: unknown }>;
-    const byId: Free = { ...rest, live: ['self'], dead: ['aaaa'], workflowIds: ['bbbb.1'] };
+    const { executors: _, ...rest } = freeOf() as Extract<FreeWork, { executors: unknown }>;
+    const byId: FreeWork = { ...rest, live: ['self'], dead: ['aaaa'], workflowIds: ['bbbb.1'] };
     expect(await putBack({ free: byId })).toEqual([]);
     const free = freeOf({ live: ['self'], dead: ['aaaa'] });
     expect(await idsOf(store.storage.takeovers.left(free))).toHaveLength(1);
     expect(await idsOf(putBack({ free }))).toEqual(['aaaa.1', 'cccc.1']);
   });
 
-  it('take nothing from one that was taken for dead and has beaten since', async () => {
+  it('take nothing from an executor that sent a heartbeat after it was considered dead', async () => {
     await insert([newWorkflow('a', { owner: 'dddd.1' })]);
     await joined('dddd');
     const free = (beats: number | null) => freeOf({ executors: [{ ...under('here', 'dddd'), beats }] });
@@ -91,7 +91,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(await putBack({ free: free(1) })).toEqual([]);
     expect(
       await store.storage.takeovers.cancel(
-        newTakeover({ free: free(1), fates: [fate({ exceeded: 'x', maxAttempts: 0 })] }),
+        newTakeover({ free: free(1), decisions: [fate({ exceeded: 'x', maxAttempts: 0 })] }),
       ),
     ).toEqual([]);
     expect(await idsOf(putBack({ free: free(2) }))).toEqual(['a']);
@@ -99,13 +99,13 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
 
   it('take single workflows by their ID, unless a live executor owns them', async () => {
     await insert(['a', 'b', 'c'].map((id) => newWorkflow(id, { owner: `${id.repeat(4)}.1` })));
-    const { executors: _, ...rest } = freeOf() as Extract<Free, { executors: unknown }>;
-    const free: Free = { ...rest, live: ['bbbb'], workflowIds: ['a', 'b', 'nowhere'] };
+    const { executors: _, ...rest } = freeOf() as Extract<FreeWork, { executors: unknown }>;
+    const free: FreeWork = { ...rest, live: ['bbbb'], workflowIds: ['a', 'b', 'nowhere'] };
     expect(await idsOf(putBack({ free }))).toEqual(['a']);
     expect(await idsOf(store.storage.takeovers.left(free))).toEqual([]);
   });
 
-  it('leave alone what has ended, what this process cannot run, other versions and other apps', async () => {
+  it('skip ended work, work that this process cannot run, other versions and other apps', async () => {
     await start(store, 'ended', 'of no app', 'class');
     await store.storage.workflows.finishMany([finished('ended')]);
     await insert([newWorkflow('version', { version: 'v0' }), newWorkflow('unknown', { name: 'unknown' })]);
@@ -114,12 +114,12 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     await store.sql(`update ${table} set application_name = null where workflow_uuid = 'of no app'`);
     await store.sql(`update ${table} set class_name = 'Greeter' where workflow_uuid = 'class'`);
     expect(await idsOf(putBack())).toEqual(['of no app']);
-    expect(await putBack({ fates: [] })).toEqual([]);
+    expect(await putBack({ decisions: [] })).toEqual([]);
     expect(await putBack({ free: freeOf({ executors: [] }) })).toEqual([]);
     expect((await store.storage.workflows.get(['version']))[0]).toMatchObject({ attempts: 1, status: 'PENDING' });
   });
 
-  it('put work of a queue back on that queue, at its place and with its first start', async () => {
+  it('put work of a queue back on that queue, at its place and with its first start time', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
     await workflows.release({ owned: [{ workflowId: 'a', owner: 'owner of a' }], queueName: 'q', now: 3000 });
@@ -137,9 +137,9 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(await store.storage.takeovers.incomplete(filter)).toMatchObject([{ startedAt: 9700 }]);
   });
 
-  it('set aside what is not to be resumed, with the reason', async () => {
+  it('stall work that must not be resumed, with the reason', async () => {
     await start(store, 'a');
-    expect(await putBack({ fates: [fate({ setAside: 'ask first' })] })).toMatchObject([{ status: 'STALLED' }]);
+    expect(await putBack({ decisions: [fate({ stallReason: 'ask first' })] })).toMatchObject([{ status: 'STALLED' }]);
     const aside = { status: 'STALLED', statusReason: 'ask first', executorId: 'here', attempts: 1, completedAt: 4000 };
     expect(await store.storage.workflows.get(['a'])).toMatchObject([aside]);
     const resumed = await store.storage.workflows.resume({ workflowIds: ['a'], queueName: 'q', now: 5000 });
@@ -147,20 +147,20 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(await store.storage.workflows.get(['a'])).toMatchObject([{ status: 'ENQUEUED', statusReason: null }]);
   });
 
-  it('leave what waits for an operator where it is', async () => {
+  it('do not change work that waits for an operator', async () => {
     await start(store, 'a');
-    const fates = [fate({ resumes: false })];
-    expect(await putBack({ fates })).toEqual([]);
-    expect(await store.storage.takeovers.cancel(newTakeover({ fates }))).toEqual([]);
+    const decisions = [fate({ resumes: false })];
+    expect(await putBack({ decisions })).toEqual([]);
+    expect(await store.storage.takeovers.cancel(newTakeover({ decisions }))).toEqual([]);
     expect(await statuses(store)).toEqual({ a: 'PENDING' });
   });
 
-  it('cancel what is too old, whether or not it would be resumed, with its children and the reason', async () => {
+  it('cancel work that is too old, resumable or not, with its children and the reason', async () => {
     await insert([newWorkflow('old', { createdAt: 1000 }), newWorkflow('young', { createdAt: 2000 })]);
     const children = [newChild('child', 'old'), newChild('detached', 'old', { detached: true })];
     await store.storage.workflows.insertChildren({ ...writer, executorId: 'there' }, children);
-    const fates = [fate({ tooOld: { startedBefore: 2000, reason: 'too old' }, resumes: false })];
-    const cancelled = await store.storage.takeovers.cancel(newTakeover({ fates }));
+    const decisions = [fate({ tooOld: { startedBefore: 2000, reason: 'too old' }, resumes: false })];
+    const cancelled = await store.storage.takeovers.cancel(newTakeover({ decisions }));
     expect(cancelled.map(({ workflowId, reason }) => `${workflowId}: ${reason}`).sort()).toEqual([
       'child: too old',
       'old: too old',
@@ -168,22 +168,22 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     const ended = { old: 'CANCELLED', child: 'CANCELLED' };
     expect(await statuses(store)).toEqual({ ...ended, young: 'PENDING', detached: 'PENDING' });
     expect(await store.storage.workflows.get(['old'])).toMatchObject([{ statusReason: 'too old', completedAt: 4000 }]);
-    expect(await putBack({ fates: [fate({ tooOld: { startedBefore: 2001, reason: 'too old' } })] })).toEqual([]);
+    expect(await putBack({ decisions: [fate({ tooOld: { startedBefore: 2001, reason: 'too old' } })] })).toEqual([]);
   });
 
-  it('cancel what has had its attempts, or give it up, with one attempt more', async () => {
+  it('cancel or give up work that has used all its attempts, and count one attempt more', async () => {
     await start(store, 'a', 'b');
     await store.sql(`update ${store.table('workflow_status')} set recovery_attempts = 2 where workflow_uuid = 'a'`);
-    const fates = [fate({ maxAttempts: 1, exceeded: 'enough' })];
-    expect(await idsOf(store.storage.takeovers.cancel(newTakeover({ fates, limit: 1 })))).toEqual(['a']);
-    expect(await store.storage.takeovers.cancel(newTakeover({ fates }))).toEqual([]);
+    const decisions = [fate({ maxAttempts: 1, exceeded: 'enough' })];
+    expect(await idsOf(store.storage.takeovers.cancel(newTakeover({ decisions, limit: 1 })))).toEqual(['a']);
+    expect(await store.storage.takeovers.cancel(newTakeover({ decisions }))).toEqual([]);
     const dead = { status: 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', attempts: 2 };
-    expect(await putBack({ fates: [fate({ maxAttempts: 0 })] })).toMatchObject([{ workflowId: 'b', ...dead }]);
+    expect(await putBack({ decisions: [fate({ maxAttempts: 0 })] })).toMatchObject([{ workflowId: 'b', ...dead }]);
     expect(await store.storage.workflows.get(['b'])).toMatchObject([{ ...dead, completedAt: 4000, queueName: null }]);
     expect(await dequeue(store.storage, { ...newClaim(), queueName: internalQueue })).toEqual([]);
   });
 
-  it('take no more than the limit, and all in the end', async () => {
+  it('take no more than the limit at once, and everything in the end', async () => {
     await start(store, ...Array.from({ length: 30 }, (_, i) => `w${i}`));
     expect(await putBack({ limit: 3 })).toHaveLength(3);
     expect(await putBack({ limit: 100 })).toHaveLength(27);
@@ -191,7 +191,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
   });
 
   if (store.backend === 'postgres') {
-    it('take no more than the limit, whatever the planner makes of it', async () => {
+    it('take no more than the limit under any query plan', async () => {
       await start(store, ...Array.from({ length: 30 }, (_, i) => `w${i}`));
       for (const way of ['hashjoin', 'mergejoin', 'hashagg', 'sort', 'material', 'memoize']) {
         await store.sql(`alter database ${new URL(store.url).pathname.slice(1)} set enable_${way} = off`);
@@ -200,7 +200,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     });
   }
 
-  it('of ten who sweep at once take each workflow once', async () => {
+  it('take each workflow once when ten processes sweep at once', async () => {
     const ids = Array.from({ length: 200 }, (_, i) => `w${i}`);
     await start(store, ...ids);
     const other = await store.another();
@@ -221,18 +221,18 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(again).toHaveLength(200);
   });
 
-  it('by a list of candidates that is out of date change nothing', async () => {
+  it('change nothing for an outdated list of candidates', async () => {
     await insert([newWorkflow('a', { owner: 'aaaa.1' })]);
     const free = freeOf({ executors: [under('here', 'aaaa')] });
     await putBack({ free });
     await dequeue(store.storage, { ...newClaim({ owner: 'bbbb.1', writer }), queueName: internalQueue });
     expect(await putBack({ free })).toEqual([]);
-    const fates = [fate({ tooOld: { startedBefore: 9999, reason: 'too old' } })];
-    expect(await store.storage.takeovers.cancel(newTakeover({ free, fates }))).toEqual([]);
+    const decisions = [fate({ tooOld: { startedBefore: 9999, reason: 'too old' } })];
+    expect(await store.storage.takeovers.cancel(newTakeover({ free, decisions }))).toEqual([]);
     expect(await store.storage.workflows.get(['a'])).toMatchObject([{ owner: 'bbbb.1', status: 'PENDING' }]);
   });
 
-  it('are told whose work there is, of which workflows and versions', async () => {
+  it('list the owners, workflows and versions of the work', async () => {
     const { takeovers } = store.storage;
     await insert([newWorkflow('b'), newWorkflow('a'), newWorkflow('c', { name: 'charge' })]);
     await insert([newWorkflow('d', { version: 'v2' })], { ...writer, executorId: 'there' });
@@ -250,7 +250,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(await takeovers.otherVersions({ version: 'v1', appName: 'app' })).toEqual([{ version: 'v2', count: 1 }]);
   });
 
-  it('are looked up one by one, oldest first, page by page', async () => {
+  it('list their candidates one by one, oldest first, page by page', async () => {
     const { takeovers } = store.storage;
     await start(store, 'b', 'a', 'c');
     await insert([newWorkflow('d', { name: 'charge', version: 'v2' })], { ...writer, executorId: 'there' });
@@ -265,7 +265,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     expect(await list({ appName: '' })).toContain('e');
   });
 
-  it('are looked up and counted when they were handed over for a version, besides PENDING ones or alone', async () => {
+  it('list and count work handed over for a version, together with PENDING work or alone', async () => {
     const { takeovers, workflows } = store.storage;
     await start(store, 'a');
     const there = { ...writer, executorId: 'there' };
@@ -289,7 +289,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     ]);
   });
 
-  it('tell which unfinished ones would be cancelled with them', async () => {
+  it('list the unfinished workflows that would be cancelled too', async () => {
     const { takeovers, workflows } = store.storage;
     await start(store, 'root');
     const child = (id: string, parent: string, detached = false) =>
@@ -307,7 +307,7 @@ describeStorage('takeovers of work that an executor left PENDING', (store) => {
     ]);
   });
 
-  it('list what is PENDING under the tokens of one process, and nothing else', async () => {
+  it('list the PENDING work under the tokens of one process, and nothing else', async () => {
     await insert([
       newWorkflow('a', { owner: 'me.0' }),
       newWorkflow('b', { owner: 'me.1' }),

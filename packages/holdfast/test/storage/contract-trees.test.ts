@@ -12,7 +12,7 @@ import {
   writer,
 } from './contract-support.js';
 
-/** root -> (a -> (a1 -> a2), b, detached -> below detached); aside has no part in it. */
+/** root -> (a -> (a1 -> a2), b, detached -> below detached); aside is not in the tree. */
 async function plantTree(store: Store): Promise<void> {
   const { workflows } = store.storage;
   await start(store, 'root', 'aside');
@@ -26,7 +26,7 @@ describeStorage('cancel', (store) => {
   const cancel = (...workflowIds: readonly string[]): Promise<string[]> =>
     idsOf(store.storage.workflows.cancel({ workflowIds, reason: 'enough', now: 2000 }));
 
-  it('reaches children and theirs, but not the detached ones', async () => {
+  it('reaches children and their children, but not detached ones', async () => {
     await plantTree(store);
     expect(await cancel('root')).toEqual(['a', 'a1', 'a2', 'b', 'root']);
     expect(await statuses(store)).toMatchObject({
@@ -47,14 +47,14 @@ describeStorage('cancel', (store) => {
     expect(await cancel('detached')).toEqual(['below detached', 'detached']);
   });
 
-  it('reaches through a child that has ended to those below it', async () => {
+  it('reaches the children of a child that has ended', async () => {
     await plantTree(store);
     await store.storage.workflows.finishMany([finished('a'), finished('a1')]);
     expect(await cancel('root')).toEqual(['a2', 'b', 'root']);
     expect(await statuses(store)).toMatchObject({ a: 'SUCCESS', a1: 'SUCCESS' });
   });
 
-  it('changes nothing that has ended, and reports nothing the second time', async () => {
+  it('does not change ended workflows, and reports nothing the second time', async () => {
     await start(store, 'good', 'bad', 'stalled');
     const { workflows } = store.storage;
     await workflows.finishMany([finished('good'), finished('bad', { status: 'ERROR' })]);
@@ -67,7 +67,7 @@ describeStorage('cancel', (store) => {
     expect(await cancel('root', 'a', 'aside')).toEqual([]);
   });
 
-  it('tells under which owner each was cancelled, and why', async () => {
+  it('reports the owner under which each workflow was cancelled, and the reason', async () => {
     await start(store, 'a');
     const changed = await store.storage.workflows.cancel({ workflowIds: ['a'], reason: 'timeout', now: 2000 });
     expect(changed).toEqual([{ workflowId: 'a', owner: 'owner of a', reason: 'timeout', queueName: null }]);
@@ -80,14 +80,14 @@ describeStorage('cancel', (store) => {
     expect(await cancel('a')).toEqual(['a']);
   });
 
-  it('lets no child start afterwards', async () => {
+  it('prevents later starts of children', async () => {
     await start(store, 'root');
     await cancel('root');
     expect(await store.storage.workflows.insertChildren(writer, [newChild('late', 'root')])).toEqual(new Set());
     expect(await statuses(store)).toEqual({ root: 'CANCELLED' });
   });
 
-  it('leaves no child running when parents start children in a race with it', async () => {
+  it('leaves no child running when parents start children at the same time', async () => {
     const parents = Array.from({ length: 20 }, (_, i) => `p${i}`);
     await start(store, ...parents);
     const other = await store.another();
@@ -104,7 +104,7 @@ describeStorage('resume', (store) => {
   const cancel = (...workflowIds: readonly string[]) =>
     store.storage.workflows.cancel({ workflowIds, reason: 'enough', now: 2000 });
 
-  it('puts a cancelled workflow on a queue as if it had never been tried', async () => {
+  it('puts a cancelled workflow on a queue with no attempts counted', async () => {
     await store.storage.workflows.insertMany(writer, [newWorkflow('a', { timeoutMs: 50, deadlineAt: 1050 })]);
     await cancel('a');
     expect(await resume('a')).toEqual(['a']);
@@ -125,7 +125,7 @@ describeStorage('resume', (store) => {
     expect(await resume('a')).toEqual([]);
   });
 
-  it('starts STALLED and given-up workflows again, and no others', async () => {
+  it('restarts STALLED and given-up workflows, and no others', async () => {
     await start(store, 'stalled', 'dead', 'good', 'bad', 'running');
     const { workflows } = store.storage;
     await workflows.stall({ workflowId: 'stalled', owner: 'owner of stalled', reason: 'x', error: '"x"', now: 2000 });
@@ -145,7 +145,7 @@ describeStorage('resume', (store) => {
     expect(await statuses(store)).toMatchObject({ b: 'SUCCESS', detached: 'PENDING', aside: 'PENDING' });
   });
 
-  it('does not bring back a detached child, which was cancelled on its own account', async () => {
+  it('does not bring back a detached child that was cancelled separately', async () => {
     await plantTree(store);
     await cancel('root', 'detached');
     expect(await resume('root')).toEqual(['a', 'a1', 'a2', 'b', 'root']);
@@ -158,7 +158,7 @@ describeStorage('resume', (store) => {
     expect(await idsOf(store.storage.workflows.list({ status: ['CANCELLED'] }))).toEqual(['a', 'b', 'root']);
   });
 
-  it('leaves a child cancelled when its parent has the cancellation on record as its result', async () => {
+  it('leaves a child cancelled if its parent has recorded the cancellation as its result', async () => {
     await plantTree(store);
     await cancel('a');
     const result = { name: 'DBOS.getResult', output: null, error: '"cancelled"' };

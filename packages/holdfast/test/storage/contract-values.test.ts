@@ -14,7 +14,7 @@ import {
   writer,
 } from './contract-support.js';
 
-/** Texts that a careless encoding of arrays, JSON or SQL would change. */
+/** Texts that an incorrect encoding of arrays, JSON or SQL would change. */
 const awkwardTexts = [
   '',
   ' ',
@@ -46,8 +46,8 @@ const awkwardTexts = [
   'e\u0301 is not \u00e9',
 ];
 
-describeStorage('values at the edges', (store) => {
-  it('gives every text back as it was, in every column and as every element of a batch', async () => {
+describeStorage('storage of unusual values', (store) => {
+  it('returns every text unchanged, in every column and as every element of a batch', async () => {
     const { workflows, steps } = store.storage;
     const id = (i: number): string => `w${i}`;
     const rows = awkwardTexts.map((text, i) => newWorkflow(id(i), { inputs: text, user: text, roles: text }));
@@ -100,7 +100,7 @@ describeStorage('values at the edges', (store) => {
     }
   });
 
-  it('keeps attributes as JSON of the same meaning', async () => {
+  it('keeps attributes as equivalent JSON', async () => {
     const { workflows } = store.storage;
     const attributes = { text: awkwardTexts, nested: { a: [1, -0.5, 1e300, true, null] }, '{"': '}' };
     const rows = [newWorkflow('a', { attributes: JSON.stringify(attributes) }), newWorkflow('b')];
@@ -118,7 +118,7 @@ describeStorage('values at the edges', (store) => {
     await workflows.finishMany([finished('a', { output: large })]);
     const [row] = await workflows.get(['a']);
     const [step] = await steps.history(['a']);
-    // Compared as booleans: a failed comparison of the texts would print them.
+    // Compared as booleans, because a failed comparison of the texts would print them.
     expect([row?.inputs === large, row?.output === large, step?.output === large]).toEqual([true, true, true]);
   });
 

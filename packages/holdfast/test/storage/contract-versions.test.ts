@@ -5,7 +5,7 @@ describeStorage('versions', (store) => {
   const names = async (appName = 'app'): Promise<string[]> =>
     (await store.storage.versions.list(appName)).map((version) => version.name);
 
-  it('lists the versions of an app, the latest first', async () => {
+  it('are listed per app, the latest first', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v2', appName: 'app', now: 20 });
@@ -15,21 +15,21 @@ describeStorage('versions', (store) => {
     ]);
   });
 
-  it('keeps a version as it is when it is registered again', async () => {
+  it('do not change when they are registered again', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v1', appName: 'app', now: 99 });
     expect(await versions.list('app')).toEqual([{ name: 'v1', appName: 'app', createdAt: 10, latestAt: 10 }]);
   });
 
-  it('registers one version when ten processes do so at once', async () => {
+  it('are registered once when ten processes do so at once', async () => {
     const { versions } = store.storage;
     const register = (_: unknown, i: number) => versions.register({ name: 'v1', appName: 'app', now: i });
     await Promise.all(Array.from({ length: 10 }, register));
     expect(await names()).toEqual(['v1']);
   });
 
-  it('makes a version the latest, also within one millisecond and by a clock that stands behind', async () => {
+  it('become the latest, even within one millisecond and by a clock that is behind', async () => {
     const { versions } = store.storage;
     for (const name of ['v1', 'v2', 'v3']) await versions.register({ name, appName: 'app', now: 10 });
     expect(await versions.setLatest({ name: 'v2', appName: 'app', now: 10 })).toBe(true);
@@ -42,7 +42,7 @@ describeStorage('versions', (store) => {
     expect((await versions.list('app'))[0]).toEqual({ name: 'v2', appName: 'app', createdAt: 10, latestAt: 500 });
   });
 
-  it('keeps the same version name for two apps, although in the shared layout a name is unique over all apps', async () => {
+  it('can have the same name in two apps, although the shared layout makes names globally unique', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'v1', appName: 'other', now: 20 });
@@ -55,7 +55,7 @@ describeStorage('versions', (store) => {
     expect(await versions.list('app')).toEqual([{ name: 'v1', appName: 'app', createdAt: 10, latestAt: 10 }]);
   });
 
-  it('keeps a version also if another app has one by the name that it would be kept under', async () => {
+  it('are kept even if another app uses the name under which they would be stored', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'v1', appName: 'app', now: 10 });
     await versions.register({ name: 'other/v1', appName: 'app', now: 20 });
@@ -66,7 +66,7 @@ describeStorage('versions', (store) => {
     expect(await names()).toEqual(['other/v1', 'v1']);
   });
 
-  it('keeps one version for each of two apps when many of their processes register it at once', async () => {
+  it('are kept once per app when many processes of two apps register them at once', async () => {
     const { versions } = store.storage;
     const apps = Array.from({ length: 20 }, (_, i) => (i % 2 ? 'app' : 'other'));
     await Promise.all(apps.map((appName, i) => versions.register({ name: 'v1', appName, now: i })));
@@ -74,7 +74,7 @@ describeStorage('versions', (store) => {
     expect(await names('other')).toEqual(['v1']);
   });
 
-  it('shows a version that was registered without an app, as DBOS did, to every app', async () => {
+  it('that DBOS registered without an app are visible to every app', async () => {
     const { versions } = store.storage;
     await store.sql(
       `insert into ${store.table('application_versions')} (version_id, version_name, version_timestamp, created_at)
@@ -85,7 +85,7 @@ describeStorage('versions', (store) => {
     expect(await versions.setLatest({ name: 'old', appName: 'other', now: 20 })).toBe(true);
   });
 
-  it('knows no version that was not registered, and none of another app', async () => {
+  it('are unknown if they are not registered, or belong to another app', async () => {
     const { versions } = store.storage;
     await versions.register({ name: 'mine', appName: 'app', now: 10 });
     expect(await versions.setLatest({ name: 'unknown', appName: 'app', now: 20 })).toBe(false);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { describeStorage, finished, newChild, newWorkflow, start, statuses, writer } from './contract-support.js';
 
-describeStorage('workflows: start, finish, read', (store) => {
+describeStorage('starting, finishing and reading workflows', (store) => {
   it('stores a new workflow as PENDING in its first attempt, with everything it was given', async () => {
     const row = newWorkflow('a', {
       inputs: '[1]',
@@ -56,7 +56,7 @@ describeStorage('workflows: start, finish, read', (store) => {
     });
   });
 
-  it('leaves a taken ID as it is, and starts the rest of the batch', async () => {
+  it('does not change the workflow of a taken ID, and starts the rest of the batch', async () => {
     await start(store, 'taken');
     const rows = [newWorkflow('taken', { owner: 'late', name: 'other' }), newWorkflow('free')];
     expect(await store.storage.workflows.insertMany(writer, rows)).toEqual(new Set(['owner of free']));
@@ -98,7 +98,7 @@ describeStorage('workflows: start, finish, read', (store) => {
     expect(await statuses(store)).toEqual({ parent: 'PENDING', ended: 'SUCCESS', child: 'PENDING' });
   });
 
-  it('leaves a taken ID as it is when a child asks for it', async () => {
+  it('does not change the workflow of a taken ID when a child uses the ID', async () => {
     await start(store, 'parent', 'taken');
     const created = await store.storage.workflows.insertChildren(writer, [newChild('taken', 'parent', { owner: 'x' })]);
     expect(created).toEqual(new Set());
@@ -120,7 +120,7 @@ describeStorage('workflows: start, finish, read', (store) => {
     expect(found.get('empty')).toMatchObject({ status: 'SUCCESS', output: '' });
   });
 
-  it('changes and reports nothing when a workflow is finished by a former owner or twice', async () => {
+  it('changes and reports nothing if a former owner finishes a workflow, or if it is finished twice', async () => {
     const { workflows } = store.storage;
     await start(store, 'a', 'b');
     expect(await workflows.finishMany([finished('a', { owner: 'former' }), finished('nowhere')])).toEqual(new Set());
@@ -130,7 +130,7 @@ describeStorage('workflows: start, finish, read', (store) => {
     expect(await workflows.get(['b'])).toMatchObject([{ output: '"result"', error: null }]);
   });
 
-  it('writes the outcome of the owner when a batch has one of a former owner too', async () => {
+  it('writes the outcome of the owner if a batch also has one of a former owner', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
     const rows = [finished('a', { owner: 'former', output: 'wrong' }), finished('a', { output: 'right' })];
@@ -138,7 +138,7 @@ describeStorage('workflows: start, finish, read', (store) => {
     expect(await workflows.get(['a'])).toMatchObject([{ output: 'right' }]);
   });
 
-  it('reads nothing for unknown IDs and for no IDs', async () => {
+  it('reads nothing for unknown IDs or an empty list', async () => {
     const { workflows } = store.storage;
     await start(store, 'a');
     expect(await workflows.get([])).toEqual([]);
@@ -150,7 +150,7 @@ describeStorage('workflows: start, finish, read', (store) => {
     expect(await workflows.finishMany([])).toEqual(new Set());
   });
 
-  it('tells how workflows stand, with outcomes only of those that have ended', async () => {
+  it('reads the status of workflows, with outcomes only if they have ended', async () => {
     const { workflows } = store.storage;
     await start(store, 'running', 'good', 'bad', 'cancelled');
     await workflows.finishMany([finished('good'), finished('bad', { status: 'ERROR', output: null, error: '"no"' })]);

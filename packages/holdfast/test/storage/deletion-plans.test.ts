@@ -10,7 +10,7 @@ import { type Backend, describeLayouts } from '../support/backends.js';
 import { tamper } from '../support/faults.js';
 import { type PlanNode, readBy, writerSettings } from './plan-nodes.js';
 
-/** How the database goes about deletions when 100,000 workflows have ended, each with a step: by index probes. */
+/** Deletions must use index probes, even if 100,000 workflows with a step each have ended. */
 const past = 100_000;
 
 interface Calls {
@@ -21,7 +21,7 @@ interface Calls {
 const some = Array.from({ length: 20 }, (_, i) => `w${i * 100 + 1}`);
 const app = { appName: 'app' };
 
-/** Each statement, and how many rows it may look at, at most. Each of the roots has a child, and each of both a step. */
+/** Each statement, and the maximum of rows it may read. Each root has a child, and each of both has a step. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
   'workflows.delete': [60, (on) => on.deletions.remove({ workflowIds: ['w1'], children: true })],
   'workflows.obstacles': [60, (on) => on.deletions.obstacles({ workflowIds: ['w1'], children: true })],
@@ -107,7 +107,7 @@ async function checkSqlite(database: string, name: string): Promise<void> {
   );
   const plan = db.prepare(`explain query plan ${statement.text}`).all(bound) as { detail: string }[];
   const details = plan.map(({ detail }) => detail);
-  // `t`, `page` and the like are what was found; a table must not be read from one end to the other.
+  // `t`, `page` and similar names are results of subqueries. No table may be read completely.
   const scans = details.filter((detail) =>
     /^SCAN (w|p|o|u|c|workflow_status|operation_outputs)\b(?!.*USING)/.test(detail),
   );

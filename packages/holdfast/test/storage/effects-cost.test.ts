@@ -41,7 +41,7 @@ describeBackends(
   ['postgres'],
 );
 
-/** How many pages the statement that records a step with these effects looks at: a count, which no load changes. */
+/** Counts the pages read by the statement that records a step with these effects. Load does not change the count. */
 async function pagesFor(client: pg.Client, effects: readonly Effect[]): Promise<number> {
   const dialect = postgresDialect('dbos');
   let captured: [text: string, values: unknown[]] = ['', []];
@@ -55,7 +55,7 @@ async function pagesFor(client: pg.Client, effects: readonly Effect[]): Promise<
   const { rows } = await client.query(`explain (analyze, buffers, format json) ${captured[0]}`, captured[1]);
   await client.query('rollback');
   const [{ Plan: root }] = rows[0]['QUERY PLAN'];
-  // The root does not count what the changes beside it cost, because they run after it.
+  // The root node does not include the cost of the data-modifying subqueries, because they run after it.
   const changes: PlanNode[] = root.Plans.filter((node: PlanNode) => node['Node Type'] === 'ModifyTable');
   expect(changes.length).toBeGreaterThan(1);
   return changes.reduce((sum, node) => sum + node['Shared Hit Blocks'] + node['Shared Read Blocks'], 0);

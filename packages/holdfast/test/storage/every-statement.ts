@@ -14,7 +14,7 @@ import { SqlVersions } from '../../src/storage/sql/versions.js';
 import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
 import { effectful, sent, set, written } from './messaging-support.js';
 
-/** Every statement of `storage/sql` in this dialect: what its classes hold, and what they put together when called. */
+/** Every statement of `storage/sql` in this dialect: those that its classes hold, and those built by calls. */
 export async function everyStatement(dialect: Dialect): Promise<(Statement | BatchStatement<object>)[]> {
   const found: Statement[] = [];
   const on = recorder(dialect, found);
@@ -24,11 +24,11 @@ export async function everyStatement(dialect: Dialect): Promise<(Statement | Bat
   ].map((Part) => new Part(on as never));
   await putTogether(on);
   const held = parts.flatMap((part) => statementsIn(part, new Set<unknown>([on])));
-  // The same statement may be held in several places.
+  // Several classes may hold the same statement.
   return [...new Map([...held, ...found].map((statement) => [statement.text, statement])).values()];
 }
 
-/** Those whose text depends on what is asked for, each in all of its parts. */
+/** Builds each statement whose text depends on the parameters, with all of its parts. */
 async function putTogether(on: Database): Promise<void> {
   const steps = new SqlSteps(on);
   const effects = [sent('m', 'b'), { kind: 'consume', messageId: 'u' } as const, set('k', 'v'), written('k', 'v')];

@@ -9,7 +9,7 @@ describeBackends('group commit', (backend) => {
   it.each([
     ['at once', (i: number) => i],
     ['within 10 ms', (i: number) => delay(Math.random() * 10, i)],
-  ])('1,000 workflows of 10 steps that end %s need well under one commit per step', async (pace, body) => {
+  ])('needs far less than one commit per step for 1,000 workflows whose 10 steps end %s', async (pace, body) => {
     const [flights, steps] = [1000, 10];
     const ran = new Map<string, number>();
     const work = workflow('work', async (flight: number) => {
@@ -56,7 +56,7 @@ describeBackends('a row that the database refuses', (backend) => {
   };
   const values = Array.from({ length: 100 }, (_, i) => (i === 42 ? poison : `value ${i}`));
 
-  it('fails its own step and no other of its batch', async () => {
+  it('fails its own step, but no other step of its batch', async () => {
     await launch('operation_outputs');
     const ended = await Promise.allSettled(values.map((value) => work(value, 'step')));
     const failed = ended.flatMap((each, i) => (each.status === 'rejected' ? [{ i, code: each.reason.code }] : []));
@@ -64,7 +64,7 @@ describeBackends('a row that the database refuses', (backend) => {
     expect(ended[41]).toEqual({ status: 'fulfilled', value: 'value 41' });
   });
 
-  it('fails its own workflow and no other of its batch', async () => {
+  it('fails its own workflow, but no other workflow of its batch', async () => {
     const t = await launch('workflow_status');
     const ended = await Promise.allSettled(values.map((value) => work(value, 'result')));
     const failed = ended.flatMap((each, i) => (each.status === 'rejected' ? [{ i, code: each.reason.code }] : []));
@@ -73,7 +73,7 @@ describeBackends('a row that the database refuses', (backend) => {
     expect(await t.app.workflows.list({ status: 'SUCCESS' })).toHaveLength(99);
   });
 
-  it('fails its own start and no other of its batch', async () => {
+  it('fails its own start, but no other start of its batch', async () => {
     const t = await launch('workflow_status');
     const named = (value: string) => work.with({ user: value })(value, 'step');
     const ended = await Promise.allSettled(values.map(named));
@@ -82,7 +82,7 @@ describeBackends('a row that the database refuses', (backend) => {
   });
 });
 
-/** Makes the database refuse a text, as no value that passes our own checks is refused otherwise. */
+/** Makes the database refuse a text, because it refuses no other value that passes our own checks. */
 async function refuse(backend: Backend, database: string, table: string, text: string): Promise<void> {
   const columns = table === 'workflow_status' ? ['output', 'authenticated_user'] : ['output'];
   if (backend.name === 'postgres') {

@@ -5,7 +5,7 @@ import { report } from '../faults/child-process.js';
 import { type Backend, describeBackends } from '../support/backends.js';
 import { openWire } from './wire.js';
 
-/** Queues of every kind: what it costs to watch over them must not depend on their number. */
+/** Queues of every kind: the cost of watching them must not depend on their number. */
 const kinds: QueueOptions[] = [
   {},
   { concurrency: 5 },
@@ -17,25 +17,25 @@ const queues: Queue[] = Array.from({ length: 50 }, (_, i) => queue(`queue ${i}`,
 const perSecond = 2;
 
 describeBackends('an idle app with 50 queues', (backend) => {
-  it('makes fewer than 2 statements a second in all', async () => {
+  it('sends fewer than 2 statements a second in all', async () => {
     const { t, wire } = await launch(backend);
     const before = t.statements.length;
-    // In steps that are shorter than the pace of any service, so that none of them is passed over.
+    // The steps are shorter than the interval of any service, so that no service is skipped.
     for (let step = 0; step < 600; step++) await t.clock.advance(100);
     const made = [...t.statements.slice(before)];
-    // Of those under way at the same time, by several connections, the order is not the same everywhere.
+    // Several connections send statements at the same time, so their order differs.
     if (wire) expect(wire.statements.filter(isOurs).sort()).toEqual([...made].sort());
     report(`idle app with 50 queues (${backend.name}): ${made.length} statements in 60 s: ${tally(made)}`);
     expect(made.length).toBeGreaterThan(0);
     expect((wire ? wire.statements : made).length).toBeLessThan(60 * perSecond);
   });
 
-  it('makes fewer than 2 statements a second in real time, next to another one and what both have been through', async () => {
+  it('sends fewer than 2 statements a second in real time, next to another app, after some work', async () => {
     const first = await launch(backend, 'real');
     const second = await launch(backend, 'real', first.database, 'second');
     await first.work.with({ queue: queues[0] as Queue, app: first.t.app })();
     await first.work.with({ queue: queues[1] as Queue, app: second.t.app })();
-    // What was set off by that has come to rest.
+    // The follow-up work of these workflows has ended.
     await delay(500);
     const before = [first, second].map(({ t }) => t.statements.length);
     for (const { wire } of [first, second]) wire?.reset();
@@ -45,7 +45,7 @@ describeBackends('an idle app with 50 queues', (backend) => {
       const made = wire ? [...wire.statements] : t.statements.slice(before[i]);
       report(`idle app ${i + 1} of 2 (${backend.name}): ${made.length} statements in ${seconds} s: ${tally(made)}`);
       expect(made.length).toBeGreaterThan(0);
-      // What comes round every five seconds may fall into these six twice.
+      // A service with an interval of five seconds may run twice in these six seconds.
       expect(made.length).toBeLessThan((seconds + 5) * perSecond);
     }
   });
@@ -65,7 +65,7 @@ async function launch(backend: Backend, clock?: 'real', given?: string, executor
 /** One workflow for all apps of a database. */
 const launched = new Map<string, ReturnType<typeof workflow<[], string>>>();
 
-/** Not the settings of a connection that was opened, nor what listens for news. */
+/** Excludes the settings of new connections and the LISTEN statements. */
 function isOurs(statement: string): boolean {
   return !/^(set|listen) /.test(statement);
 }

@@ -6,7 +6,7 @@ import { failure, tamper } from '../support/faults.js';
 
 const greet = workflow('greet', () => run('compose', () => 'hello'));
 
-describeBackends('launch with migrate: false', (backend) => {
+describeBackends('launch with `migrate: false`', (backend) => {
   it('refuses an empty database, and leaves it empty', async () => {
     const database = await backend.emptyDatabase();
     const options = { name: 'test', database, workflows: [greet], logger: silent };
@@ -31,7 +31,7 @@ describeBackends('launch with migrate: false', (backend) => {
 describeBackends(
   'launch on a missing database',
   (backend) => {
-    it('creates it, and runs', async () => {
+    it('creates the database, and runs', async () => {
       const database = await backend.emptyDatabase();
       await dropDatabase(database);
       const app = await launch({ name: 'test', database, workflows: [greet], logger: silent });
@@ -40,7 +40,7 @@ describeBackends(
       expect(await tamper(database, 'select status from workflow_status')).toEqual([{ status: 'SUCCESS' }]);
     });
 
-    it('creates nothing with migrate: false', async () => {
+    it('creates nothing with `migrate: false`', async () => {
       const database = await backend.emptyDatabase();
       await dropDatabase(database);
       const options = { name: 'test', database, migrate: false, logger: silent };

@@ -4,7 +4,7 @@ import { expectedColumns } from '../../src/storage/migrations/layout.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, recordingLogger, tamper } from '../support/faults.js';
 
-/** Columns of the shared layout that no statement of ours names. */
+/** Columns of the shared layout that no statement of Holdfast uses. */
 const ofOthers = [
   'workflow_status.request',
   'workflow_status.application_id',
@@ -21,7 +21,7 @@ describeBackends('the columns that a database must have', (backend) => {
       "select m.name || '.' || c.name as name from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table'",
   };
 
-  it('are those that migrations make, but for those of others', async () => {
+  it('are the columns that migrations create, except columns that only others use', async () => {
     const rows = await tamper(await backend.newDatabase(), all[backend.name]);
     const made = rows
       .map(({ name }) => String(name))
@@ -51,7 +51,7 @@ const problems: Readonly<Record<string, { sqlite: string; postgres: string; says
   },
 };
 
-describeBackends('a database that somebody has changed', (backend) => {
+describeBackends('a database that was changed by hand', (backend) => {
   it.each(Object.entries(problems))('is refused by launch and by connect: %s', async (_, problem) => {
     const database = await backend.newDatabase();
     for (const each of problem[backend.name].split('; ')) await tamper(database, each);
@@ -66,7 +66,7 @@ describeBackends('a database that somebody has changed', (backend) => {
     expect(await failure(connect({ database, logger: silent }))).toMatchObject(expected);
   });
 
-  it('is refused if its counter is no table of ours', async () => {
+  it('is refused if its version table is not one of ours', async () => {
     const database = await backend.newDatabase();
     await tamper(database, 'alter table holdfast_migrations rename column version to number');
     expect(await failure(launch({ name: 'test', database, logger: silent }))).toMatchObject({
@@ -74,17 +74,17 @@ describeBackends('a database that somebody has changed', (backend) => {
     });
   });
 
-  it.each([123, 124])('is warned about, once, only if it is beyond what is tested: %i', async (version) => {
+  it.each([123, 124])('gets one warning only if its version is newer than the tested one: %i', async (version) => {
     const database = await backend.newDatabase();
     await tamper(database, `update dbos_migrations set version = ${version}`);
     const logger = recordingLogger();
     await (await launch({ name: 'test', database, logger })).shutdown();
-    const warnings = logger.matching(/newer DBOS.*dbos_migrations is at 124, and tested is everything up to 123/);
+    const warnings = logger.matching(/newer DBOS.*dbos_migrations is at 124, and Holdfast was tested up to 123/);
     expect(warnings).toHaveLength(version === 124 ? 1 : 0);
   });
 });
 
-/** As a restore of the tables alone leaves it, or somebody who takes for useless what DBOS does not have. */
+/** The state after a restore of the tables alone, or after a person removed objects that DBOS does not have. */
 const withoutLocks = {
   'every function of ours': 'drop function holdfast_hold_turn, holdfast_hold_queues, holdfast_close_queue cascade',
   'a trigger': 'drop trigger holdfast_queue_edited on queues',
@@ -95,7 +95,7 @@ const orders = queue('orders', { concurrency: 2 });
 const ship = workflow('ship', () => run('pack', () => 'shipped'));
 
 describeBackends(
-  'a Postgres schema without what queues are locked by',
+  'a Postgres schema without the objects that lock queues',
   (backend) => {
     it.each(Object.entries(withoutLocks))('is refused, or completed by a launch that migrates: %s', async (_, drop) => {
       const database = await backend.newDatabase();
@@ -107,7 +107,7 @@ describeBackends(
       const options = { name: 'test', database, workflows: [ship], queues: [orders], logger: silent };
       const refused = {
         code: 'SCHEMA_MISMATCH',
-        message: expect.stringMatching(/lacks what queues need.*Call migrate\(\)/),
+        message: expect.stringMatching(/lacks objects that queues need.*Call migrate\(\)/),
       };
       expect(await failure(launch({ ...options, migrate: false }))).toMatchObject(refused);
       const app = await launch(options);
@@ -121,7 +121,7 @@ describeBackends(
     it.each([
       ['operation_outputs', 'operation_outputs_pkey', 'workflow_uuid, function_id'],
       ['queues', 'queues_name_key', 'name'],
-    ])('is refused if nothing keeps the key of %s unique', async (table, constraint, columns) => {
+    ])('is refused if no valid index keeps the key of %s unique', async (table, constraint, columns) => {
       const database = await backend.newDatabase();
       await tamper(database, `alter table ${table} drop constraint ${constraint} cascade`);
       const problems = [`no valid index keeps ${columns} unique in the table ${table}`];

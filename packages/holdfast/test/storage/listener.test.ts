@@ -1,22 +1,22 @@
 import { EventEmitter } from 'node:events';
 import type pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ListenerCallbacks, Presence } from '../../src/storage/database.js';
+import type { ListenerCallbacks, Presence } from '../../src/storage/contract/listening.js';
 import { Listener } from '../../src/storage/postgres/listener.js';
 
-/** Sessions that the test plays the server of. Time is faked, so that half a minute takes none. */
+/** A fake server for the sessions of a listener. Time is faked, so that half a minute takes no time. */
 class FakeServer {
   readonly sessions: FakeSession[] = [];
-  /** Whether connections can be opened. */
+  /** True if connections can be opened. */
   accepts = true;
   readonly heard: (readonly string[] | null)[] = [];
   readonly states: boolean[] = [];
   readonly deafness: boolean[] = [];
 
-  /** What was said of the lock that others see this process by. */
+  /** The reported states of the lock that shows other processes that this process lives. */
   readonly presences: boolean[] = [];
 
-  /** `delivers`: what happens to a notification to oneself. `lends`: which session of the server a statement gets. */
+  /** `delivers`: the fate of a notification to itself. `lends`: the session of the server that a statement gets. */
   constructor(
     public delivers: 'yes' | 'no' | 'fails' = 'yes',
     readonly presence?: Presence,
@@ -45,7 +45,7 @@ class FakeServer {
     return {
       received: (topics) => this.heard.push(topics),
       state: (hears) => this.states.push(hears),
-      // Asked for only when a session has begun: by then the constructor is through.
+      // Read only after a session has begun, when the constructor has finished.
       get presence() {
         return presence();
       },
@@ -76,7 +76,7 @@ class FakeSession extends EventEmitter {
   }
 }
 
-describe('the session that listens', () => {
+describe('the session of a listener', () => {
   let server: FakeServer;
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval'] });
@@ -87,7 +87,7 @@ describe('the session that listens', () => {
   });
   const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-  it('listens on every channel, and says that it hears once it has heard itself', async () => {
+  it('listens on every channel, and reports that it listens after it receives its own notification', async () => {
     server = new FakeServer();
     await pass(0);
     expect(server.hears).toBe(false);
@@ -97,7 +97,7 @@ describe('the session that listens', () => {
     expect([server.hears, server.heard]).toEqual([true, []]);
   });
 
-  it('is replaced when its connection ends, and says that something may have been missed', async () => {
+  it('is replaced when its connection ends, and reports that notifications may have been missed', async () => {
     server = new FakeServer();
     await pass(10);
     server.sessions[0]?.emit('end');
@@ -107,7 +107,7 @@ describe('the session that listens', () => {
     expect([server.sessions.length, server.hears, server.heard]).toEqual([2, true, [null]]);
   });
 
-  it('is replaced within half a minute when it hears no more without a sign', async () => {
+  it('is replaced within half a minute if notifications stop arriving without an error', async () => {
     server = new FakeServer();
     await pass(10);
     server.delivers = 'no';
@@ -120,7 +120,7 @@ describe('the session that listens', () => {
     expect(server.heard).toContain(null);
   });
 
-  it('that hears nothing from the beginning is deaf, as behind a pooler: said once, and tried again each minute', async () => {
+  it('is reported once if it never receives anything, as behind a pooler, and retried each minute', async () => {
     server = new FakeServer('no');
     await pass(3_100);
     await server.ears.ready;
@@ -133,7 +133,7 @@ describe('the session that listens', () => {
     expect([server.hears, server.deafness.at(-1)]).toEqual([true, false]);
   });
 
-  it('is not called deaf when the notification could not be sent, and goes on if it was sent before', async () => {
+  it('is not reported if the notification could not be sent, and continues if it worked before', async () => {
     server = new FakeServer('fails');
     await pass(20_000);
     expect(server.deafness).toEqual([]);
@@ -146,7 +146,7 @@ describe('the session that listens', () => {
     expect([server.sessions.length, server.hears]).toEqual([sessions, true]);
   });
 
-  it('is tried again for as long as no connection can be opened', async () => {
+  it('is retried as long as no connection can be opened', async () => {
     server = new FakeServer();
     await pass(10);
     server.accepts = false;
@@ -159,7 +159,7 @@ describe('the session that listens', () => {
     expect(server.hears).toBe(true);
   });
 
-  it('does not hold up a launch when the answer to LISTEN never comes', async () => {
+  it('does not delay a launch if the answer to LISTEN never arrives', async () => {
     const silent = vi.spyOn(FakeSession.prototype, 'query').mockImplementation(() => new Promise(() => {}));
     server = new FakeServer();
     let ready = false;
@@ -178,7 +178,7 @@ describe('the session that listens', () => {
     return new FakeServer(delivers, presence, lends);
   };
 
-  it('takes its lock once it has heard itself, and in each session after that before anything else', async () => {
+  it('takes its lock after its first own notification, and in later sessions before anything else', async () => {
     server = watched();
     await pass(10);
     await server.ears.ready;
@@ -193,7 +193,7 @@ describe('the session that listens', () => {
     expect(server.sessions[1]?.queries[0]).toMatch(/advisory_lock/);
   });
 
-  it('leaves no lock behind a pooler: neither where it is deaf, nor where the lock is not in its own session', async () => {
+  it('leaves no lock behind a pooler if it receives nothing, or if the lock is in another session', async () => {
     server = watched('any session', 'no');
     await pass(130_000);
     expect(server.sessions.length).toBeGreaterThan(1);

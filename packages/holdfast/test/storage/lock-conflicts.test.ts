@@ -6,11 +6,11 @@ import { openPostgres } from '../../src/storage/postgres/database.js';
 import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { failure, tamper } from '../support/faults.js';
 
-/** Statements that have to wait for a lock that someone else holds on a queue or a schedule. */
+/** Statements that have to wait for a lock that another session holds on a queue or a schedule. */
 describeBackends(
-  'a statement that is held up',
+  'a statement that waits for a lock',
   (backend) => {
-    it('does not make a rate limit forget when its starts really were', async () => {
+    it('does not make a rate limit lose the real start times', async () => {
       const starts: number[] = [];
       const wf = workflow('wf', async () => void starts.push(performance.now()));
       const limited = queue('q', { rateLimit: { max: 5, per: '1s' } });
@@ -18,7 +18,7 @@ describeBackends(
         await lock(`select 1 from dbos.queues where name = 'q' for no key update`);
         await wf.with({ queue: 'q' }).startAll(Array.from({ length: 10 }, () => []));
         await expect.poll(waiting).toBeGreaterThan(0);
-        // The claim was sent most of a period ago when it may go ahead.
+        // When the claim can continue, most of a period has passed since it was sent.
         await new Promise((resolve) => setTimeout(resolve, 800));
         await unlock();
         await vi.waitFor(() => expect(starts).toHaveLength(10), { timeout: 10_000 });
@@ -40,7 +40,7 @@ describeBackends(
       });
     });
 
-    it('holds up one schedule and not the others', async () => {
+    it('delays one schedule, but not the others', async () => {
       const ran: string[] = [];
       const wf = workflow('wf', async (_at: Date, name: string) => void ran.push(name));
       const schedules = ['x', 'y'].map((name) => schedule(name, '* * * * * *', wf, { context: name }));
@@ -56,7 +56,7 @@ describeBackends(
       });
     });
 
-    it('is not waited for by the next one as long as by the first', async () => {
+    it('makes the next statement wait for a shorter time than the first', async () => {
       const database = await backend.newDatabase();
       const common = { url: database, schema: 'dbos', migrate: false, logger: silent, applicationName: 'a' };
       const opened = await openPostgres({ ...common, answerTimeoutMs: 10_000, poolSize: 2 });
@@ -71,7 +71,7 @@ describeBackends(
       expect(opened.classify(await failure(opened.query(touch, [])))).toBe('locked');
       expect(await patience()).toBe('100ms');
       expect(opened.classify(await failure(opened.query(touch, [])))).toBe('locked');
-      // What is known to be held up has a connection of its own, which is as good as new afterwards.
+      // A statement that is known to wait gets its own connection, which works again afterwards.
       expect(opened.classify(await failure(opened.impatient?.query(touch, []) as Promise<unknown>))).toBe('locked');
       await holder.query('rollback');
       await opened.impatient?.query(touch, []);
@@ -80,7 +80,7 @@ describeBackends(
       await opened.close();
     });
 
-    it('is given up by the server before the app stops waiting for it', async () => {
+    it('is canceled by the server before the app stops waiting for the answer', async () => {
       const database = await backend.newDatabase();
       const answerTimeoutMs = 1_000;
       const common = { url: database, schema: 'dbos', migrate: false, logger: silent, applicationName: 'a' };
@@ -88,7 +88,7 @@ describeBackends(
       const admin = new pg.Client(database);
       await admin.connect();
       await admin.query('begin; lock table dbos.queues');
-      // Certainly not applied, now or later: an answer that merely did not come would be "lost".
+      // The statement is certainly not applied, now or later. A missing answer would be classified as "lost".
       const refusal = await failure(storage.queues.list());
       expect(storage.classify(refusal)).toBe('slow');
       expect(refusal).toMatchObject({ code: 'DATABASE_FAILED', cause: { code: '57014' } });
@@ -104,7 +104,7 @@ interface Held {
   readonly database: string;
   lock(statement: string): Promise<void>;
   unlock(): Promise<void>;
-  /** How many statements wait for a lock. */
+  /** Counts the statements that wait for a lock. */
   waiting(): Promise<number>;
 }
 

@@ -15,7 +15,7 @@ function suite(backend: Backend): void {
     let enough = (): void => {};
     const child = workflow('child', async () => {
       for (;;) {
-        // Out of step with each other, so that batches hold the workflows in ever different orders.
+        // The workflows are out of step, so that batches lock them in changing orders.
         await run('work', () => new Promise((resolve) => setTimeout(resolve, Math.random() * 5)));
         if (++steps % 3000 === 0) enough();
       }
@@ -37,7 +37,7 @@ function suite(backend: Backend): void {
     expect(logger.matching(/deadlock/)).toEqual([]);
   });
 
-  it('cancel a workflow by looking at its own children only, however many others have', async () => {
+  it('cancel a workflow by reading only its own children, however many children others have', async () => {
     const client = new pg.Client(await backend.newDatabase());
     await client.connect();
     onTestFinished(() => client.end());
@@ -49,7 +49,7 @@ function suite(backend: Backend): void {
   });
 }
 
-/** The text of the statement, from the code that sends it. */
+/** Reads the text of the statement from the code that sends it. */
 async function cancelStatement(): Promise<string> {
   let text = '';
   const query = async (statement: { text: string }): Promise<[]> => {

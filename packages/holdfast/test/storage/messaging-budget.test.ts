@@ -5,10 +5,10 @@ import { gate } from '../support/faults.js';
 import { openWire } from './wire.js';
 
 /**
- * What talking costs, exactly, in statements; on Postgres as counted on the wire. The clock stands still, so that nothing
- * is sent by any background service. News goes out beside it, and is counted apart.
+ * The exact cost of messaging in statements, counted on the wire on Postgres. The clock stands still, so background
+ * services send nothing. Announcements are sent separately and not counted.
  */
-describeBackends('statement budget of talking', (backend) => {
+describeBackends('the statement budget of messaging', (backend) => {
   const numbers = topic<number>('numbers');
   const progress = event<number>('progress');
   const lines = stream<number>('lines');
@@ -16,7 +16,7 @@ describeBackends('statement budget of talking', (backend) => {
 
   const programs: Record<string, [() => Promise<unknown>, string[]]> = {
     'a send in a workflow is one statement': [() => numbers.send('other', 1), ['steps.record-effects']],
-    'several sent together are one statement': [
+    'several messages sent together are one statement': [
       () => numbers.sendAll([1, 2, 3].map((value) => ({ to: 'other', value }))),
       ['steps.record-effects'],
     ],
@@ -25,24 +25,24 @@ describeBackends('statement budget of talking', (backend) => {
       ['steps.record-effects'],
     ],
     'setting an event is one statement': [() => progress.set(1), ['steps.record-effects']],
-    'setting an event in a step is one statement beside the step’s': [
+    'setting an event in a step is one statement besides the one of the step': [
       () => run('step', () => progress.set(1)),
       ['events.set', 'steps.record'],
     ],
     'a write to a stream is one statement': [() => lines.write(1), ['steps.record-effects']],
-    'a step that writes to streams costs what a step costs': [
+    'a step that writes to streams costs one statement like any other step': [
       () => run('step', () => Promise.all([1, 2, 3].map((n) => lines.write(n)))),
       ['steps.record-effects'],
     ],
-    'getting an event that is set is one look and one write': [
+    'getting an event that is set is one query and one write': [
       () => progress.get('other'),
       ['events.read', 'steps.record'],
     ],
-    'reading a value of a stream in a workflow is one look and one write': [
+    'reading a value of a stream in a workflow is one query and one write': [
       () => lines.read('other').next(),
       ['streams.read', 'steps.record'],
     ],
-    'receiving nothing, without waiting, is one look and one write': [
+    'receiving nothing, without waiting, is one query and one write': [
       () => topic('empty').receive({ timeout: 0 }),
       ['messages.waiting', 'steps.record'],
     ],
@@ -54,7 +54,7 @@ describeBackends('statement budget of talking', (backend) => {
     expect(await meter.measure(() => meter.wf())).toEqual(around(...expected));
   });
 
-  it.each([1, 10])('receiving %i that wait, at the same time, is one look and one write', async (count) => {
+  it.each([1, 10])('receiving %i waiting messages at the same time is one query and one write', async (count) => {
     const hold = gate();
     const meter = await launchMetered(backend, async () => {
       await run('hold', () => hold.promise);
@@ -70,7 +70,7 @@ describeBackends('statement budget of talking', (backend) => {
     expect(made).toEqual(['steps.record', 'messages.waiting', 'steps.record-effects', 'workflows.finish']);
   });
 
-  it('a receive that has to wait writes its deadline, looks again when there is news, and is written', async () => {
+  it('a receive that waits writes its deadline, queries again when notified, and writes its result', async () => {
     const meter = await launchMetered(backend, () => numbers.receive());
     const handle = await meter.wf.start();
     await meter.t.clock.advance(0);
@@ -78,13 +78,13 @@ describeBackends('statement budget of talking', (backend) => {
       await numbers.send(handle.id, 1);
       await handle.result();
     });
-    // The news of Postgres itself may come while it still looks: then it looks once more.
+    // A notification of Postgres may arrive during the query: then the receive queries once more.
     const rest = ['steps.record-effects', 'workflows.finish'];
     expect(made.filter((name) => name !== 'messages.waiting')).toEqual(['messages.send', ...rest]);
     expect(made.filter((name) => name === 'messages.waiting').length).toBeLessThanOrEqual(2);
   });
 
-  it('sends from outside at the same time share one statement, and a send one', async () => {
+  it('concurrent sends from outside share one statement, and a single send is one statement', async () => {
     const meter = await launchMetered(backend, async () => {});
     await meter.prepare();
     expect(await meter.measure(() => numbers.send('other', 1))).toEqual(['messages.send']);
@@ -94,7 +94,7 @@ describeBackends('statement budget of talking', (backend) => {
     expect(await meter.measure(all)).toEqual(['messages.sendAll', 'messages.known']);
   });
 
-  it('an inbox is looked into before each hundred messages to it, and not before the first', async () => {
+  it('an inbox is checked before each hundred messages to it, but not before the first', async () => {
     const meter = await launchMetered(backend, async () => {});
     await meter.prepare();
     const some = async (count: number): Promise<string[]> => [
@@ -110,7 +110,7 @@ describeBackends('statement budget of talking', (backend) => {
     );
   });
 
-  it('a thousand who wait are asked for in two statements, and once more each when they are heard', async () => {
+  it('a thousand waiting gets are read in two statements, and once more after notifications arrive', async () => {
     const meter = await launchMetered(backend, async () => {});
     const made = await meter.measure(async () => {
       const waiting = Array.from({ length: 1_000 }, (_, i) => progress.get(`nobody ${i}`, { timeout: '1h' }));
@@ -130,7 +130,7 @@ async function launchMetered(backend: Backend, program: () => Promise<unknown>) 
   const wf = workflow('measured', async () => {
     await program();
   });
-  // Talks to itself first, so that there is something to get, read and receive.
+  // Sets an event and writes to a stream first, so that there is something to get and read.
   const other = workflow('other', async () => {
     await event<number>('progress').set(1);
     await stream<number>('lines').write(1);
@@ -144,7 +144,7 @@ async function launchMetered(backend: Backend, program: () => Promise<unknown>) 
       await other.with({ id: 'other' }).start();
       await t.clock.advance(0);
     },
-    /** What this work sends to the database until the app is at rest again. */
+    /** Returns the statements that this work sends to the database until the app is idle again. */
     measure: async (work: () => Promise<unknown>): Promise<string[]> => {
       wire?.reset();
       const before = t.statements.length;

@@ -16,8 +16,8 @@ import { effectful, message, sent, set, written } from './messaging-support.js';
 import { type PlanNode, readBy, writerSettings } from './plan-nodes.js';
 
 /**
- * How the database goes about each statement when 100,000 messages of an inbox were consumed, others wait elsewhere, and
- * its workflow has written 100,000 values to a stream: by index probes, whose number does not grow with any of that.
+ * Each statement must use index probes, also after 100,000 messages of an inbox were consumed, while others wait
+ * elsewhere, and after the workflow wrote 100,000 values to a stream. The number of probes must not grow with these.
  */
 const past = 100_000;
 
@@ -26,7 +26,7 @@ type Calls = Pick<Storage, 'messages' | 'events' | 'streams' | 'steps'>;
 const inbox = { workflowId: 'a', topic: 't', most: 5 };
 const effects = [sent('new', 'b'), { kind: 'consume', messageId: 'u1' } as const, set('k1', 'v'), written('k', 'v')];
 
-/** Each statement, and how many rows it may look at, at most. */
+/** Each statement, and the maximum of rows it may read. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
   'messages.waiting': [20, (on) => on.messages.waiting([inbox, { ...inbox, workflowId: 'b' }])],
   'messages.send': [10, (on) => on.messages.send([message('new', 'a'), message('newer', 'b')])],
@@ -68,7 +68,7 @@ function fill(table: (name: string) => string, series: string): string[] {
   ];
 }
 
-describeLayouts('the plan of each statement with 100,000 of everything in the past', suite);
+describeLayouts('the plan of each statement after 100,000 messages and stream values', suite);
 
 function suite(backend: Backend): void {
   let database = '';
@@ -109,7 +109,7 @@ function suite(backend: Backend): void {
   });
 }
 
-/** The statement of that name as the code sends it, and its values. */
+/** Returns the statement of that name as the code sends it, and its values. */
 async function capture(dialect: Dialect, name: string): Promise<[Statement, readonly unknown[]]> {
   const found: [Statement, readonly unknown[]][] = [];
   const query = async (statement: Statement, values: readonly unknown[]) => {
@@ -150,11 +150,11 @@ async function checkSqlitePlan(database: string, name: string): Promise<void> {
   for (const text of texts) {
     const plan = db.prepare(`explain query plan ${text}`).all(bound) as { detail: string }[];
     const details = plan.map((row) => row.detail);
-    // What a row of the batch lists, and what was found for it, are subqueries of their own: m, s and, but for events, e.
+    // The lists in a row of the batch and the results for the row are subqueries: m, s and, except for events, e.
     const tables = /^SCAN (w|d|fence|notifications|streams|operation_outputs|workflow_\w+)$/;
     const scans = details.filter((detail) => tables.test(detail) || (name === 'events.read' && detail === 'SCAN e'));
     expect(scans, `${text}\n${details.join('\n')}`).toEqual([]);
-    // In the order of sending as the index has it: to sort what waits would be to read all of it.
+    // The rows come in the order of the index. Sorting the waiting messages would read all of them.
     if (name === 'messages.waiting') expect(details.join('\n')).not.toContain('FOR ORDER BY');
     if (name === 'messages.waiting') expect(details.join('\n')).toContain('idx_holdfast_unread');
   }

@@ -6,7 +6,7 @@ export function message(messageId: string, destination: string, more: Partial<Ne
   return { messageId, destination, topic: 't', value: `"${messageId}"`, serialization: 'js', sentAt: 1500, ...more };
 }
 
-/** A step that brings these about. */
+/** A step with these effects. */
 export function effectful(
   workflowId: string,
   stepNumber: number,
@@ -28,7 +28,7 @@ export function set(key: string, value: string): Effect {
   return { kind: 'event', key, value, serialization: 'js' };
 }
 
-/** Everything that was said, by anyone. */
+/** Reads all messages, events and stream values of all workflows. */
 export async function said(store: Store): Promise<Record<string, string[]>> {
   const rows = async (columns: string, table: string): Promise<string[]> => {
     const found = await store.sql(`select ${columns} from ${store.table(table)}`);

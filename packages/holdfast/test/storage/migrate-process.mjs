@@ -1,6 +1,6 @@
-// A process that migrates one database and prints the two versions it then finds. Arguments: the folder of the
+// This process migrates one database and prints the two versions found afterwards. Arguments: the folder of the
 // compiled migrations, a postgres:// URL or a file path, and flags:
-//   stall=<n>  stops for ever before the n-th statement, holding whatever it holds
+//   stall=<n>  stops for ever before the n-th statement and keeps its locks
 import { pathToFileURL } from 'node:url';
 import pg from 'pg';
 
@@ -44,7 +44,7 @@ if (database.startsWith('postgres:')) {
   db.close();
 }
 
-/** The library is not installed where the compiled migrations are. */
+/** Imported here because the library is not installed in the folder of the compiled migrations. */
 async function betterSqlite3() {
   return (await import('better-sqlite3')).default;
 }

@@ -17,7 +17,7 @@ import {
 
 const options = { schema: 'dbos', migrate: true, logger: quiet };
 
-/** What Holdfast adds, as `layout` words it. */
+/** The objects that Holdfast adds, in the notation of `layout`. */
 const ownAdditions = [
   'column application_versions.name_in_app text default -',
   'column executors.application_name text not null default -',
@@ -97,11 +97,11 @@ const ownAdditions = [
   'trigger CREATE TRIGGER holdfast_queue_deleted BEFORE DELETE ON dbos.queues FOR EACH ROW EXECUTE FUNCTION dbos.holdfast_queue_deleted()',
   'trigger CREATE TRIGGER holdfast_queue_edited AFTER UPDATE ON dbos.queues FOR EACH ROW WHEN (((NOT (old.turn IS DISTINCT FROM new.turn)) OR (old.updated_at IS DISTINCT FROM new.updated_at))) EXECUTE FUNCTION dbos.holdfast_queue_edited()',
 ];
-/** What is in the place of that trigger before. */
+/** The trigger that DBOS has in the place of ours. */
 const replaced = [
   'trigger CREATE TRIGGER dbos_notifications_trigger AFTER INSERT ON dbos.notifications FOR EACH ROW EXECUTE FUNCTION dbos.notifications_function()',
 ];
-/** What Holdfast makes in a database of 108 before DBOS 5 does, in the same words. */
+/** The objects that Holdfast creates in a database of version 108, which DBOS 5 creates later in the same form. */
 const ofDbos5 = [
   'column workflow_input.inputs text default -',
   'column workflow_input.retention_timestamp bigint not null default ((EXTRACT(epoch FROM now()) * 1000.0))::bigint',
@@ -119,7 +119,7 @@ const deadlineIndex =
   "index CREATE INDEX idx_workflow_status_deadline ON dbos.workflow_status USING btree (workflow_deadline_epoch_ms) WHERE ((status = ANY (ARRAY['ENQUEUED'::text, 'PENDING'::text, 'DELAYED'::text])) AND (workflow_deadline_epoch_ms IS NOT NULL))";
 
 describe('sharing the layout with DBOS', () => {
-  it('has at 108 the same columns, indexes, keys, functions and triggers, and our additions', async () => {
+  it('has at version 108 the same objects as DBOS, and our additions', async () => {
     const ours = await connectTo(await emptyDatabase());
     await migratePostgres(ours, options);
     const theirs = await connectTo(await emptyDatabase());
@@ -130,7 +130,7 @@ describe('sharing the layout with DBOS', () => {
     expect(minus(mine, dbos)).toEqual([...ownAdditions, ...ofDbos5, deadlineIndex].sort());
   });
 
-  it('adopts a database that DBOS 5.3.0 migrated to 123, and only adds what is ours', async () => {
+  it('adopts a database that DBOS 5.3.0 migrated to 123, and adds only our objects', async () => {
     const url = await emptyDatabase();
     migrateWithDbos(url);
     const client = await connectTo(url);
@@ -147,7 +147,7 @@ describe('sharing the layout with DBOS', () => {
     await migratePostgres(client, { ...options, migrate: false });
   });
 
-  it('leaves a database that DBOS 5.3.0 can still migrate on and use', async () => {
+  it('leaves a database that DBOS 5.3.0 can still migrate and use', async () => {
     const url = await emptyDatabase();
     const client = await connectTo(url);
     await migratePostgres(client, options);
@@ -161,7 +161,7 @@ describe('sharing the layout with DBOS', () => {
     await migratePostgres(client, options);
   });
 
-  it('goes on from every shared version of DBOS', async () => {
+  it('continues from every shared version of DBOS', async () => {
     const reference = await connectTo(await emptyDatabase());
     await migratePostgres(reference, options);
     const client = await connectTo(await emptyDatabase());
@@ -181,7 +181,7 @@ async function enqueueWorkflow(client: ClientBase): Promise<string> {
 }
 
 describe('a database in the numbering of DBOS for TypeScript below 100', () => {
-  it('is refused at every version with what to do, and left as it is', async () => {
+  it('is refused unchanged at every version, with an error that says what to do', async () => {
     const client = await connectTo(await emptyDatabase());
     for (let version = 2; version < 69; version++) {
       await migrateWithDbosUpTo(client, version);
@@ -196,7 +196,7 @@ describe('a database in the numbering of DBOS for TypeScript below 100', () => {
     }
   });
 
-  it('is adopted once DBOS has taken it on', async () => {
+  it('is adopted after DBOS has migrated it to the new numbering', async () => {
     const url = await emptyDatabase();
     const client = await connectTo(url);
     await migrateWithDbosUpTo(client, 43);
@@ -206,7 +206,7 @@ describe('a database in the numbering of DBOS for TypeScript below 100', () => {
     expect((await versions(client)).own).toBe(target.own);
   });
 
-  it('is refused too when it has tables but no number', async () => {
+  it('is also refused if it has tables but no version number', async () => {
     const client = await connectTo(await emptyDatabase());
     await migrateUpTo(client, 30);
     await client.query('drop table dbos.dbos_migrations');

@@ -18,7 +18,7 @@ function newName(prefix = 'made'): string {
 }
 
 describe('creating the database of a URL', () => {
-  it('creates it, whatever its name needs', async () => {
+  it('creates a database whose name needs quotes', async () => {
     const name = newName(`we"ird; Näme `);
     await ensureDatabase(name, connect);
     await expect(connectTo(urlOf(name))).resolves.toBeDefined();
@@ -26,9 +26,9 @@ describe('creating the database of a URL', () => {
 
   it.each([
     ['parameters', (url: URL) => url.searchParams.set('application_name', 'maker')],
-    // The driver takes these, and `new URL` does not.
+    // The driver accepts these URLs, but `new URL` does not.
     ['no host but that of a parameter', (url: URL) => url.searchParams.set('host', url.hostname)],
-  ])('reads the URL as the driver does, and keeps the rest of it on the way: %s', async (kind, change) => {
+  ])('reads the URL as the driver does, and keeps the rest of the URL: %s', async (kind, change) => {
     const name = newName();
     const url = new URL(urlOf(name));
     change(url);
@@ -37,13 +37,13 @@ describe('creating the database of a URL', () => {
     await expect(connectTo(urlOf(name))).resolves.toBeDefined();
   });
 
-  it('lets ten creators race', async () => {
+  it('succeeds when ten processes create the database at once', async () => {
     const name = newName();
     await Promise.all(Array.from({ length: 10 }, () => ensureDatabase(name, connect)));
     await expect(connectTo(urlOf(name))).resolves.toBeDefined();
   });
 
-  it('goes through template1 where there is no database "postgres"', async () => {
+  it('connects to template1 if there is no database "postgres"', async () => {
     const name = newName();
     await ensureDatabase(name, (to) =>
       to === 'postgres'
@@ -53,7 +53,7 @@ describe('creating the database of a URL', () => {
     await expect(connectTo(urlOf(name))).resolves.toBeDefined();
   });
 
-  it('says what to do when the role may not', async () => {
+  it('says what to do if the role must not create databases', async () => {
     await administer('drop role if exists modest');
     await administer("create role modest login password 'modest'");
     const name = newName();

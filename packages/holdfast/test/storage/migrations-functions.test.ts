@@ -41,7 +41,7 @@ describe('dbos.enqueue_workflow', () => {
     expect(JSON.parse(row.inputs as string)).toEqual({ positionalArgs: [1, { a: 2 }], namedArgs: { k: null } });
   });
 
-  it('makes up an ID and no arguments by default, and delays when told until when', async () => {
+  it('generates an ID and uses no arguments by default, and delays until a given time', async () => {
     const client = await migrated();
     const { rows } = await client.query(
       `select dbos.enqueue_workflow('wf', 'q') as a,
@@ -57,7 +57,7 @@ describe('dbos.enqueue_workflow', () => {
     });
   });
 
-  it('returns a taken ID and leaves its workflow as it is', async () => {
+  it('returns a taken ID and does not change its workflow', async () => {
     const client = await migrated();
     const enqueue = "select dbos.enqueue_workflow('wf', 'q', workflow_id => 'a', deduplication_id => 'd')";
     await client.query(enqueue);
@@ -67,7 +67,7 @@ describe('dbos.enqueue_workflow', () => {
     expect(await workflow(client, 'a')).toEqual(before);
   });
 
-  it('refuses a deduplication ID in use, another workflow under a taken ID, and bad arguments', async () => {
+  it('refuses a deduplication ID in use, a taken ID with another workflow, and invalid arguments', async () => {
     const client = await migrated();
     await client.query("select dbos.enqueue_workflow('wf', 'q', workflow_id => 'a', deduplication_id => 'd')");
     const refusals: Record<string, object> = {
@@ -89,7 +89,7 @@ describe('dbos.enqueue_workflow', () => {
     }
   });
 
-  it('is brought up to date where it is ours, and left alone where it is not', async () => {
+  it('is updated if it is ours, and otherwise not changed', async () => {
     const client = await migrated();
     const source = async (): Promise<string> =>
       (await client.query("select prosrc from pg_proc where proname = 'enqueue_workflow'")).rows[0].prosrc;
@@ -111,7 +111,7 @@ describe('dbos.enqueue_workflow', () => {
     expect(await source()).toBe(theirs);
   });
 
-  it('finds nothing that a caller put in front of the catalog', async () => {
+  it('ignores functions that a caller puts before the catalog in the search path', async () => {
     const client = await migrated();
     await client.query(`create schema trap;
       create function trap.gen_random_uuid() returns uuid language sql as $$ select 'deadbeef-0000-0000-0000-000000000000'::uuid $$;
@@ -122,7 +122,7 @@ describe('dbos.enqueue_workflow', () => {
 });
 
 describe('dbos.send_message', () => {
-  it('stores the message, once per message ID, and tells listeners', async () => {
+  it('stores the message once per message ID, and notifies listeners', async () => {
     const client = await migrated();
     const heard: string[] = [];
     client.on('notification', (message) => heard.push(`${message.channel} ${message.payload}`));
@@ -141,7 +141,7 @@ describe('dbos.send_message', () => {
     expect(heard).toEqual(['dbos_notifications_channel a::news', 'dbos_notifications_channel a::__null__topic__']);
   });
 
-  it('names the workflow that does not exist', async () => {
+  it('fails with the ID of a workflow that does not exist', async () => {
     const client = await migrated();
     await expect(client.query("select dbos.send_message('nobody', '1')")).rejects.toMatchObject({
       code: '23503',
@@ -150,7 +150,7 @@ describe('dbos.send_message', () => {
     });
   });
 
-  it('keeps a message whose topic is too long to be told', async () => {
+  it('stores a message whose topic is too long for a notification', async () => {
     const client = await migrated();
     await client.query("select dbos.enqueue_workflow('wf', 'q', workflow_id => 'a')");
     await client.query("select dbos.send_message('a', '1', repeat('t', 2000) || repeat('é', 4000))");

@@ -22,7 +22,7 @@ import {
 const options = { schema: 'dbos', migrate: true, logger: quiet };
 
 describe('migrating Postgres', () => {
-  it('takes an empty database to version 108 and our own latest', async () => {
+  it('migrates an empty database to version 108 and to our own latest version', async () => {
     const client = await connectTo(await emptyDatabase());
     await migratePostgres(client, options);
     expect(await versions(client)).toEqual({ shared: 108, own: target.own });
@@ -42,7 +42,7 @@ describe('migrating Postgres', () => {
     expect(statements).toHaveLength(2);
   });
 
-  it('gives the lock and the statement timeout back', async () => {
+  it('releases the lock and restores the statement timeout', async () => {
     const client = await connectTo(`${await emptyDatabase()}?statement_timeout=7000`);
     await migratePostgres(client, options);
     const { rows } = await client.query(
@@ -52,7 +52,7 @@ describe('migrating Postgres', () => {
     expect((await client.query('show statement_timeout')).rows).toEqual([{ statement_timeout: '7s' }]);
   });
 
-  it('gives the lock back when a migration fails, and leaves the last good version', async () => {
+  it('releases the lock if a migration fails, and keeps the last good version', async () => {
     const client = await connectTo(await emptyDatabase());
     await migrateUpTo(client, 20);
     await client.query('create view dbos.queues as select 1');
@@ -82,7 +82,7 @@ describe('migrating Postgres', () => {
     expect(anyName(await layout(client, schema), q)).toEqual(anyName(await layout(client), 'dbos'));
   });
 
-  it('goes on online with such a schema name', async () => {
+  it('continues with online migrations under such a schema name', async () => {
     const schema = `we"ird; Schema`;
     const client = await connectTo(await emptyDatabase());
     await migrateUpTo(client, 9, schema);
@@ -90,7 +90,7 @@ describe('migrating Postgres', () => {
     expect(await versions(client, schema)).toEqual(target);
   });
 
-  it('works for a role that may use its schema but create none', async () => {
+  it('works for a role that may use its schema but must not create schemas', async () => {
     const url = await emptyDatabase();
     const owner = await connectTo(url);
     await administer('drop role if exists narrow');
@@ -111,10 +111,10 @@ describe('migrating Postgres', () => {
   });
 });
 
-describe('migrating on from an older version', () => {
+describe('migrating from an older version', () => {
   const someVersions = [1, 3, 10, 13, 20, 23, 24, 27, 35, 39, 40, 43, 45, 47, 60, 99, 100, 104, 107, 108];
 
-  it('ends with the same layout from wherever it stands', async () => {
+  it('ends with the same layout from every version', async () => {
     const client = await connectTo(await emptyDatabase());
     await migratePostgres(client, options);
     const wanted = await layout(client);
@@ -154,7 +154,7 @@ describe('migrating on from an older version', () => {
     expect(await layout(client)).toEqual(await layout(reference));
   });
 
-  it('goes on from a version whose column was added but whose index was not', async () => {
+  it('continues from a version whose column was added but whose index was not', async () => {
     const client = await connectTo(await emptyDatabase());
     for (const version of onlineVersions) {
       await client.query('drop schema if exists dbos cascade');
@@ -166,7 +166,7 @@ describe('migrating on from an older version', () => {
     }
   });
 
-  it('brings the databases together that DBOS left at 22, 23 and 24', async () => {
+  it('gives databases that DBOS left at 22, 23 and 24 the same layout', async () => {
     const reference = await connectTo(await emptyDatabase());
     await migratePostgres(reference, options);
     const [forked, parent] = ['idx_workflow_status_forked_from', 'idx_workflow_status_parent_workflow_id'];
@@ -186,7 +186,7 @@ describe('migrating on from an older version', () => {
     }
   });
 
-  it('skips the primary key of messages where there is one', async () => {
+  it('skips the primary key of messages if there is one', async () => {
     const client = await connectTo(await emptyDatabase());
     await migrateUpTo(client, 9);
     await client.query('alter table dbos.notifications add primary key (message_uuid)');
@@ -194,7 +194,7 @@ describe('migrating on from an older version', () => {
     expect(await versions(client)).toEqual(target);
   });
 
-  it('gives way to transactions that use a table, and comes back', async () => {
+  it('does not block transactions that use a table, and retries later', async () => {
     const url = await emptyDatabase();
     const client = await connectTo(url);
     await migrateUpTo(client, 100);
@@ -214,7 +214,7 @@ describe('migrating on from an older version', () => {
 describe('verifying instead of migrating', () => {
   const verify = { ...options, migrate: false };
 
-  it('says what is at which version and what to do, and changes nothing', async () => {
+  it('reports the versions and what to do, and changes nothing', async () => {
     const client = await connectTo(await emptyDatabase());
     const empty = await migratePostgres(client, verify).catch((error) => error);
     expect(isHoldfastError(empty, 'MIGRATION_REQUIRED')).toBe(true);
@@ -227,7 +227,7 @@ describe('verifying instead of migrating', () => {
     });
   });
 
-  it('works on a schema of a newer Holdfast that says it can, with one warning, and refuses any other', async () => {
+  it('accepts a newer schema that allows this code, with one warning, and refuses any other newer schema', async () => {
     const client = await connectTo(await emptyDatabase());
     await migratePostgres(client, options);
     const { rows } = await client.query('select oldest_code::int as oldest from dbos.holdfast_migrations');
@@ -238,7 +238,7 @@ describe('verifying instead of migrating', () => {
         await expect(migrating).rejects.toMatchObject({ code: 'SCHEMA_TOO_NEW' });
       }
     };
-    // As beside a newer DBOS, too.
+    // Also next to a newer DBOS.
     await client.query('update dbos.dbos_migrations set version = 122');
     await client.query(`update dbos.holdfast_migrations set version = 99, oldest_code = ${target.own}`);
     const before = await layout(client);
@@ -256,7 +256,7 @@ describe('verifying instead of migrating', () => {
     await refuses();
   });
 
-  it('closes a layout to older code for good once a migration has, and every one of ours says which code it needs', () => {
+  it('keeps a layout closed to older code after a migration closed it; each of our migrations names the code', () => {
     const list = [
       { version: 1, name: 'a' },
       { version: 2, name: 'b', oldestCode: 2 },

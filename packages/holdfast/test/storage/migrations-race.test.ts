@@ -28,7 +28,7 @@ async function referenceLayout(): Promise<string[]> {
   return layout(client);
 }
 
-describe('many processes on one Postgres database', () => {
+describe('a race of many processes to migrate one Postgres database', () => {
   it('ends with one schema when 20 sessions race on an empty database', async () => {
     const url = await emptyDatabase();
     const clients = await Promise.all(Array.from({ length: 20 }, () => connectTo(url)));
@@ -50,7 +50,7 @@ describe('many processes on one Postgres database', () => {
     expect(await layout(await connectTo(url))).toEqual(await referenceLayout());
   });
 
-  it.each([10, 40, 77, 110])('lets another finish when the lock holder is killed at statement %i', async (stall) => {
+  it.each([10, 40, 77, 110])('is won by another process if the holder is killed at statement %i', async (stall) => {
     const url = await emptyDatabase();
     const holder = migrateInProcess(compiled, url, `stall=${stall}`);
     await holder.says('stalled');
@@ -64,7 +64,7 @@ describe('many processes on one Postgres database', () => {
     expect(await layout(await connectTo(url))).toEqual(await referenceLayout());
   });
 
-  it('waits each second for a living holder, however long, and says at most every ten seconds who it is', async () => {
+  it('retries each second while another session holds the lock, and names the session every ten seconds', async () => {
     const url = await emptyDatabase();
     const holder = await connectTo(url, 'the holder');
     await holder.query('select pg_advisory_lock(1234567890)');
@@ -75,7 +75,7 @@ describe('many processes on one Postgres database', () => {
       pauses.push(ms);
       if (pauses.length === 65) await holder.query('select pg_advisory_unlock(1234567890)');
     };
-    // The default logger leaves info and debug out: a person who waits must read of it all the same.
+    // The default logger omits info and debug, but a person who waits must still see this line.
     await migratePostgres(client, { ...options, logger: { ...logger, info() {}, debug() {} }, pause });
     expect(pauses).toEqual(Array.from({ length: 65 }, () => 1000));
     const said = logger.lines.filter((line) => line.includes('held by'));
@@ -85,7 +85,7 @@ describe('many processes on one Postgres database', () => {
     expect(await versions(client)).toEqual(target);
   });
 
-  it('asks for the lock no more once the holder has finished', async () => {
+  it('does not ask for the lock again after the holder has finished', async () => {
     const url = await emptyDatabase();
     const holder = await connectTo(url);
     await holder.query('select pg_advisory_lock(1234567890)');
@@ -98,7 +98,7 @@ describe('many processes on one Postgres database', () => {
     expect(await versions(client)).toEqual(target);
   });
 
-  it('goes on without the lock only where the server has none', async () => {
+  it('continues without the lock only if the server has no advisory locks', async () => {
     const url = await emptyDatabase();
     for (const [code, message] of [
       ['42883', 'function pg_try_advisory_lock does not exist'],
@@ -119,7 +119,7 @@ describe('many processes on one Postgres database', () => {
     expect(await layout(refused)).toEqual([]);
   });
 
-  it('applies nothing twice even when the lock keeps nobody out', async () => {
+  it('applies nothing twice even if the lock excludes no other process', async () => {
     const reference = await referenceLayout();
     for (const from of [0, 40, 100]) {
       const url = await emptyDatabase();

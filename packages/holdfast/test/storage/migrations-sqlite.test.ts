@@ -54,14 +54,14 @@ function migrateUpTo(db: SqliteConnection, version: number): void {
 }
 
 describe('migrating SQLite', () => {
-  it('takes an empty file to version 108 and our own latest', () => {
+  it('migrates an empty file to version 108 and to our own latest version', () => {
     const db = open();
     migrateSqlite(db, options);
     expect(versions(db)).toEqual(current);
     migrateSqlite(db, { ...options, migrate: false });
   });
 
-  it('has the columns of Postgres, but for event_dispatch_kv and the order of messages, which is that of their rows', async () => {
+  it('has the columns of Postgres, except event_dispatch_kv and send_seq, which row order replaces', async () => {
     const client = await connectTo(await emptyDatabase());
     await migratePostgres(client, { schema: 'dbos', ...options });
     const { rows } = await client.query(
@@ -79,7 +79,7 @@ describe('migrating SQLite', () => {
     expect(columns.sort()).toEqual(rows.map((row) => row.c).sort());
   });
 
-  it('fills in whole milliseconds, UUIDs, zeros, and cascades', () => {
+  it('fills in whole milliseconds, UUIDs and zeros, and cascades deletions', () => {
     const db = open();
     migrateSqlite(db, options);
     const before = Date.now() - 2;
@@ -100,7 +100,7 @@ describe('migrating SQLite', () => {
     expect(scalar(db, 'select count(*) from notifications')).toBe(0);
   });
 
-  it('ends with the same layout from every version, and keeps what is stored', () => {
+  it('ends with the same layout from every version, and keeps the stored rows', () => {
     const reference = open(':memory:');
     migrateSqlite(reference, options);
     for (const { version } of sharedMigrations) {
@@ -114,7 +114,7 @@ describe('migrating SQLite', () => {
     }
   });
 
-  it('uses its indexes for the sweeps and for queues', () => {
+  it('uses the indexes for recovery and queues', () => {
     const db = open();
     migrateSqlite(db, options);
     const plans = {
@@ -137,14 +137,14 @@ describe('migrating SQLite', () => {
     }
   });
 
-  it('verifies instead when it may not migrate', () => {
+  it('only verifies the version with `migrate: false`', () => {
     const db = open();
     const verify = { ...options, migrate: false };
     expect(() => migrateSqlite(db, verify)).toThrow(/dbos_migrations is at 0 and needs 108/);
     expect(layout(db)).toEqual([]);
   });
 
-  it('works on a file of a newer Holdfast that says it can, with one warning, and refuses any other', () => {
+  it('accepts a newer file that allows this code, with one warning, and refuses any other newer file', () => {
     const db = open();
     migrateSqlite(db, options);
     const said = scalar(db, 'select oldest_code from holdfast_migrations');
@@ -172,9 +172,9 @@ describe('migrating SQLite', () => {
     refuses();
   });
 
-  it('refuses a file in another numbering, and leaves it as it is', () => {
+  it('refuses a file with another numbering, and does not change it', () => {
     const db = open();
-    // DBOS for Python counts positions on SQLite: its 36 holds what its Postgres has at 41.
+    // DBOS for Python counts positions on SQLite: version 36 there has the layout of version 41 on Postgres.
     migrateUpTo(db, 41);
     db.exec('update dbos_migrations set version = 36');
     const before = layout(db);
@@ -182,7 +182,7 @@ describe('migrating SQLite', () => {
     expect(layout(db)).toEqual(before);
   });
 
-  it('rolls a failing migration back whole', () => {
+  it('rolls a failing migration back completely', () => {
     const db = open();
     migrateUpTo(db, 14);
     db.exec('alter table workflow_schedules add column cron_timezone text');
@@ -194,7 +194,7 @@ describe('migrating SQLite', () => {
   });
 });
 
-describe('many processes on one SQLite file', () => {
+describe('a race of many processes to migrate one SQLite file', () => {
   let compiled: string;
   beforeAll(() => {
     compiled = compileMigrations();
@@ -215,7 +215,7 @@ describe('many processes on one SQLite file', () => {
     expect(versions(db)).toEqual(current);
   });
 
-  it('is finished by another when a process is killed on the way', async () => {
+  it('is finished by another process if a process is killed meanwhile', async () => {
     const path = newFile();
     for (const delay of [60, 90, 120, 150]) {
       const child = migrateInProcess(compiled, path);

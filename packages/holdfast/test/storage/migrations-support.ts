@@ -12,7 +12,7 @@ import { isOnline, plainStatements } from '../../src/storage/migrations/migratio
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';
 import { postgresDdl } from '../../src/storage/postgres/ddl.js';
 
-/** A logger that keeps its lines. */
+/** Creates a logger that keeps its lines. */
 export function listener(): Logger & { readonly lines: string[] } {
   const lines: string[] = [];
   const take = (message: string): void => void lines.push(message);
@@ -27,7 +27,7 @@ export function urlOf(database: string): string {
   return url.href;
 }
 
-/** An empty database that is dropped with the test. */
+/** Creates an empty database that is dropped after the test. */
 export async function emptyDatabase(): Promise<string> {
   const name = `mig_${randomUUID().replaceAll('-', '')}`;
   await administer(`create database ${name}`);
@@ -47,7 +47,7 @@ export async function administer(statement: string): Promise<void> {
 
 export async function connectTo(url: string, applicationName = 'test'): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, application_name: applicationName });
-  // The database may be dropped, or the session ended, under an open connection.
+  // The database may be dropped, or the session terminated, while the connection is open.
   client.on('error', () => {});
   await client.connect();
   onTestFinished(() => client.end().catch(() => {}));
@@ -90,8 +90,8 @@ export async function versions(client: pg.Client, schema = 'dbos'): Promise<{ sh
 }
 
 /**
- * Everything that is in a schema, one line per column, index, constraint, function and trigger. Names that differ
- * between the languages of DBOS (of foreign keys) are left out.
+ * Lists the contents of a schema, one line per column, index, constraint, function and trigger. The names of foreign
+ * keys are left out, because they differ between the languages of DBOS.
  */
 export async function layout(client: pg.Client, schema = 'dbos'): Promise<string[]> {
   const { rows } = await client.query(
@@ -118,7 +118,7 @@ export async function layout(client: pg.Client, schema = 'dbos'): Promise<string
   return rows.map((row) => row.line as string).sort();
 }
 
-/** The lines of `a` that are not in `b`. */
+/** Returns the lines of `a` that are not in `b`. */
 export function minus(a: readonly string[], b: readonly string[]): string[] {
   return a.filter((line) => !b.includes(line));
 }
@@ -175,7 +175,7 @@ export interface Child {
   readonly says: (text: string) => Promise<void>;
 }
 
-/** Runs `migrate-process.mjs`, which migrates and says what it found. */
+/** Runs `migrate-process.mjs`, which migrates and prints the versions. */
 export function migrateInProcess(compiled: string, database: string, ...flags: string[]): Child {
   const script = join(packageFolder, 'test/storage/migrate-process.mjs');
   const child = spawn(process.execPath, [script, compiled, database, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });

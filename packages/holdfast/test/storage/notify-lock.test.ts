@@ -1,14 +1,15 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { event, run, stream, topic, workflow } from '../../src/index.js';
+import { event, migrate, run, stream, topic, workflow } from '../../src/index.js';
+import { openStorage } from '../../src/storage/open.js';
 import { type OwnPostgres, startOwnPostgres } from '../faults/own-postgres.js';
-import { type Backend, describeBackends } from '../support/backends.js';
+import { type Backend, describeBackends, silent } from '../support/backends.js';
 import { gate } from '../support/faults.js';
 
 /**
- * A transaction that notifies takes a lock of the whole server when it commits, and keeps the lock until its commit is on
- * disk, and with the standbys that it waits for. Here a session holds the lock for as long as a test likes, because it waits
- * for a standby that does not exist. Whatever commits meanwhile has not notified.
+ * A transaction that notifies takes a server-wide lock when it commits. It keeps the lock until its commit is on disk
+ * and confirmed by the standbys it waits for. Here a session holds the lock as long as a test needs, because it waits
+ * for a standby that does not exist. Therefore a transaction that commits meanwhile has not notified.
  */
 describeBackends('while a session holds the lock of NOTIFY', suite, ['postgres']);
 
@@ -23,7 +24,7 @@ function suite(backend: Backend): void {
   });
   afterAll(() => server.stop());
 
-  it('what workflows and callers send, set and write commits, and only announcements and SQL wait', async () => {
+  it('sends, events and stream writes commit, and only announcements and sends by SQL wait', async () => {
     const database = await databaseOn(server);
     const hold = gate();
     const other = workflow('other', () => run('hold', () => hold.promise));
@@ -54,7 +55,7 @@ function suite(backend: Backend): void {
     hold.open();
   });
 
-  it('a message is found by the poll of another process, to which nobody announces it', async () => {
+  it('a message without an announcement is found by the poll of another process', async () => {
     const database = await databaseOn(server);
     const takes = workflow('takes', () => numbers.receive({ timeout: '1h' }));
     const here = await backend.testApp({ database, workflows: [takes], executorId: 'here' });
@@ -66,6 +67,24 @@ function suite(backend: Backend): void {
     await here.clock.advance('5s');
     expect(await handle.result()).toBe(1);
     await lock.release();
+  });
+
+  it('an announcement commits without waiting for a standby, although every other write waits', async () => {
+    const database = await databaseOn(server);
+    await migrate({ database, logger: silent });
+    const admin = await connectedTo(database);
+    await admin.query(`alter database ${new URL(database).pathname.slice(1)} set synchronous_commit = on`);
+    const options = { schema: 'dbos', migrate: false, logger: silent, applicationName: 'announcer' };
+    const storage = await openStorage({ url: database, ...options });
+    onTestFinished(() => storage.close());
+    const write = storage.versions.register({ name: 'v', appName: 'app', now: 1 });
+    const waiting = "from pg_stat_activity where wait_event = 'SyncRep' and datname = current_database()";
+    const waiters = async () => (await admin.query(`select pid ${waiting}`)).rows.length;
+    await expect.poll(waiters).toBe(1);
+    await storage.announce(['queues', 'message:w::numbers']);
+    expect(await waiters()).toBe(1);
+    await admin.query(`select pg_cancel_backend(pid) ${waiting}`);
+    await write;
   });
 }
 
@@ -96,23 +115,23 @@ async function holdNotifyLock(database: string) {
   const committed = holder.query('commit');
   const granted = `select 1 from pg_locks l where ${ofNotify} and l.granted and l.pid = ${rows[0].pid}`;
   await expect.poll(async () => (await watcher.query(granted)).rows).toHaveLength(1);
-  /** What waits for the lock, each kind once. */
+  /** Lists the statements that wait for the lock, each kind once. */
   const waiting = async (): Promise<string[]> => {
     const text = `select a.query from pg_locks l join pg_stat_activity a using (pid) where ${ofNotify} and not l.granted`;
     const kinds = (await watcher.query(text)).rows.map(({ query }) =>
-      /^select pg_notify\(/.test(query) ? 'announce' : (/send_message/.exec(query)?.[0] ?? query),
+      /^select (set_config\(.*, )?pg_notify\(/.test(query) ? 'announce' : (/send_message/.exec(query)?.[0] ?? query),
     );
     return [...new Set<string>(kinds)].sort();
   };
   let held = true;
-  /** The wait for the standby is broken off. The commit stands. */
+  /** Cancels the wait for the standby. The commit remains. */
   const release = async (): Promise<void> => {
     if (held) await watcher.query(`select pg_cancel_backend(${rows[0].pid})`);
     held = false;
     await committed;
   };
   onTestFinished(release);
-  /** What the work comes to, unless anything but an announcement waits for the lock meanwhile. */
+  /** Returns the result of the work. Fails if anything except an announcement waits for the lock meanwhile. */
   const without = async <T>(work: Promise<T>): Promise<T> => {
     let over = false;
     const done = (): void => {

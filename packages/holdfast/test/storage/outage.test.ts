@@ -7,7 +7,7 @@ import { recordingLogger } from '../support/faults.js';
 describeBackends(
   'an outage of the database',
   (backend) => {
-    it('is one line a second in the log of an app, however many of its services fail, and ends by itself', async () => {
+    it('writes at most one log line a second, however many services fail, and recovers by itself', async () => {
       const database = await backend.newDatabase();
       const logger = recordingLogger();
       const work = workflow('work', async (n: number) => n);
@@ -19,7 +19,7 @@ describeBackends(
       const lines = (): string[] => logger.matching(/failed|could not/);
       const began = performance.now();
       const goesOn = await shutOut(database);
-      // The second line says how many it stands for.
+      // The second line says how many failures it stands for.
       const leftOut = (): number => Number(/\((\d+) more failures/.exec(lines().at(-1) ?? '')?.[1] ?? 0);
       while (leftOut() < 10) await t.clock.advance('1s');
       const mayBe = 1 + Math.ceil((performance.now() - began) / 1000);
@@ -32,7 +32,7 @@ describeBackends(
   ['postgres'],
 );
 
-/** Ends every connection to the database and lets none in. Returns how to let them in again. */
+/** Ends every connection to the database and refuses new ones. Returns a function that allows them again. */
 async function shutOut(database: string): Promise<() => Promise<void>> {
   const name = new URL(database).pathname.slice(1);
   const admin = new pg.Client(inject('postgresUrl'));

@@ -1,4 +1,4 @@
-/** A part of what `explain (analyze, buffers, format json)` tells of a statement. */
+/** Some fields of the output of `explain (analyze, buffers, format json)`. */
 export interface PlanNode {
   readonly 'Node Type': string;
   readonly 'Relation Name'?: string;
@@ -12,12 +12,12 @@ export interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-/** As the connections for batches and pinned statements are set, whatever the planner knows. */
+/** The planner settings of the connections for batches and pinned statements, independent of statistics. */
 export const writerSettings = ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan']
   .map((each) => `set enable_${each} = off`)
   .join('; ');
 
-/** How many rows of tables were read, and by what. */
+/** Returns the number of table rows read, and the scans that read them. */
 export function readBy(root: PlanNode): { readonly rows: number; readonly how: string } {
   const scans = flatten(root).filter((node) => node['Relation Name'] && node['Node Type'].includes('Scan'));
   return {

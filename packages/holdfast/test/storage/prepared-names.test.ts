@@ -14,7 +14,7 @@ const work = workflow('work', async () => {
 describeBackends(
   'the name of a prepared statement',
   (backend) => {
-    it('stands for one text, in whichever app: behind a pooler they share sessions', async () => {
+    it('stands for one text in all apps, because apps share sessions behind a pooler', async () => {
       const query = vi.spyOn(pg.Client.prototype, 'query');
       onTestFinished(() => query.mockRestore());
       const database = await backend.newDatabase();
@@ -29,7 +29,7 @@ describeBackends(
       }
       expect([...texts.keys()].filter((name) => name.startsWith('steps.')).length).toBeGreaterThan(2);
       expect([...texts.entries()].filter(([, of]) => of.size > 1).map(([name]) => name)).toEqual([]);
-      // Postgres cuts longer ones.
+      // Postgres truncates longer names.
       expect([...texts.keys()].filter((name) => name.length > 63)).toEqual([]);
     });
   },

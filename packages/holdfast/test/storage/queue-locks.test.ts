@@ -14,8 +14,8 @@ import {
 } from './queue-support.js';
 
 /**
- * The locks by which claims and enqueues hold a queue (migrations/queue-locks.ts): beside processes of a release that locked
- * the row, in transactions with one snapshot for all queries, and when somebody does not let go.
+ * The locks by which claims and enqueues hold a queue (migrations/queue-locks.ts): next to processes of a release that
+ * locks the row, in transactions with one snapshot for all queries, and when a session does not release its lock.
  */
 describeStorage('the locks of a queue', suite, ['postgres']);
 
@@ -37,7 +37,7 @@ function suite(store: Store): void {
     };
   };
 
-  it('leave nothing on the row: claims and enqueues that hold a queue together make no MultiXact', async () => {
+  it('leave nothing on the row: claims and enqueues that share a queue create no MultiXact', async () => {
     await enqueue('a', 'b');
     const [first, second] = [await taking(1), await taking(1)];
     expect([await first.claimed(), await second.claimed()]).toEqual([['a'], ['b']]);
@@ -48,7 +48,7 @@ function suite(store: Store): void {
     await second.commit();
   });
 
-  it('are given in order: a pause that waits for a claim is not passed by the claims that come after it', async () => {
+  it('are granted in order: later claims do not overtake a pause that waits for a claim', async () => {
     await enqueue('a', 'b');
     const under = await taking(1);
     expect(await under.claimed()).toEqual(['a']);
@@ -63,7 +63,7 @@ function suite(store: Store): void {
     expect(await statuses(store)).toEqual({ a: 'PENDING', b: 'ENQUEUED' });
   });
 
-  it('that somebody keeps hold a claim up like the lock of a row, and no longer than a writer waits', async () => {
+  it('delay a claim like a row lock while a session keeps them, but no longer than a writer waits', async () => {
     await enqueue('a');
     const known = await turn();
     const common = { schema: schemaOf(store), migrate: false, logger: silent, applicationName: 'hasty' };
@@ -81,7 +81,7 @@ function suite(store: Store): void {
     }
   });
 
-  it('are one lock for what enqueues to many queues at once, and that one keeps a deletion waiting as well', async () => {
+  it('are a single lock for an enqueue to many queues, and a deletion waits for this lock too', async () => {
     const names = Array.from({ length: 200 }, (_, i) => `q${i}`);
     for (const name of names) await register(store.storage, name);
     const enqueuer = await ourTransaction(store);
@@ -94,7 +94,7 @@ function suite(store: Store): void {
     expect(await removed).toBe(false);
   });
 
-  it('are given back with a transaction that enqueues, wherever it ends', async () => {
+  it('are released with the transaction that enqueues, even on rollback', async () => {
     const enqueuer = await ourTransaction(store);
     await enqueuer.workflows.enqueueMany([enqueued('a')]);
     await enqueuer.sql('rollback');
@@ -105,12 +105,12 @@ function suite(store: Store): void {
   inOneSnapshot(store);
 }
 
-/** While a deploy is under way, processes of a release that locks the row work beside those that do not. */
+/** During a deploy, processes of an older release, which locks the row, run next to processes of this release. */
 function besideOlder(store: Store): void {
   const queues = store.table('queues');
   const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
 
-  it('and those of an older release: a pause waits for its claim', async () => {
+  it('next to an older release: a pause waits for a claim of the older release', async () => {
     const older = await transaction(store);
     await older.query(`select 1 from ${queues} where name = 'q' and not paused for share`);
     const queue = await queueNamed(store.storage);
@@ -120,7 +120,7 @@ function besideOlder(store: Store): void {
     expect(await paused).toMatchObject({ paused: true });
   });
 
-  it('and those of an older release: its pause waits for a claim, and stops the next', async () => {
+  it('next to an older release: its pause waits for a claim, and stops the next claim', async () => {
     await enqueue('a', 'b');
     const claim = await ourTransaction(store);
     const { lockVersion } = await queueNamed(store.storage);
@@ -135,7 +135,7 @@ function besideOlder(store: Store): void {
     expect(await take(store.storage, 1, { lockVersion })).toEqual([]);
   });
 
-  it('and those of an older release: a deletion waits for its enqueue, and then leaves the queue', async () => {
+  it('next to an older release: a deletion waits for its enqueue, and then keeps the queue', async () => {
     const older = await transaction(store);
     await older.query(`select name from ${queues} where name = 'q' for key share`);
     const removed = store.storage.queues.remove('q');
@@ -146,7 +146,7 @@ function besideOlder(store: Store): void {
     expect(await removed).toBe(false);
   });
 
-  it('and those of an older release: its deletion waits for an enqueue, and the next finds no queue', async () => {
+  it('next to an older release: its deletion waits for an enqueue, and the next enqueue finds no queue', async () => {
     const enqueuer = await ourTransaction(store);
     await enqueuer.workflows.enqueueMany([enqueued('a')]);
     const older = await transaction(store);
@@ -161,13 +161,13 @@ function besideOlder(store: Store): void {
   });
 }
 
-/** `repeatable read` and `serializable`: what the transaction has seen, it goes on to see. */
+/** `repeatable read` and `serializable`: all queries of a transaction see the same snapshot. */
 function inOneSnapshot(store: Store): void {
   const queues = store.table('queues');
   const serialization = { code: '40001' };
   const begin = 'begin isolation level repeatable read';
 
-  it('in a transaction with one snapshot: a claim does not succeed under a turn that is over', async () => {
+  it('in a transaction with one snapshot: a claim fails with an outdated lock version', async () => {
     await store.storage.workflows.enqueueMany([enqueued('a')]);
     const { lockVersion } = await queueNamed(store.storage);
     const claim = await ourTransaction(store, begin);
@@ -178,7 +178,7 @@ function inOneSnapshot(store: Store): void {
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
   });
 
-  it('in a database with one snapshot by default: a queue is not deleted under what was enqueued meanwhile', async () => {
+  it('in a database with one snapshot by default: a queue with newly enqueued work is not deleted', async () => {
     await inDatabaseWithOneSnapshot(store);
     const common = { schema: schemaOf(store), migrate: false, logger: silent, applicationName: 'later' };
     const later = await openStorage({ url: store.url, ...common });
@@ -191,7 +191,7 @@ function inOneSnapshot(store: Store): void {
     expect(await removed).toBe(false);
   });
 
-  it.each([1, 100])('in a transaction with one snapshot: nothing is put on a queue that is gone (of %s)', async (n) => {
+  it.each([1, 100])('in a transaction with one snapshot: nothing is enqueued on a deleted queue (of %s)', async (n) => {
     for (let i = 1; i < n; i++) await register(store.storage, `q${i}`);
     const enqueuer = await ourTransaction(store, begin);
     await enqueuer.sql('select 1');
@@ -201,7 +201,7 @@ function inOneSnapshot(store: Store): void {
   });
 }
 
-/** The default of the database for those who connect from now on. */
+/** Sets the default isolation level of the database for new connections. */
 async function inDatabaseWithOneSnapshot(store: Store): Promise<void> {
   const [row] = await store.sql('select current_database() as name');
   const alter = (change: string) => store.sql(`alter database "${row?.name}" ${change}`);

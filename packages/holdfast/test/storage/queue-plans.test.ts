@@ -15,13 +15,13 @@ import { debounced, enqueued, settings } from './queue-support.js';
 import { openWire } from './wire.js';
 
 /**
- * How the database goes about each statement when 100,000 workflows wait on a queue and 100,000 more have ended: by
- * index probes, whose number does not grow with either.
+ * Each statement must use index probes, even if 100,000 workflows wait on a queue and 100,000 more have ended. The
+ * number of probes must not grow with either.
  */
 const backlog = 100_000;
 const partitions = 50;
 
-/** Of those that ended, half a million ago to now, few count for the limit, as in life. */
+/** As in practice, only a few of the ended workflows count for the rate limit. */
 const rate = { max: 10, since: -backlog / 2 };
 const look = { ...newClaim(), queueName: 'parted', after: 'p10', limit: 20, waitingUpTo: 10, rate, suspects: false };
 const claim = { ...newClaim(), rateLimited: true, suspects: false };
@@ -35,12 +35,12 @@ const parted = {
   byPartition: true,
 };
 
-/** Reading past the 20,000 would take some 700. */
+/** Reading all 20,000 workflows in front would take about 700 pages. */
 const maxPagesBehind = 400;
 
 type Calls = Pick<Storage, 'workflows' | 'queues'>;
 
-/** Two queues on which what this process can take is behind 20,000 workflows of another version, in as many partitions. */
+/** Two queues with work for this process behind 20,000 workflows of another version, in as many partitions. */
 const behind = { ...whole, queueName: 'behind', rateLimited: false };
 const behindParted = {
   ...parted,
@@ -49,12 +49,12 @@ const behindParted = {
   rateLimited: false,
 };
 
-/** Two queues on which 20,000 are suspect, and one on which ten are, behind 20,000 that have been tried before. */
+/** Two queues with 20,000 suspect workflows, and one with ten behind 20,000 workflows that were tried before. */
 const retried = { ...whole, queueName: 'retried', rateLimited: false, suspects: true };
 const partedSuspects = { ...parted, queueName: 'partedRetried', rateLimited: false, suspects: true };
 const lookForSuspects = { ...look, queueName: 'partedRetried', suspects: true, after: '' };
 
-/** Each statement of the queues, and how many rows of the workflows it may look at, at most. */
+/** Each statement of the queues, and the maximum of workflow rows it may read. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
   'workflows.enqueue': [10, (on) => on.workflows.enqueueMany([enqueued('new', { queueName: 'plain' })])],
   'workflows.enqueueChild': [
@@ -100,7 +100,7 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     60,
     (on) => on.workflows.dequeue({ ...parted, lockVersion: 0, exclusive: true }),
   ],
-  // Ten of each of 20 partitions count as waiting, and what runs and has started in each.
+  // Ten workflows of each of 20 partitions count as waiting, plus the running and started ones of each.
   'queues.partitions': [1000, (on) => on.queues.partitions(look)],
   'queues.usage': [600, (on) => on.queues.usage({ name: 'plain', executorId: 'claimer', rate })],
   'workflows.dequeue-free behind another version': [
@@ -136,22 +136,22 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
     100,
     (on) => on.queues.partitions({ ...lookForSuspects, queueName: 'parted' }),
   ],
-  'workflows.setAtRest': [5, (on) => on.workflows.setAtRest([{ workflowId: 'z1', owner: 'o1', ...first }])],
+  'workflows.markSuspended': [5, (on) => on.workflows.markSuspended([{ workflowId: 'z1', owner: 'o1', ...first }])],
   'workflows.release': [
     5,
     (on) => on.workflows.release({ owned: [{ workflowId: 'z1', owner: 'o1' }], queueName: 'x', now: 1 }),
   ],
   'queues.overview': [20, (on) => on.queues.overview()],
   'queues.busy': [40, (on) => on.queues.busy()],
-  'queues.stray': [60, (on) => on.queues.stray('app')],
-  'queues.waits': [1, (on) => on.queues.waits('plain')],
-  'queues.giveKeys': [4 * backlog, (on) => on.queues.giveKeys(['parted'])],
+  'queues.stray': [60, (on) => on.queues.onUnknownQueues('app')],
+  'queues.waits': [1, (on) => on.queues.hasWaiting('plain')],
+  'queues.giveKeys': [4 * backlog, (on) => on.queues.assignPartitionKeys(['parted'])],
   'queues.unfinished': [1.6 * backlog, (on) => on.queues.unfinished('plain')],
-  'queues.counted': [3.2 * backlog + 60_000, (on) => on.queues.counted(null)],
+  'queues.counted': [3.2 * backlog + 60_000, (on) => on.queues.listWithCounts(null)],
   'queues.remove': [20, (on) => on.queues.remove('plain')],
 };
 
-/** What the tables are filled with: how many of each kind, and their columns as functions of a number `i`. */
+/** The contents of the tables: the number of rows of each kind, and their columns as functions of a number `i`. */
 const kinds: [number, Record<string, string>][] = [
   [backlog, { id: "'plain' || i", priority: 'i % 3', deduplication_id: "'dedup ' || i" }],
   [backlog, { id: "'parted' || i", queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` }],
@@ -177,7 +177,7 @@ const kinds: [number, Record<string, string>][] = [
       ...{ queue_name: "'parted'", queue_partition_key: `'p' || i % ${partitions}` },
     },
   ],
-  // At rest: they hold no slot, and are not to be counted one by one.
+  // Suspended workflows hold no slot, and must not be counted one by one.
   [
     backlog,
     {
@@ -216,7 +216,7 @@ const kinds: [number, Record<string, string>][] = [
       application_version: "case when i < 10 then 'v1' end",
     },
   ],
-  // Asleep, and on no queue.
+  // Sleeping workflows, on no queue.
   [20_000, { id: "'s' || i", status: "'PENDING'", queue_name: 'null', enqueue_seq: 'null', executor_id: "'claimer'" }],
 ];
 
@@ -274,7 +274,7 @@ function suite(backend: Backend): void {
     it.each(Object.keys(calls))('%s', (name) => checkSqlitePlan(database, name));
     return;
   }
-  // One after the other on the same rows: what a check changes, it takes back.
+  // The checks run one after the other on the same rows: each check rolls its changes back.
   describe.each(['never analysed', 'analysed'])('(%s)', (state) => {
     beforeAll(async () => {
       const isFilled = database !== '';
@@ -301,7 +301,7 @@ interface Captured {
   readonly batched: boolean;
 }
 
-/** The statement of that name as the code sends it. */
+/** Returns the statement of that name as the code sends it. */
 async function capture(dialect: Dialect, name: string): Promise<Captured> {
   const found: Captured[] = [];
   const query = async (statement: Statement, values: readonly unknown[]) => {
@@ -327,7 +327,7 @@ async function checkPostgresPlan(database: string, name: string): Promise<void> 
   onTestFinished(() => client.end());
   if (batched || statement.pinned) await client.query(await writerSettings(database));
   await client.query('begin');
-  // As a prepared statement, whose plan is made without the values, as that of the code is.
+  // A prepared statement, planned without the values like the statements of the code.
   await client.query(`prepare planned as ${statement.text}`);
   const given = values.length > 0 ? `(${values.map((value) => literal(client, value)).join(', ')})` : '';
   const { rows: found } = await client.query(`explain (analyze, buffers, format json) execute planned${given}`);
@@ -354,7 +354,7 @@ function literal(client: pg.Client, value: unknown): string {
   return client.escapeLiteral(`{${items.join(',')}}`);
 }
 
-/** What a connection for batches and pinned statements is set to, read off the wire. */
+/** Reads the settings of a connection for batches and pinned statements off the wire. */
 async function writerSettings(database: string): Promise<string> {
   const wire = await openWire(database);
   const options = { url: wire.url, schema: 'dbos', migrate: false, logger: silent, applicationName: 'settings' };
@@ -379,7 +379,7 @@ async function checkSqlitePlan(database: string, name: string): Promise<void> {
     detail: string;
   }[];
   const details = plan.map((row) => row.detail);
-  // The source of a batch is a subquery of its own; the versions of an app are a handful.
+  // The source of a batch is a separate subquery, and an app has only a few versions.
   const scans = details.filter((detail) => /^SCAN (w|s|n|c|fence|workflow_status)$/.test(detail));
   expect(scans, details.join('\n')).toEqual([]);
   const sorts = details.filter(

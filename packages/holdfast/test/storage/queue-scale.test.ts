@@ -4,7 +4,7 @@ import { queue, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { gate } from '../support/faults.js';
 
-/** Many queues and many partitions cost no statement each. */
+/** Many queues or partitions must not cost one statement each. */
 const never = { onConflict: 'never' as const };
 
 describeBackends('an app with 1,000 queues', (backend) => {
@@ -24,7 +24,7 @@ describeBackends('an app with 1,000 queues', (backend) => {
     expect(many).toHaveLength(8);
   });
 
-  it('lists them, with what is on each, in one statement', async () => {
+  it('lists the queues with their counts in one statement', async () => {
     const work = workflow('work', async () => {});
     const t = await backend.testApp({ queues, workflows: [work], listen: [] });
     await work.with({ queue: 'q4' }).start();
@@ -48,7 +48,7 @@ describeBackends(
     const crowd = 200;
     const maxEntries = 5_000;
 
-    it('is drained in turns, by few statements, on a table that the planner knows nothing of', async () => {
+    it('is drained fairly, by few statements, on a table without planner statistics', async () => {
       const started: string[] = [];
       const drained = gate();
       const work = workflow('work', async (key: string) => {
@@ -60,7 +60,7 @@ describeBackends(
       await keepUnanalysed(database);
       const t = await backend.testApp({ database, queues: [parted], workflows: [work], clock: 'real' });
       await t.app.queues.pause('parted');
-      // One has enqueued hundreds before the others enqueue one each.
+      // One partition gets hundreds of workflows before the other partitions get one each.
       const keys = [...Array(crowd).fill('crowd'), ...Array.from({ length: partitions }, (_, i) => `p${i}`)];
       const inputs = keys.map((key: string): [string] => [key]);
       await work.with({ queue: parted }).startAll(inputs, ([partition]) => ({ partition }));
@@ -72,11 +72,11 @@ describeBackends(
       expect(started.slice(0, lastOfOthers).filter((key) => key === 'crowd').length).toBeLessThan(crowd / 4);
       const sent = t.statements.slice(before);
       const count = (part: string): number => sent.filter((name) => name.includes(part)).length;
-      // A look takes in 200 partitions, and comes to each of them once or twice.
+      // A query covers 200 partitions, and covers each partition once or twice.
       expect(count('queues.partitions')).toBeLessThan(4 * (partitions / 200));
       expect(count('dequeue')).toBeLessThan(partitions / 100);
-      // A plan that leads to all of the queue for each partition would read ten thousand; a good one reads hundreds, and
-      // more on a busy machine: entries of rows that are gone are read until no snapshot of the other lane needs them.
+      // A plan that scans the whole queue for each partition would read ten thousand entries. A good plan reads
+      // hundreds, and more on a busy machine: dead entries are read until no snapshot of the other lane needs them.
       await t.app.shutdown();
       expect((await entriesRead(database)) / started.length).toBeLessThan(maxEntries);
     });
@@ -84,7 +84,7 @@ describeBackends(
   ['postgres'],
 );
 
-/** How many entries of indexes on the workflows were read so far. A connection reports what it has read when it ends. */
+/** Counts the index entries of workflows read so far. A connection reports its reads when it ends. */
 async function entriesRead(database: string): Promise<number> {
   const client = new pg.Client(database);
   await client.connect();

@@ -91,12 +91,12 @@ export async function queueNamed(storage: Storage, name = 'q'): Promise<QueueRec
   return (await storage.queues.list()).find((queue) => queue.name === name) as QueueRecord;
 }
 
-/** Takes work from `q` under the turn that is given; without one, as the internal queue is worked off. */
+/** Takes work from `q` under the given lock version. Without one, takes work like from the internal queue. */
 export async function take(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<ClaimedRecord[]> {
   return (await takeTurn(storage, n, more)).claimed;
 }
 
-/** The same, with whether the turn was held. */
+/** Like `take`, and also returns if the lock version was current. */
 export function takeTurn(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<Dequeued> {
   const { limit: _, ...claim } = newClaim();
   const portions = more.portions ?? [{ partition: null, n }];
@@ -113,7 +113,7 @@ export function takeTurn(storage: Storage, n: number, more: Partial<DequeueParam
   });
 }
 
-/** The IDs of what waits on `q`, one claim after the other: the order in which a queue is worked off. */
+/** Claims the work on `q` one by one. Returns the IDs in the order in which the queue is processed. */
 export async function inOrder(storage: Storage, more: Partial<DequeueParams> = {}): Promise<string[]> {
   const order: string[] = [];
   for (;;) {
@@ -124,7 +124,7 @@ export async function inOrder(storage: Storage, more: Partial<DequeueParams> = {
   }
 }
 
-/** A transaction of somebody else, on Postgres. */
+/** Begins a transaction of another session, on Postgres. */
 export async function transaction(store: Store): Promise<pg.Client> {
   const client = new pg.Client(store.url);
   await client.connect();
@@ -140,7 +140,7 @@ export async function waiting(store: Store, text: string): Promise<void> {
   await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
 }
 
-/** Our own statements in a transaction that the test ends. */
+/** Opens our own statements in a transaction that the test ends. */
 export async function ourTransaction(store: Store, begin = 'begin') {
   const client = new pg.Client(store.url);
   await client.connect();

@@ -24,7 +24,7 @@ describeBackends(
       statements = await everyStatement(postgresDialect('dbos'));
       client = new pg.Client(await backend.newDatabase());
       await client.connect();
-      // As careful operators have it. By default everybody may execute a function.
+      // Careful operators revoke this. By default every role may execute a function.
       await client.query('revoke execute on all functions in schema dbos from public');
       await client.query(`create role ${role}`);
       await asOwner(...grantStatements('dbos', role, needed));
@@ -38,7 +38,7 @@ describeBackends(
       expect(await refused(client, statements)).toEqual([]);
     });
 
-    // No statement names what reads the counters, nor the function that a trigger calls: other tests see these used.
+    // No statement names the version tables or the function that a trigger calls. Other tests cover these.
     const named = needed.filter(
       ({ kind, name }) =>
         (kind === 'table' && !name.endsWith('_migrations')) || (kind === 'function' && name !== 'holdfast_close_queue'),
@@ -54,7 +54,7 @@ describeBackends(
   ['postgres'],
 );
 
-/** The statements that the server would not run for this role: it looks at rights when it explains one, too. */
+/** Lists the statements that the server refuses for this role. The server also checks rights for `explain`. */
 async function refused(client: pg.Client, statements: readonly Statement[], most = 1000): Promise<string[]> {
   const found: string[] = [];
   for (const { name, first, text } of statements) {

@@ -15,7 +15,7 @@ async function restrictedRole(): Promise<{ owner: string; restricted: string; ro
   return { owner, restricted: url.href, role };
 }
 
-it('says which rights the role of the process lacks', async () => {
+it('launch reports the rights that the role of the process lacks', async () => {
   const { owner, restricted } = await restrictedRole();
   const options = { name: 'test', database: restricted, logger: quiet };
   const message = /may not create or use.*permission denied.*migrate\(.*grant this role usage on the schema/s;
@@ -24,14 +24,14 @@ it('says which rights the role of the process lacks', async () => {
   expect(await failure(launch({ ...options, migrate: false }))).toMatchObject({ code: 'RIGHTS_MISSING' });
 });
 
-it('works with the grants of docs/deploying.md', async () => {
+it('an app works with the grants of docs/operate/deploying.md', async () => {
   const { owner, restricted, role } = await restrictedRole();
   const admin = await connectTo(owner);
-  // As careful operators have it. By default a function may be called by everybody.
+  // Careful operators revoke this. By default every role may execute a function.
   await admin.query('alter default privileges revoke execute on functions from public');
   await migrate({ database: owner, logger: quiet });
   onTestFinished(async () => void (await admin.query(`drop owned by ${role}`)));
-  const page = readFileSync(new URL('../../../../docs/deploying.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../../../docs/operate/deploying.md', import.meta.url), 'utf8');
   await admin.query(/```sql\n(.*?)```/s.exec(page)?.[1]?.replaceAll(' to app;', ` to ${role};`) as string);
   const jobs = queue('jobs');
   const greet = workflow('greet', () => run('greet', () => 'hello'));

@@ -21,7 +21,7 @@ describeBackends(
       expect(answers).toEqual(answers.map(() => [{ jit: 'off' }]));
     });
 
-    it('let claims and edits of a queue wait for each other, whatever isolation the database has by default', async () => {
+    it('let claims and edits of a queue wait for each other under any default isolation level', async () => {
       const url = await backend.newDatabase();
       const name = new URL(url).pathname.slice(1);
       await tamper(url, `alter database ${name} set default_transaction_isolation = 'serializable'`);

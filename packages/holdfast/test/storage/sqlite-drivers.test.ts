@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { sqliteDrivers } from '../../../../test-support/sqlite.mjs';
 import { howToBuildSqlite, howToInstallSqlite } from '../../src/storage/install-advice.js';
 import { openStorage } from '../../src/storage/open.js';
-import { type BetterSqlite3, neededInstead } from '../../src/storage/sqlite/better-sqlite3.js';
+import { type BetterSqlite3, requiredMajor } from '../../src/storage/sqlite/better-sqlite3.js';
 import { sqliteCode } from '../../src/storage/sqlite/codes.js';
 import { column, type SqliteConnection, scalar, transact } from '../../src/storage/sqlite/connection.js';
 import { loadDriver } from '../../src/storage/sqlite/drivers.js';
@@ -20,7 +20,7 @@ function newFolder(): string {
   return folder;
 }
 
-describe.each(sqliteDrivers)('a connection by %s', (driver) => {
+describe.each(sqliteDrivers)('a connection of %s', (driver) => {
   async function open(path = ':memory:'): Promise<SqliteConnection> {
     const db = (await loadDriver(driver)).open(path);
     onTestFinished(() => void (db.isOpen() && db.close()));
@@ -33,20 +33,20 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
     return db;
   }
 
-  it('binds a parameter as often as it is used, and leaves quoted texts alone', async () => {
+  it('binds a parameter as often as it is used, and does not change quoted texts', async () => {
     const db = await open();
     const rows = db.prepare(`select $2 || $1 || $2 as a, '$1 ?' as b, "c$1" from (select 1 as "c$1")`).all(['x', 'y']);
     expect(rows.map((row) => ({ ...row }))).toEqual([{ a: 'yxy', b: '$1 ?', c$1: 1 }]);
   });
 
-  it('gives back texts, numbers and nothing, and whole numbers beyond 2^53 to the nearest', async () => {
+  it('returns texts, numbers and nulls, and rounds whole numbers beyond 2^53', async () => {
     const db = await openTable();
     const insert = db.prepare('insert into things (id, n, m) values ($1, $2, $3) returning n, m, id');
     const given = insert.all(['ä\u{1f600}', true, undefined]);
     expect(given.map((row) => Object.values(row))).toEqual([[1, null, 'ä\u{1f600}']]);
     expect(scalar(db, 'select 1700000000000 + 0')).toBe(1_700_000_000_000);
     expect(scalar(db, 'select 0.5')).toBe(0.5);
-    // A change whose answer cannot be read would be applied, and reported as failed.
+    // A change with an unreadable answer would be applied but reported as failed.
     const far = db.prepare("insert into things (id, n) values ('far', 9223372036854775807) returning n").all();
     expect(far.map(({ n }) => n)).toEqual([Number(2n ** 63n - 1n)]);
   });
@@ -60,7 +60,7 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
     expect(column(db, 'select id from things')).toEqual([]);
   });
 
-  it('names what failed as SQLite does', async () => {
+  it('reports failures with the codes of SQLite', async () => {
     const path = join(newFolder(), 'codes.sqlite');
     const db = await openTable(path);
     db.exec("pragma foreign_keys = on; insert into things values ('a', 1, 1, null)");
@@ -85,7 +85,7 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
     );
   });
 
-  it('rolls a transaction back whose work or commit fails, and can begin the next', async () => {
+  it('rolls a transaction back if its work or commit fails, and can begin the next', async () => {
     const db = await openTable();
     db.exec(
       'pragma foreign_keys = on; create table late (o text references things (id) deferrable initially deferred)',
@@ -104,7 +104,7 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
     expect(column(db, 'select id from things')).toEqual(['b']);
   });
 
-  it('opens a file that another process has to itself, as one that migrates a new file has', async () => {
+  it('waits for a file that another process has locked exclusively, for example to migrate it', async () => {
     const path = join(newFolder(), 'held.sqlite');
     const holder = await open(path);
     holder.exec('create table things (id text); begin exclusive');
@@ -113,7 +113,7 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
     expect(column(db, 'select count(*) from things')).toEqual([0]);
   });
 
-  it('opens a path as a path, also one that looks like a URI', async () => {
+  it('opens a path as a path, even if it looks like a URI', async () => {
     const path = `file:holdfast-${process.pid}-${driver.slice(0, 4)}?mode=ro`;
     onTestFinished(() => rmSync(path, { force: true }));
     const db = await open(path);
@@ -125,7 +125,7 @@ describe.each(sqliteDrivers)('a connection by %s', (driver) => {
   });
 });
 
-it('knows the codes of node:sqlite by their numbers', () => {
+it('maps the error numbers of node:sqlite to codes', () => {
   const codes = { 5: 'BUSY', 517: 'BUSY_SNAPSHOT', 6: 'LOCKED', 13: 'FULL', 10: 'IOERR', 1034: 'IOERR_FSYNC' };
   const more = {
     8714: 'IOERR_IN_PAGE',
@@ -148,14 +148,14 @@ it('knows the codes of node:sqlite by their numbers', () => {
     expect(sqliteCode(other)).toBe('');
 });
 
-it('takes the SQLite that Node brings, and better-sqlite3 when asked', async () => {
+it('Holdfast loads the SQLite of Node, and better-sqlite3 if asked to', async () => {
   expect((await loadDriver()).name).toBe(sqliteDrivers[0]);
   if (sqliteDrivers.includes('better-sqlite3'))
     expect((await loadDriver('better-sqlite3')).name).toBe('better-sqlite3');
 });
 
 it.skipIf(sqliteDrivers.length < 2)(
-  'refuses to open a file with two copies of SQLite, and harms nothing by it',
+  'a file is refused if a second copy of SQLite opens it, and stays intact',
   async () => {
     const path = join(newFolder(), 'shared.sqlite');
     const options = { schema: 'dbos', migrate: true, logger: silent, applicationName: 'test' };
@@ -177,14 +177,14 @@ it.each([
   [12, '10', '22.23.0', undefined],
   [12, '10', '24.0.0', 13],
 ])(
-  'refuses a better-sqlite3 that would end the process: %i with Node-API %s on Node %s',
+  'Holdfast refuses a better-sqlite3 that would crash: %i with Node-API %s on Node %s',
   (found, napi, node, needed) => {
     const library = { prototype: found === 13 ? { explain: true } : {} } as unknown as BetterSqlite3;
-    expect(neededInstead(library, { ...process.versions, napi, node })).toBe(needed);
+    expect(requiredMajor(library, { ...process.versions, napi, node })).toBe(needed);
   },
 );
 
-describe('says how to get better-sqlite3', () => {
+describe('an error about better-sqlite3 gives the install command', () => {
   const byAgent = (agent: string, advice: () => string): string => {
     vi.stubEnv('npm_config_user_agent', agent);
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -198,7 +198,7 @@ describe('says how to get better-sqlite3', () => {
   ])('with %s', (agent, install, build) => {
     expect(byAgent(agent, () => howToInstallSqlite(12))).toContain(install);
     expect(byAgent(agent, howToBuildSqlite)).toContain(build);
-    // It has no install script, so that there is nothing to allow.
+    // Version 13 has no install script, so there is nothing to approve.
     expect(byAgent(agent, () => howToInstallSqlite(13))).toMatch(/better-sqlite3@13\.$/);
   });
 
@@ -206,7 +206,7 @@ describe('says how to get better-sqlite3', () => {
     ['pnpm-lock.yaml', 'pnpm add'],
     ['yarn.lock', 'yarn add'],
     ['package-lock.json', 'npm install'],
-  ])('by %s, in a process that none of them started', (lockfile, command) => {
+  ])('by %s, in a process that no package manager started', (lockfile, command) => {
     const folder = newFolder();
     writeFileSync(join(folder, lockfile), '');
     const spy = vi.spyOn(process, 'cwd').mockReturnValue(join(folder, 'packages', 'shop'));
@@ -219,7 +219,7 @@ describe.skipIf(sqliteDrivers[0] !== 'node:sqlite')('the warning of node:sqlite'
   it.each([
     ['by itself', ''],
     ['where `process` is a copy, as in jest', 'globalThis.process = Object.create(process);'],
-  ])('is hidden, and no other, %s', (_, before) => {
+  ])('is hidden, but no other warning is, %s', (_, before) => {
     const program = `
     ${before}
     const { launch, workflow } = await import('holdfast');

@@ -10,7 +10,7 @@ import { newWorkflow, writer } from './contract-support.js';
 describeBackends(
   'a SQLite file that is replaced while it is open',
   (backend) => {
-    it('is written no more from the next heartbeat on, until the file is back', async () => {
+    it('is not written after the next heartbeat, until the file is back', async () => {
       const url = await backend.newDatabase();
       const logger = recordingLogger();
       const storage = await openStorage({ url, schema: 'dbos', migrate: true, logger, applicationName: 'test' });
@@ -24,7 +24,7 @@ describeBackends(
       for (let beats = 0; beats < 2; beats++) {
         const error = await failure(storage.executors.beat('me'));
         expect([error.code, storage.classify(error)]).toEqual(['DATABASE_UNREACHABLE', 'retry']);
-        expect(error.message).toMatch(/was moved away, deleted or replaced .* Restart it/);
+        expect(error.message).toMatch(/was moved away, deleted or replaced .* Restart this process/);
         expect(await failure(insert('b'))).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
         expect(await failure(storage.workflows.get(['a']))).toMatchObject({ code: 'DATABASE_UNREACHABLE' });
       }
@@ -34,7 +34,7 @@ describeBackends(
       expect((await insert('b')).size).toBe(1);
     });
 
-    it('is another matter than a program that changes its working directory', async () => {
+    it('is not confused with a change of the working directory', async () => {
       const before = process.cwd();
       onTestFinished(() => process.chdir(before));
       const file = sqliteFile(await backend.newDatabase());

@@ -9,7 +9,7 @@ const loopMs = 1000;
 describeBackends(
   'calls that a step awaits one after the other',
   (backend) => {
-    it.each(['set', 'get', 'cancel'] as const)('leave timers and other workflows their turn: %s', async (what) => {
+    it.each(['set', 'get', 'cancel'] as const)('let timers and other workflows continue: %s', async (what) => {
       const other = workflow('other', () => run('step', () => 1));
       const loop = workflow('loop', () =>
         run('loop', async () => {

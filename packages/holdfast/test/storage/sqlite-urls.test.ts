@@ -16,7 +16,7 @@ async function open(url: string, migrate = true): Promise<void> {
   await (await openStorage({ url, ...options })).close();
 }
 
-it.each(['', './'])('takes a name behind three slashes and "%s" for a file in the working folder', async (folder) => {
+it.each(['', './'])('a name after three slashes and "%s" is a file in the working folder', async (folder) => {
   // Test processes share one working folder, so the name is unique.
   const name = `holdfast-url-${process.pid}-${Date.now()}.sqlite`;
   onTestFinished(() => {
@@ -27,14 +27,14 @@ it.each(['', './'])('takes a name behind three slashes and "%s" for a file in th
   expect(existsSync(`/${name}`)).toBe(false);
 });
 
-it.each(['sqlite:', 'sqlite://', 'sqlite:///'])('takes an absolute path behind %s as it is', async (scheme) => {
+it.each(['sqlite:', 'sqlite://', 'sqlite:///'])('an absolute path after %s stays the same', async (scheme) => {
   const file = join(newFolder(), 'some.sqlite');
   await open(`${scheme}${file}`);
   expect(existsSync(file)).toBe(true);
 });
 
 it.each([true, false])(
-  'names the file in the working folder where a folder behind three slashes is missing (migrate: %s)',
+  'the error about a missing folder after three slashes suggests the working folder (migrate: %s)',
   async (migrate) => {
     const folder = newFolder().slice(1);
     const hint = `For a file in the working folder, write "sqlite:${folder}/none/shop.sqlite".`;

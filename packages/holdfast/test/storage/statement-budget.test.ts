@@ -6,10 +6,10 @@ import { gate } from '../support/faults.js';
 import { openWire, type Wire } from './wire.js';
 
 /**
- * What a workflow costs, exactly. On Postgres both statements and commits are counted on the wire; on SQLite a
- * statement is a transaction. The clock stands still, so that no background service sends anything.
+ * The exact cost of a workflow. On Postgres both statements and commits are counted on the wire; on SQLite a
+ * statement is a transaction. The clock stands still, so background services send nothing.
  */
-describeBackends('statement budget', (backend) => {
+describeBackends('the statement budget of a workflow', (backend) => {
   const steps = workflow('steps', async (count: number) => {
     for (let i = 0; i < count; i++) await run('work', () => i);
     return count;
@@ -22,7 +22,7 @@ describeBackends('statement budget', (backend) => {
     asked.open();
     return result;
   });
-  // Shorter than the pace of any background service.
+  // Shorter than the interval of any background service.
   const sleeper = workflow('sleeper', () => sleep('100ms'));
   const free = workflow('free', async () => [now(), uuid(), random()].length);
   const parallel = workflow('parallel', async () => {
@@ -32,7 +32,7 @@ describeBackends('statement budget', (backend) => {
   const workflows = [careful, steps, child, parent, sleeper, free, parallel];
 
   it.each([0, 1, 5])(
-    'a first run with %i steps costs two statements and two commits, and one of each per step',
+    'a first run with %i steps costs two statements and two commits, plus one of each per step',
     async (count) => {
       const meter = await launchMetered(backend, workflows);
       const cost = await meter.measure(() => steps(count));
@@ -41,7 +41,7 @@ describeBackends('statement budget', (backend) => {
     },
   );
 
-  it('a step that may be retried, and need not be, costs what any other does', async () => {
+  it('a step that may be retried but succeeds costs the same as any other step', async () => {
     const meter = await launchMetered(backend, workflows);
     const cost = await meter.measure(() => careful());
     expect(cost).toEqual({ statements: ['workflows.insert', 'steps.record', 'workflows.finish'], commits: 3 });
@@ -53,7 +53,7 @@ describeBackends('statement budget', (backend) => {
     expect(cost).toEqual({ statements: ['workflows.insert', 'steps.record', 'workflows.finish'], commits: 3 });
   });
 
-  it('time and chance cost nothing', async () => {
+  it('deterministic time and random values cost nothing', async () => {
     const meter = await launchMetered(backend, workflows);
     expect(await meter.measure(() => free())).toEqual({
       statements: ['workflows.insert', 'workflows.finish'],
@@ -77,7 +77,7 @@ describeBackends('statement budget', (backend) => {
     expect(cost).toEqual({ statements, commits: 6 });
   });
 
-  it('a start under an ID that is taken costs one statement more, to see whose it is', async () => {
+  it('a start under a taken ID costs one more statement, which reads the existing workflow', async () => {
     const meter = await launchMetered(backend, workflows);
     await steps.with({ id: 'once' })(0);
     const cost = await meter.measure(() => steps.with({ id: 'once' }).start(0));
@@ -85,7 +85,7 @@ describeBackends('statement budget', (backend) => {
   });
 });
 
-describeBackends('statement budget of a recovery', (backend) => {
+describeBackends('the statement budget of a recovery', (backend) => {
   it('is the same for 1, 10 and 100 recorded steps', async () => {
     const costs = [];
     for (const count of [1, 10, 100]) costs.push(await recoveryCost(backend, count));
@@ -104,13 +104,13 @@ interface Cost {
 }
 
 interface Recovered {
-  /** What the launch sent, the schema check included: sorted, because two services start side by side. */
+  /** The statements of the launch, with the schema check: sorted, because two services start at the same time. */
   readonly launch: string[];
-  /** What the workflow then sent to its end, but for the settings of a new connection. */
+  /** The statements that the workflow then sent until its end, without the settings of a new connection. */
   readonly rest: string[];
 }
 
-/** Crashes a workflow with this many recorded steps, and counts what the next process needs to finish it. */
+/** Crashes a workflow with this many recorded steps, and counts the statements of the next process to finish it. */
 async function recoveryCost(backend: Backend, count: number): Promise<Recovered> {
   const [blocked, open] = [gate(), gate()];
   const long = workflow('long', async () => {
@@ -140,10 +140,10 @@ async function recoveryCost(backend: Backend, count: number): Promise<Recovered>
 
 interface Meter {
   readonly t: TestApp;
-  /** Forgets what was counted on the wire. */
+  /** Resets the counters of the wire. */
   reset(): void;
   cost(t: TestApp, since?: number): Cost;
-  /** What this work sends to the database until the app is at rest again. */
+  /** Returns the statements that this work sends to the database until the app is idle again. */
   measure(work: () => Promise<unknown>): Promise<Cost>;
 }
 
@@ -170,7 +170,7 @@ async function launchMetered(
       await t.clock.runUntil(work());
       await t.clock.advance(0);
       const measured = cost(t, before);
-      // What the engine believes to send is what is on the wire.
+      // The statements that the engine reports must equal the statements on the wire.
       expect(t.statements.slice(before)).toEqual(measured.statements);
       return measured;
     },

@@ -9,13 +9,14 @@ import { everyStatement } from './every-statement.js';
 import { writerSettings } from './plan-nodes.js';
 
 /**
- * What Postgres expects each statement to cost. A server with JIT, as distributions build it, compiles at every execution
- * what it expects to cost more than `jit_above_cost`, for tenths of a second or for seconds. Our connections switch that
- * off; behind a pooler that loses settings, and in a transaction of the user's, only a small estimate does.
+ * The cost that Postgres expects for each statement. A server with JIT, as distributions build it, compiles a statement
+ * at every execution if its expected cost exceeds `jit_above_cost`. This takes tenths of a second or seconds. Our
+ * connections switch JIT off. Behind a pooler that loses settings and in a user's transaction, only a low estimate
+ * helps.
  */
 const jitAboveCost = 100_000;
 
-/** Rows of a batch, where a statement gets fewer than a thousand. */
+/** The rows of a batch, for statements that get fewer than a thousand. */
 const fewer: readonly [RegExp, number][] = [
   [/^workflows\.dequeue/, 200],
   [/^workflows\.fork$/, 1],
@@ -23,10 +24,10 @@ const fewer: readonly [RegExp, number][] = [
 
 const ofBatches = 'with the settings of our connections for batches';
 
-/** Never sent by those: it may list all workflows there are, for people. */
+/** A statement that connections for batches never send: it may list all workflows, for people. */
 const elsewhere = 'workflows.list';
 
-/** How a statement is planned: as on our connections, or as it is without our settings, with and without its values. */
+/** The ways to plan a statement: as on our connections, or without our settings, with and without its values. */
 const modes = {
   [ofBatches]: `${writerSettings}; set plan_cache_mode = force_generic_plan`,
   'without settings, by its text': 'set plan_cache_mode = force_generic_plan',
@@ -57,20 +58,20 @@ describeBackends(
       describe.each(['never analysed', 'analysed'])('(%s)', (state) => {
         beforeAll(async () => void (state === 'analysed' && (await client.query('analyze'))));
 
-        it.each(Object.keys(modes) as Mode[])('is below what makes a server compile it, %s', async (mode) => {
+        it.each(Object.keys(modes) as Mode[])('is below the threshold of JIT compilation, %s', async (mode) => {
           const all = await everyStatement(postgresDialect('dbos'));
           const statements = all.filter(({ name }) => mode !== ofBatches || name !== elsewhere);
           expect(await tooExpensive(client, statements, mode)).toEqual([]);
         });
 
-        it('is told to be too high of one that only a scan of a whole table can answer', async () => {
+        it('is reported as too high for a statement that has to scan a whole table', async () => {
           const scan = { name: 'test.scan', text: 'select paused from dbos.queues where paused' };
           expect(await tooExpensive(client, [scan], ofBatches)).toEqual([expect.stringMatching(/^test\.scan: /)]);
         });
       });
     });
 
-    it('is known of every statement that the sources name', async () => {
+    it('is checked for every statement that the sources name', async () => {
       const known = (await everyStatement(postgresDialect('dbos'))).map(({ name }) => name);
       const missing = namesInSources().filter((name) => !known.some((each) => name.test(each)));
       expect(missing).toEqual([]);
@@ -84,7 +85,7 @@ async function tooExpensive(client: pg.Client, statements: readonly Statement[],
   for (const { name, variant, first, text } of statements) {
     for (const each of first ? [first, text] : [text]) {
       const { cost, isDisabled } = await estimate(client, name, each, mode);
-      // Postgres 18 does not add to the cost of what is disabled, but says so.
+      // Postgres 18 does not add a cost to disabled nodes, but marks them.
       if (cost < jitAboveCost && !isDisabled) continue;
       found.push(`${name}${variant ? ` (${variant})` : ''}: ${cost}${isDisabled ? ', disabled' : ''}`);
     }
@@ -118,7 +119,7 @@ function sampleOf(type: string, rowsOfBatch: number): string {
 
 const tables = ['workflow_status', 'operation_outputs', 'queues', 'executors', 'notifications', 'streams'];
 
-/** Workflows of every kind, each with two steps, a message and a value in a stream. */
+/** Inserts workflows of every kind, each with two steps, a message and a value in a stream. */
 function inserts(count: number): string[] {
   const ids = `'w' || i`;
   const series = `from generate_series(1, ${count}) i`;
@@ -136,7 +137,7 @@ function inserts(count: number): string[] {
   ];
 }
 
-/** What statements are called in the sources, e.g. `queues.list`; parts that are put in there are any. */
+/** The names of statements in the sources, e.g. `queues.list`. An interpolated part matches any text. */
 function namesInSources(): RegExp[] {
   const folder = new URL('../../src/storage/sql/', import.meta.url);
   const files = [...readdirSync(folder), '../caller/completions.ts'];

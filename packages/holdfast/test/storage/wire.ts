@@ -2,14 +2,14 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /**
- * A proxy between an app and its Postgres that reads the frames as they pass: it counts what really is on the wire,
+ * A proxy between an app and its Postgres that reads the frames as they pass. It counts the real traffic on the wire,
  * and breaks the connection at one chosen statement.
  *
  * A frame is a type byte, four bytes of length (which count themselves) and a body; only the very first frame of a
  * client has no type byte. The frames that matter here:
  *
  *   from the client: Parse 'P' (name, text), Bind 'B' (portal, statement), Execute 'E', simple Query 'Q' (text)
- *   from the server: NotificationResponse 'A', ErrorResponse 'E', ReadyForQuery 'Z', whose status 'I' says that no transaction is open
+ *   from the server: NotificationResponse 'A', ErrorResponse 'E', ReadyForQuery 'Z' (status 'I': no open transaction)
  *
  * Outside a transaction block a statement commits just before its ReadyForQuery.
  */
@@ -18,30 +18,30 @@ export interface Wire {
   readonly url: string;
   /** Every statement that the server was given, by its prepared name or else by its text. */
   readonly statements: readonly string[];
-  /** How often the server reported success, with no transaction left open. */
+  /** How often the server reported success with no transaction left open. */
   readonly commits: number;
-  /** Forgets what was counted. */
+  /** Resets the counters. */
   reset(): void;
   /** Arms one fault. Resolves when it has happened. */
   inject(fault: Fault): Promise<void>;
-  /** From now on notifications do not arrive, as behind a pooler that lends LISTEN another session than it notifies. */
+  /** Drops notifications from now on, as behind a pooler that uses one session for LISTEN and others to notify. */
   swallowNotifications(swallow: boolean): void;
-  /** Whatever connection listens now seems to live, and nothing arrives by it any more. Returns how many there are. */
+  /** Keeps the listening connections open, but drops everything they receive. Returns how many there are. */
   deafen(): number;
 }
 
 /**
- * What happens to the next statement of this name (or to the nth from now):
+ * The fault that happens to the next statement of this name (or to the nth from now):
  *
  * - `cut-before`: the connection breaks, and the server never gets the statement.
  * - `cut-after`: the server has committed and answered; the connection breaks before the answer arrives.
- * - `black-hole`: the server has committed and answered, but nothing arrives, and the connection seems to live.
+ * - `black-hole`: the server has committed and answered, but nothing arrives, and the connection stays open.
  */
 export interface Fault {
   readonly statement: string;
   readonly nth?: number;
   readonly kind: 'cut-before' | 'cut-after' | 'black-hole';
-  /** Runs while the client still waits for its answer: what others do in that time. */
+  /** Runs while the client still waits for its answer, for example to act as another process. */
   readonly meanwhile?: () => Promise<unknown>;
 }
 
@@ -61,7 +61,7 @@ export async function openWire(target: string): Promise<Wire> {
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.setNoDelay(true);
-      // Either end may break at any time; the other one learns of it by the close below.
+      // Either end may break at any time. The close below notifies the other end.
       socket.on('error', () => {}).on('close', () => sockets.delete(socket));
     }
     relay(client, upstream, counts, ears);
@@ -108,7 +108,7 @@ class Counts {
     });
   }
 
-  /** The fault that befalls this statement, if it is the one. */
+  /** Returns the fault of this statement, if it has one. */
   faultAt(statement: string): Armed | undefined {
     const { armed } = this;
     if (armed?.statement !== statement || --armed.remaining > 0) return undefined;
@@ -153,18 +153,18 @@ function isNotification(frame: Buffer): boolean {
   return frame[0] === 'A'.charCodeAt(0);
 }
 
-/** What one connection is doing, as far as its frames tell. */
+/** The state of one connection, derived from its frames. */
 class Session {
   private readonly texts = new Map<string, string>();
   private bound = '';
   private working = false;
   private failed = false;
-  /** Whether it has sent a LISTEN. */
+  /** True after the connection has sent a LISTEN. */
   listens = false;
 
   constructor(private readonly counts: Counts) {}
 
-  /** The fault that befalls the statement which this frame would execute. */
+  /** Returns the fault of the statement that this frame would execute. */
   fromClient(frame: Buffer): Armed | undefined {
     const type = String.fromCharCode(frame[0] ?? 0);
     if (type === 'P') {
@@ -186,7 +186,7 @@ class Session {
     return fault;
   }
 
-  /** Whether this frame ends the answer to a statement. */
+  /** Returns true if this frame ends the answer to a statement. */
   fromServer(frame: Buffer): boolean {
     const type = String.fromCharCode(frame[0] ?? 0);
     if (type === 'E') this.failed = true;
@@ -198,7 +198,7 @@ class Session {
   }
 }
 
-/** The zero-terminated texts at the beginning of a frame's body. */
+/** Returns the zero-terminated texts at the beginning of a frame's body. */
 function texts(frame: Buffer, count: number): string[] {
   const found: string[] = [];
   let at = 5;

@@ -1,25 +1,25 @@
 import { onTestFinished } from 'vitest';
 import { newToken } from '../../src/engine/wait/work-signals.js';
-import { placeAmong } from '../../src/queues/places.js';
+import { rankAmong } from '../../src/queues/places.js';
 import type { EnqueuedWorkflow } from '../../src/storage/contract/storage.js';
 import { openStorage } from '../../src/storage/open.js';
 import { enqueued } from '../storage/queue-support.js';
 import { silent } from './backends.js';
 import { tamper } from './faults.js';
 
-/** The incarnations of the executors of a database, by their IDs. */
+/** Returns the incarnation of each executor of a database, by executor ID. */
 export async function incarnationsOf(database: string): Promise<ReadonlyMap<string, string>> {
   const rows = await tamper(database, 'select executor_id, incarnation from executors');
   return new Map(rows.map((row) => [row.executor_id as string, row.incarnation as string]));
 }
 
-/** A token by which these executors have the first places among all, in this order. */
+/** Finds a token that ranks these executors first among all, in this order. */
 export function tokenFor(first: readonly string[], all: ReadonlyMap<string, string>): number {
   const placeOf = (token: number, executorId: string): number => {
     const incarnation = all.get(executorId) ?? '';
     if (incarnation === '') throw new Error(`There is no executor ${executorId}.`);
     const others = [...all.values()].filter((each) => each !== incarnation);
-    return placeAmong({ owners: { incarnation } } as never, token, others);
+    return rankAmong({ owners: { incarnation } } as never, token, others);
   };
   for (let tries = 0; tries < 1_000_000; tries++) {
     const token = newToken();
@@ -28,7 +28,7 @@ export function tokenFor(first: readonly string[], all: ReadonlyMap<string, stri
   throw new Error(`No token puts ${first.join(', ')} first.`);
 }
 
-/** Puts work on queue `q` of the test app and tells nobody. */
+/** Puts work on queue `q` of the test app and sends no notification. */
 export async function enqueueUnheard(database: string, ids: readonly string[], more: Partial<EnqueuedWorkflow> = {}) {
   const storage = await openStorage({
     ...{ url: database, schema: 'dbos', migrate: false, logger: silent, applicationName: 'test' },
@@ -39,7 +39,7 @@ export async function enqueueUnheard(database: string, ids: readonly string[], m
   await storage.close();
 }
 
-/** Sends what a process would announce. */
+/** Sends the notification that a process would send. */
 export async function announce(database: string, payload: object): Promise<void> {
   const text = JSON.stringify({ from: 'test', ...payload }).replaceAll("'", "''");
   await tamper(database, `select pg_notify('holdfast_dbos', '${text}')`);
@@ -49,7 +49,7 @@ export async function call(database: string, token: number, wanted = 1, caller =
   await announce(database, { topics: ['queue:q'], notes: [`queue:q\n${JSON.stringify([[token, wanted, caller]])}`] });
 }
 
-/** Everything that processes announce to each other, from now on. */
+/** Collects every notification that processes send from now on. */
 export async function listenTo(database: string): Promise<string[]> {
   const { default: pg } = await import('pg');
   const heard: string[] = [];

@@ -17,20 +17,20 @@ import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import { postgresDatasource } from '../../src/storage/caller/adapters/postgres-js.js';
 import { sqliteDatasource } from '../../src/storage/caller/adapters/sqlite.js';
 
-/** A library, opened on a database: its datasource, and statements in its own words. */
+/** A library that is connected to a database: its datasource, and statements that use the library's own API. */
 export interface Opened<Tx = unknown> {
   readonly datasource: Datasource<Tx>;
-  /** Adds to a counter, and makes it if it is not there. */
+  /** Adds to a counter, and creates the counter if it does not exist. */
   add(tx: Tx, counter: string, by: number): Promise<unknown>;
   read(tx: Tx, counter: string): Promise<number>;
   close(): Promise<unknown>;
 }
 
-/** One of the libraries that there is an adapter for, on one of the databases it is for. */
+/** A library with an adapter, on one of the databases that the adapter supports. */
 export interface Library {
   readonly name: string;
   readonly dialect: 'postgres' | 'sqlite';
-  /** What it opens a SQLite file with. */
+  /** The driver that opens SQLite files. */
   readonly driver?: TestDriver;
   open(url: string, options?: DatasourceOptions): Opened;
 }
@@ -39,7 +39,7 @@ const upsert = (id: string, by: string): string =>
   `insert into counters (id, n) values (${id}, ${by}) on conflict (id) do update set n = counters.n + excluded.n`;
 export const countersTable = 'create table if not exists counters (id text primary key, n int not null)';
 
-/** Whatever the library calls the only column. */
+/** Reads the only column of the only row, whatever its name. */
 const numberIn = (rows: readonly unknown[]): number => Number(Object.values(rows[0] ?? {})[0] ?? 0);
 
 const onPg: Library = library('pg', 'postgres', (url, options) => {
@@ -88,7 +88,7 @@ interface Tables {
 const kyselyOn = (dialect: Library['dialect']): Library =>
   library(`kysely (${dialect})`, dialect, (url, options) => {
     const db = new Kysely<Tables>({
-      // It gives columns other names: those of our own statements must not have any.
+      // The plugin renames the columns of results. Holdfast's own statements must not be affected.
       plugins: [new CamelCasePlugin()],
       dialect:
         dialect === 'postgres'
@@ -144,7 +144,7 @@ const onBetterSqlite3: Library = library('better-sqlite3', 'sqlite', (url) => {
   });
 });
 
-/** Rows as arrays are an option of Node 24; older ones pass it over. */
+/** `returnArrays` is an option of Node 24; older versions ignore it. */
 const nodeSqlite = (returnArrays: boolean): Library => ({
   ...library(`node:sqlite${returnArrays ? ' with rows as arrays' : ''}`, 'sqlite', (url) => {
     const db = openDatabaseSync(url, { returnArrays });
@@ -175,7 +175,7 @@ export const libraries: readonly Library[] = [
   drizzleOnSqlite,
 ].filter(onThisNode);
 
-/** Libraries that were told to give columns other names, or rows without names. */
+/** Libraries that are configured to rename columns or to return rows without column names. */
 export const renaming: readonly Library[] = [
   onPostgres('camel'),
   onPostgres('pascal'),
@@ -186,13 +186,13 @@ export const renaming: readonly Library[] = [
   nodeSqlite(true),
 ].filter(onThisNode);
 
-/** The library that goes without any other, on each database. */
+/** The library with the fewest layers on each database. */
 export const plainest = {
   postgres: onPg,
   sqlite: sqliteDrivers[0] === 'node:sqlite' ? onNodeSqlite : onBetterSqlite3,
 } as const;
 
-/** Whether it may open the file of an app: with the same copy of SQLite, that is. */
+/** Returns true if the library may open the file of an app: it must use the same copy of SQLite. */
 export function fitsAppFile({ driver }: Library): boolean {
   return driver === undefined || driver === sqliteDrivers[0];
 }
@@ -205,7 +205,7 @@ function named(library: string, naming: Naming | undefined): string {
   return naming ? `${library} with names in ${naming} case` : library;
 }
 
-/** What applications give knex, which has no such setting itself: rows, or what carries them, with other names. */
+/** Renames columns as applications do with knex, which has no such option: in rows, or in an object with `rows`. */
 function renamed(result: unknown): unknown {
   if (Array.isArray(result)) return result.map(renamed);
   if (typeof result !== 'object' || result === null) return result;
@@ -223,12 +223,12 @@ function drizzleUpsert(id: string, by: number) {
     on conflict (id) do update set n = counters.n + excluded.n`;
 }
 
-/** Connections are cut in some tests, and databases dropped under them after all. */
+/** Ignores connection errors: tests cut connections, and databases are dropped before their last connection closes. */
 function quietPool(url: string): pg.Pool {
   return new pg.Pool({ connectionString: url, max: 5 }).on('error', () => {});
 }
 
-/** The same datasource, and all transactions that were begun over it. */
+/** Wraps a datasource and collects every transaction that starts on it. */
 export function watched<Tx>(real: Datasource<Tx>): { datasource: Datasource<Tx>; under: Promise<unknown>[] } {
   const under: Promise<unknown>[] = [];
   const transact: Datasource<Tx>['transact'] = (mode, work) => {

@@ -2,8 +2,8 @@ import { expect } from 'vitest';
 import type { TestApp } from '../../src/testing/index.js';
 
 /**
- * Crashes an app, and lets time pass until another one has no doubt about it: what it has seen of the process may be
- * put in question once by a heartbeat that it had not seen before.
+ * Crashes an app, and advances the clock until the observer is certain of the death. A heartbeat that the observer
+ * has not seen yet can make it doubt its verdict once.
  */
 export async function crashSeenBy(observer: TestApp, dying: TestApp): Promise<void> {
   const { executorId } = dying.app;

@@ -5,7 +5,7 @@ import { whileWaiting } from '../../src/engine/api/context.js';
 import type { Logger } from '../../src/index.js';
 import type { VirtualClock } from '../../src/testing/index.js';
 
-/** Runs SQL behind the app's back, as a fault or another program would. Table names go without a schema. */
+/** Runs SQL that the app does not know about, like a fault or another program. Table names have no schema. */
 export async function tamper(database: string, sql: string): Promise<Record<string, unknown>[]> {
   if (database.startsWith('sqlite')) {
     const db = openSqlite(database);
@@ -25,7 +25,7 @@ export async function tamper(database: string, sql: string): Promise<Record<stri
   }
 }
 
-/** A promise that the test settles. A step that asks for it waits for the test, and so does not hold a virtual clock. */
+/** A promise that the test settles. A step that awaits it waits for the test, so it does not block a virtual clock. */
 export function gate<T = void>(): {
   readonly promise: Promise<T>;
   open: (value: T) => void;
@@ -45,7 +45,7 @@ export function gate<T = void>(): {
   };
 }
 
-/** A promise for a test that must never settle in its life, and does not. */
+/** Returns a promise that never settles. */
 export function forever(): Promise<never> {
   return whileWaiting(new Promise(() => {}));
 }
@@ -55,7 +55,7 @@ export interface RecordingLogger extends Logger {
   matching(pattern: RegExp): string[];
 }
 
-/** Keeps warnings and errors for the test to read. */
+/** Collects warnings and errors for the test to read. */
 export function recordingLogger(): RecordingLogger {
   const lines: string[] = [];
   const keep = (line: string): void => void lines.push(line);
@@ -69,7 +69,7 @@ export function recordingLogger(): RecordingLogger {
   };
 }
 
-/** What the promise rejects with. */
+/** Returns the error that the promise rejects with. */
 export async function failure(promise: Promise<unknown>): Promise<Error & Record<string, unknown>> {
   const settled = await promise.then(
     () => ({ ok: true, error: undefined }),
@@ -79,7 +79,7 @@ export async function failure(promise: Promise<unknown>): Promise<Error & Record
   return settled.error as Error & Record<string, unknown>;
 }
 
-/** What a synchronous call throws. */
+/** Returns the error that a synchronous call throws. */
 export function thrown(call: () => unknown): Error & Record<string, unknown> {
   try {
     call();
@@ -89,7 +89,7 @@ export function thrown(call: () => unknown): Error & Record<string, unknown> {
   throw new Error('Expected an exception, but the call returned.');
 }
 
-/** Moves the clock in small steps, so that services which look around from time to time do, until it settles. */
+/** Advances the clock in small steps, so that services which poll at intervals run, until the promise settles. */
 export async function overTime<T>(
   clock: VirtualClock,
   promise: Promise<T>,
@@ -106,7 +106,7 @@ export async function overTime<T>(
   return promise;
 }
 
-/** Whether the promise has settled by the time the app has come to rest. */
+/** Returns true if the promise has settled by the time the app is idle. */
 export async function isSettled(clock: VirtualClock, promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   const done = (): void => {
@@ -117,7 +117,7 @@ export async function isSettled(clock: VirtualClock, promise: Promise<unknown>):
   return settled;
 }
 
-/** Sessions of Postgres that listen. Their last statement was LISTEN, or a look at the lock that tells of their process. */
+/** Finds Postgres sessions that listen. Their last statement is LISTEN, or a check of their process's presence lock. */
 export function listeningSessions(database: string): Promise<Record<string, unknown>[]> {
   return tamper(
     database,
@@ -126,7 +126,7 @@ export function listeningSessions(database: string): Promise<Record<string, unkn
   );
 }
 
-/** What would have ended the process, until the end of the test. */
+/** Collects unhandled rejections, which would end the process, until the end of the test. */
 export function watchUnhandled(): unknown[] {
   const seen: unknown[] = [];
   const others = process.listeners('unhandledRejection');

@@ -13,26 +13,26 @@ export interface MemberOptions<C extends Clock> extends LivenessOptions {
   readonly executorId?: string;
 }
 
-/** An executor that does nothing but live, and look at the others. */
+/** An executor that only sends heartbeats and watches the other executors. */
 export interface Member<C extends Clock = VirtualClock> {
   readonly liveness: Liveness;
   readonly incarnation: string;
   readonly clock: C;
-  /** Names of the statements it has made. */
+  /** Names of the statements that it has sent. */
   readonly statements: readonly string[];
-  /** How often it was told of deaths. */
+  /** How often it was notified of deaths. */
   readonly reports: () => number;
   /** Ends its session with the server, if it has one. */
   endSession(): Promise<void>;
 }
 
-/** Of another host: nothing is known of such a process but what the database tells. */
+/** A process on another host: others learn about it only through the database. */
 export const elsewhere = { host: 'elsewhere', pid: 1, processStart: null };
 
-/** Executors of one database, each with a clock of its own unless they are given one. */
+/** Starts executors on one database. Each one has its own clock unless it is given a clock. */
 export function fleet(): {
   join<C extends Clock = VirtualClock>(url: string, options?: MemberOptions<C>): Promise<Member<C>>;
-  /** Ends all, as the end of a test does. */
+  /** Stops all executors; the end of a test does the same. */
   end(): Promise<void>;
 } {
   const endings: (() => Promise<unknown>)[] = [];
@@ -64,11 +64,11 @@ export function fleet(): {
         logger: silent,
         registry: new Registry(),
       });
-      const liveness = new Liveness(engine, { monotonic: () => clock.now(), ...rest });
+      const nothing = async (): Promise<void> => {};
+      const actions = { onPossibleLoss: nothing, onRollback: nothing, onRowLost: nothing };
+      const liveness = new Liveness(engine, actions, { monotonic: () => clock.now(), ...rest });
       let reports = 0;
-      liveness.onDeath = () => {
-        reports++;
-      };
+      liveness.onDeath(() => void reports++);
       const forget = clock instanceof VirtualClock ? clock.onMove(() => quiet(() => underWay === 0)) : () => {};
       endings.push(async () => {
         forget();
@@ -91,7 +91,7 @@ export function fleet(): {
   };
 }
 
-/** In steps that are shorter than the pace of any service, so that none of them is passed over. */
+/** Advances the clock in steps shorter than the interval of any service, so that every service runs each time. */
 export async function pass(clock: VirtualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 250) await clock.advance(250);
 }

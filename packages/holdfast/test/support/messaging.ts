@@ -1,6 +1,6 @@
 import { tamper } from './faults.js';
 
-/** How many rows of each kind workflows have to talk with, to show that a call has written nothing. */
+/** Counts the rows of each messaging table, to show that a call has written nothing. */
 export async function talkCounts(database: string): Promise<Record<string, number>> {
   const tables = ['notifications', 'workflow_events', 'workflow_events_history', 'streams'];
   const counts = tables.map((table) => `(select count(*) from ${table}) as ${table}`);
@@ -8,7 +8,7 @@ export async function talkCounts(database: string): Promise<Record<string, numbe
   return Object.fromEntries(tables.map((table) => [table, Number(row?.[table])]));
 }
 
-/** Reads to the end. */
+/** Reads all values until the iterator ends. */
 export async function readAll<T>(values: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const value of values) all.push(value);

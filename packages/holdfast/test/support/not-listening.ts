@@ -3,15 +3,15 @@ import { News } from '../../src/engine/wait/news.js';
 import { Liveness } from '../../src/recovery/liveness.js';
 
 /**
- * Keeps news of takeovers from the apps of a suite: one that lives finds out by its own writes and heartbeats. What must
- * hold then must not depend on news, and would hardly be tried where news comes first.
+ * Hides takeover notifications from the apps of a suite, so that a former owner notices only by its own writes and
+ * heartbeats. This path must work without notifications, and would rarely run if a notification arrived first.
  */
-export function deafToTakeovers(): void {
-  beforeEach(() => void vi.spyOn(Liveness.prototype, 'heardOfTakeover').mockImplementation(() => {}));
+export function withoutTakeoverNews(): void {
+  beforeEach(() => void vi.spyOn(Liveness.prototype, 'noteTakeover').mockImplementation(() => {}));
   afterEach(() => vi.restoreAllMocks());
 }
 
-/** Processes that tell nobody anything and hear nothing: what one does, another finds by looking. */
+/** Processes neither send nor receive notifications: each one learns what others did only by polling. */
 export function withoutNews(): void {
   beforeEach(() => {
     vi.spyOn(News.prototype, 'start').mockResolvedValue();

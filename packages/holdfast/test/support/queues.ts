@@ -4,18 +4,18 @@ import type { Backend } from './backends.js';
 import { gate, tamper } from './faults.js';
 
 /**
- * Workflows that begin when the engine lets them and end when the test lets them. Limits are measured here, by the
- * bodies themselves, and not by what the database says about them.
+ * Workflows that start when the engine lets them and end when the test lets them. The bodies themselves measure
+ * the limits, independently of what the database records.
  */
 export class Stage {
-  /** Labels in the order in which their bodies began. */
+  /** Labels in the order in which their bodies started. */
   readonly begun: string[] = [];
   private readonly signals = new Signals();
   private readonly running = new Map<string, { readonly keys: readonly string[]; readonly end: () => void }>();
   private readonly counts = new Map<string, number>();
   private readonly peaks = new Map<string, number>();
 
-  /** Ends with its label as soon as the test says so. `group` is what its limits are counted by, beside all. */
+  /** Returns its label as soon as the test ends it. Limits are counted by `group` and for all. */
   readonly wf = workflow('staged', async (label: string, group: string = '') => {
     const { executorId, workflowId } = context();
     const hold = gate();
@@ -38,27 +38,27 @@ export class Stage {
     return this.counts.get(key) ?? 0;
   }
 
-  /** The most that ever ran at once. */
+  /** The highest number that ever ran at once. */
   peak(key = 'all'): number {
     return this.peaks.get(key) ?? 0;
   }
 
-  /** Resolves when that many bodies have begun, counted from the beginning. */
+  /** Resolves when that many bodies have started, counted from the beginning. */
   begins(count: number): Promise<void> {
     return this.signals.wait('begun', count);
   }
 
-  /** Lets some of those that run now end, oldest first. */
+  /** Ends some of the running workflows, oldest first. */
   end(count = this.running.size): void {
     for (const { end } of [...this.running.values()].slice(0, count)) end();
   }
 
-  /** Lets the one with this ID end. */
+  /** Ends the workflow with this ID. */
   endOf(workflowId: string): void {
     this.running.get(workflowId)?.end();
   }
 
-  /** What ran in a process that crashed does not run any more. */
+  /** Removes what ran in a process that crashed. */
   crashed(): void {
     for (const workflowId of [...this.running.keys()]) this.leave(workflowId);
   }
@@ -80,7 +80,7 @@ export class Stage {
   }
 }
 
-/** Lets everything end that begins, round by round, until that many have begun; time stands still meanwhile. */
+/** Ends every workflow that starts, round by round, until that many have started, without moving the clock. */
 export async function playOut(stage: Stage, count: number): Promise<void> {
   while (stage.begun.length < count) {
     const seen = stage.begun.length;
@@ -90,7 +90,7 @@ export async function playOut(stage: Stage, count: number): Promise<void> {
   stage.end();
 }
 
-/** Several apps of one database and one clock, as several processes would be. The first is e0, the next e1, ... */
+/** Launches several apps on one database and one clock, like several processes. The first is e0, the next e1, ... */
 export async function launchFleet(backend: Backend, size: number, options: TestAppOptions): Promise<TestApp[]> {
   const database = options.database ?? (await backend.newDatabase());
   const apps = [await backend.testApp({ ...options, database, executorId: 'e0' })];
@@ -101,7 +101,7 @@ export async function launchFleet(backend: Backend, size: number, options: TestA
   return apps;
 }
 
-/** How many rows there are, to show that a call has written nothing. */
+/** Counts the rows, to show that a call has written nothing. */
 export async function rowCounts(database: string): Promise<Record<string, number>> {
   const [row] = await tamper(
     database,

@@ -2,13 +2,13 @@ import { onTestFinished } from 'vitest';
 import { grantStatements, neededRights } from '../../src/storage/postgres/rights.js';
 import { tamper } from './faults.js';
 
-/** A role that may do nothing yet with the tables of a database, until the end of the test. */
+/** Creates a role without any rights on the tables of a database. The role is dropped after the test. */
 export async function restrictedRole(database: string) {
   const role = `r${Math.random().toString(36).slice(2, 12)}`;
   await tamper(database, `create role ${role} login password 'restricted'`);
-  // By default everybody may execute a function, and revoking that from one role changes nothing.
+  // By default every role may execute a function, and revoking the right from a single role changes nothing.
   await tamper(database, 'revoke execute on all functions in schema dbos from public');
-  // Its sessions may still be there.
+  // Sessions of the role may still be open.
   onTestFinished(async () => {
     await tamper(database, `drop owned by ${role}; drop role ${role}`);
   });
@@ -19,7 +19,7 @@ export async function restrictedRole(database: string) {
     database,
     role,
     url: url.href,
-    /** Gives it exactly the documented rights. */
+    /** Grants exactly the documented rights. */
     grant: () => tamper(database, grants),
     revoke: (what: string) => tamper(database, `revoke ${what} from ${role}`),
   };

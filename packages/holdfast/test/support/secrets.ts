@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import type { Logger } from '../../src/index.js';
 
 /**
- * Secrets of letters that no message and no name of a file has in a row, with the characters that have a meaning in URLs,
- * connection strings and messages.
+ * Secrets of letters that occur together in no message and no file name, and of the characters that have a meaning in
+ * URLs, connection strings and messages.
  */
 export const secret = fc.string({
   unit: fc.constantFrom(...'QZXJKWVqzxjkwv79:@/?#%& =\\\'"+;,'),
@@ -12,7 +12,7 @@ export const secret = fc.string({
   maxLength: 24,
 });
 
-/** Keeps what is logged, at all levels. */
+/** Collects log lines of all levels. */
 export function recordingLogger(): Logger & { readonly lines: unknown[] } {
   const lines: unknown[] = [];
   const note = (...said: unknown[]): void => void lines.push(said);
@@ -21,7 +21,7 @@ export function recordingLogger(): Logger & { readonly lines: unknown[] } {
 
 const run = 4;
 
-/** The parts of a secret that somebody who sees `shown` (errors, with causes and details, or logs) gets to know. */
+/** Returns the parts of a secret that are visible in `shown` (errors, with causes and details, or logs). */
 export function survivingParts(secretText: string, shown: unknown): string[] {
   const options = { depth: 12, showHidden: true, maxStringLength: null, maxArrayLength: null, breakLength: 1e6 };
   const text = inspect(shown, options).toLowerCase();
@@ -29,7 +29,7 @@ export function survivingParts(secretText: string, shown: unknown): string[] {
   const parts = spellings.flatMap((spelling) =>
     Array.from({ length: spelling.length - run + 1 }, (_, at) => spelling.slice(at, at + run)),
   );
-  // A run of blanks and quotes tells nobody anything, and messages have them too.
+  // A run of blanks and quotes reveals nothing, and occurs in messages too.
   return [...new Set(parts)].filter((part) => /[a-z0-9].*[a-z0-9]/i.test(part) && text.includes(part.toLowerCase()));
 }
 

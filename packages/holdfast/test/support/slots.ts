@@ -3,10 +3,10 @@ import { type QueueOptions, queue, run, topic, workflow } from '../../src/index.
 import type { TestApp, TestAppOptions } from '../../src/testing/index.js';
 import type { Backend } from './backends.js';
 
-/** What the waiters wait for. */
+/** The topic that the waiters wait for. */
 export const go = topic<string>('go');
 
-/** Waits for a word between two steps, and notes when each of them begins. */
+/** Waits for a message between two steps, and notes when each step starts. */
 function newWaiter(begun: string[]) {
   return workflow('waiter', async (label: string) => {
     await run('first', () => void begun.push(`${label} first`));
@@ -16,11 +16,11 @@ function newWaiter(begun: string[]) {
   });
 }
 
-/** An app with a queue `q` that gives slots back, and workflows on it that wait. */
+/** Launches an app with a queue `q` that releases slots, and with workflows on it that wait. */
 export async function launchWaiters(backend: Backend, options: QueueOptions, more: TestAppOptions = {}) {
   const begun: string[] = [];
   const waiter = newWaiter(begun);
-  /** Holds its slot until the test says `end`. */
+  /** Holds its slot until the test emits `end`. */
   const holder = workflow('holder', () => run('hold', () => t.signals.wait('end')));
   const queues = [queue('q', { whileWaiting: 'release', ...options })];
   const database = await backend.newDatabase();
@@ -31,7 +31,7 @@ export async function launchWaiters(backend: Backend, options: QueueOptions, mor
   return { t, begun, start, hold, database, launch: { ...common, ...more } };
 }
 
-/** Lets time go on, second by second, until so many are on the queue: wait, run, rest. */
+/** Advances the clock second by second until the queue has these counts of waiting, running and suspended workflows. */
 export async function untilOnQueue(t: TestApp, counts: { waiting?: number; running?: number; suspended?: number }) {
   const look = async () => {
     await t.clock.advance('1s');

@@ -1,6 +1,6 @@
 import { run } from '../../src/index.js';
 
-/** Steps that note that they ran, and fail as long as they are told to. */
+/** Steps that note that they ran, and that fail as long as the test marks them as broken. */
 export function switchable(ran: string[]) {
   const broken = new Set<string>();
   const work = (name: string) =>

@@ -3,12 +3,12 @@ import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { openSqlite, sqliteFile } from '../../../../test-support/sqlite.mjs';
 
-/** A backup of a live database, and what puts it back in one transaction while processes go on using the database. */
+/** A backup of a live database. Restoring takes one transaction, while processes continue to use the database. */
 export interface Backup {
   restore(): Promise<void>;
 }
 
-/** On Postgres, `before` sees both, what is about to be lost and what is saved in that schema, while nobody else can write. */
+/** `before` runs while all tables are locked. It sees the rows about to be lost, and the saved rows in that schema. */
 export interface PostgresBackup {
   restore(before?: (client: pg.Client, saved: string) => Promise<void>): Promise<void>;
 }
@@ -49,7 +49,7 @@ async function backUpSqlite(database: string): Promise<Backup> {
   return { restore };
 }
 
-/** All tables of Holdfast, and those of other schemas that are named. */
+/** Backs up all tables of Holdfast, and the named tables of other schemas. */
 export async function backUpPostgres(database: string, also: readonly string[] = []): Promise<PostgresBackup> {
   const saved = `saved_${backups++}`;
   const tables = await within(database, async (client) => {
@@ -60,7 +60,7 @@ export async function backUpPostgres(database: string, also: readonly string[] =
        where (table_schema = 'dbos' or table_schema || '.' || table_name = any($1)) and table_type = 'BASE TABLE'`,
       [also],
     );
-    // One snapshot for all, as a dump has.
+    // One snapshot for all tables, like a dump.
     await client.query(`begin isolation level repeatable read; create schema ${saved}`);
     for (const { schema, name } of rows)
       await client.query(`create table ${saved}."${name}" as table ${schema}."${name}"`);
@@ -69,7 +69,7 @@ export async function backUpPostgres(database: string, also: readonly string[] =
   });
   const restore: PostgresBackup['restore'] = (before) =>
     within(database, async (client) => {
-      // Without triggers and foreign keys, like a restore of data only. Whoever reads or writes waits for the end of it.
+      // Without triggers and foreign keys, like a data-only restore. Readers and writers wait until the restore ends.
       await client.query('begin; set local session_replication_role = replica');
       const all = tables.map(({ schema, name }) => `${schema}."${name}"`).join(', ');
       await client.query(`lock table ${all} in access exclusive mode`);

@@ -1,6 +1,6 @@
 import { registerClass, type Serializer } from '../../src/index.js';
 
-/** A class that can be stored and not be read: its `from` is broken, as a forgotten migration of its fields would break it. */
+/** A class that can be stored but not read: its `from` throws, as after a forgotten migration of its fields. */
 class Receipt {
   constructor(readonly number: number) {}
 }
@@ -21,7 +21,7 @@ function parse(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** Ways in which a value can be written and not be read: the serializer, if it is not the default, and such a value. */
+/** Ways to write a value that cannot be read: the serializer (if it is not the default one) and the value. */
 const unreadables: Readonly<
   Record<string, { readonly launch: { readonly serializer?: Serializer }; readonly value: () => unknown }>
 > = {

@@ -4,7 +4,7 @@ import type { Backend } from './backends.js';
 import { countersTable, fitsAppFile, type Library, type Opened } from './datasources.js';
 import { tamper } from './faults.js';
 
-/** A database of the application's own, with a table of counters, apart from the one of the app under test. */
+/** Opens a separate application database with a table of counters, not the one of the app under test. */
 export async function openUserData(
   backend: Backend,
   library: Library,
@@ -13,7 +13,7 @@ export async function openUserData(
   return openUserDataIn(await backend.emptyDatabase(), library, options);
 }
 
-/** The same in a given database. It is closed with the test. By the URL that it gives, others open it as the library does. */
+/** Does the same in a given database, closed after the test. The returned URL opens it as the library does. */
 export async function openUserDataIn(
   given: string,
   library: Library,
@@ -32,7 +32,7 @@ export async function counter(url: string, id: string): Promise<number> {
   return Number(row?.n ?? 0);
 }
 
-/** What transactions left on record in the application's database; null: the table is not there. */
+/** Returns the records of transactions in the application's database, or null if the table does not exist. */
 export async function records(url: string): Promise<Record<string, unknown>[] | null> {
   const there = url.startsWith('sqlite')
     ? "select name as there from sqlite_master where name = 'transaction_completion'"

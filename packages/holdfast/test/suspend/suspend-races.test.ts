@@ -4,10 +4,11 @@ import type { Runtime } from '../../src/engine/runtime.js';
 import { run, sleep, topic, workflow } from '../../src/index.js';
 import { VirtualClock } from '../../src/testing/index.js';
 import { describeBackends, silent } from '../support/backends.js';
+import { claimNothing } from '../support/claims.js';
 import { failure, gate, tamper } from '../support/faults.js';
 
-/** Letting go of a workflow, against everything that may happen at that moment. */
-describeBackends('a workflow is let go of', (backend) => {
+/** A suspension, against every event that may happen at the same moment. */
+describeBackends('a workflow that is being suspended', (backend) => {
   const order = topic<string>('order');
 
   async function launch(workflows: readonly unknown[], clock = new VirtualClock()) {
@@ -19,20 +20,21 @@ describeBackends('a workflow is let go of', (backend) => {
     const options = { name: 'test', logger: silent, workflows, database };
     const app = await launchWith(options as never, { onStart, clock });
     onTestFinished(() => app.shutdown());
-    const letGo = (): boolean => [...engine.inMemory.values()].map((each) => engine.suspend(each)).some(Boolean);
+    const letGo = (): boolean =>
+      [...engine.executions.inMemory.values()].map((each) => engine.executions.suspend(each)).some(Boolean);
     const untilLetGo = async (): Promise<void> => {
       while (!letGo()) await new Promise((resolve) => setImmediate(resolve));
     };
     return { app, engine, clock, database, letGo, untilLetGo };
   }
 
-  it('in the turn in which the news comes: the message is seen, without another poll', async () => {
+  it('sees a message whose notification arrives in the same event loop turn, without another poll', async () => {
     const wf = workflow('wf', () => order.receive({ timeout: '1d' }));
     const { engine, letGo } = await launch([wf]);
     const released = gate<boolean>();
     const handle = await wf.start();
     const isWaiting = (): boolean =>
-      [...engine.inMemory.values()].some((each) => each.suspendableWaits() !== undefined);
+      [...engine.executions.inMemory.values()].some((each) => each.suspendableWaits() !== undefined);
     while (!isWaiting()) await new Promise((resolve) => setImmediate(resolve));
     engine.news.subscribe((heard) => {
       if (heard?.startsWith('message:')) released.open(letGo());
@@ -42,7 +44,7 @@ describeBackends('a workflow is let go of', (backend) => {
     expect(await handle.result()).toBe('tea');
   });
 
-  it('not while a write of it is under way: its record would come after the history that is read back', async () => {
+  it('stays in memory while a write is pending, because its history would be read without it', async () => {
     const other = workflow('other', () => order.receive({ timeout: '1d' }));
     const wf = workflow('wf', async (recipient: string) => {
       await Promise.all([order.send(recipient, 'hello'), sleep('1h')]);
@@ -61,7 +63,7 @@ describeBackends('a workflow is let go of', (backend) => {
     };
     const handle = await wf.start(recipient.id);
     await reached.promise;
-    // The sleep is on record meanwhile, and is waited for.
+    // Meanwhile the sleep is recorded, and the workflow waits for it.
     for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
     expect(letGo()).toBe(false);
     answer.open();
@@ -71,7 +73,7 @@ describeBackends('a workflow is let go of', (backend) => {
     expect(await handle.result()).toBe('sent');
   });
 
-  it('although its code also awaits something that is not on record: that goes on, and is not done thrice', async () => {
+  it('continues when a promise outside of Holdfast resolves, and runs the next step only once', async () => {
     const [plain, charges] = [gate(), [] as number[]];
     let bodies = 0;
     const wf = workflow('wf', async () => {
@@ -90,11 +92,11 @@ describeBackends('a workflow is let go of', (backend) => {
     expect([charges, bodies, letGo()]).toEqual([[1], 2, false]);
   });
 
-  it('and its deadline passes: who waits hears of it, also if someone else was first, and nothing is left of it', async () => {
+  it('ends at its deadline: callers get the cancellation, even if another process cancelled it first', async () => {
     const wf = workflow('wf', () => sleep('1h'));
     const { engine, clock, database, untilLetGo } = await launch([wf]);
     const handles = await Promise.all([1, 2].map(() => wf.with({ timeout: '10m' }).start()));
-    while (engine.inMemory.size > 0) await untilLetGo();
+    while (engine.executions.inMemory.size > 0) await untilLetGo();
     const { steps } = engine.storage;
     const real = steps.history.bind(steps);
     steps.history = async (...args) => {
@@ -108,12 +110,12 @@ describeBackends('a workflow is let go of', (backend) => {
     const ended = Promise.all(handles.map((handle) => failure(handle.result())));
     await clock.advance('10m');
     expect(await clock.runUntil(ended)).toMatchObject([1, 2].map(() => ({ code: 'WORKFLOW_CANCELLED' })));
-    const { cancelledUnstarted } = engine as unknown as { cancelledUnstarted: Set<string> };
-    // Who waits hears of it while the same call still looks for children.
-    await expect.poll(() => [engine.size, cancelledUnstarted.size]).toEqual([0, 0]);
+    const { unstarted } = engine.cancellations as unknown as { unstarted: Set<string> };
+    // The callers get the error while the same call still looks for children.
+    await expect.poll(() => [engine.executions.size, unstarted.size]).toEqual([0, 0]);
   });
 
-  it('and is cancelled while its history is read back: it does not run again', async () => {
+  it('does not run again if it is cancelled while its history is read', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => {
       bodies++;
@@ -137,10 +139,10 @@ describeBackends('a workflow is let go of', (backend) => {
     answer.open();
     expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
     for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
-    expect([bodies, engine.size]).toEqual([1, 0]);
+    expect([bodies, engine.executions.size]).toEqual([1, 0]);
   });
 
-  it('and the database is out of reach when it is due: it goes on when that is back', async () => {
+  it('continues after an outage if the database was unreachable when its wait ended', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1h');
       return 'done';
@@ -160,5 +162,22 @@ describeBackends('a workflow is let go of', (backend) => {
     await clock.advance('1h');
     expect(await handle.result()).toBe('done');
     expect(failures).toBeGreaterThanOrEqual(4);
+  });
+
+  it('is not reloaded after another process took it over, and callers get its result', async () => {
+    let bodies = 0;
+    const wf = workflow('wf', async () => {
+      bodies++;
+      await sleep('1h');
+      return bodies;
+    });
+    const { app, clock, database, untilLetGo } = await launch([wf]);
+    const result = (await wf.with({ app }).start()).result();
+    await untilLetGo();
+    claimNothing(app);
+    const second = await backend.testApp({ workflows: [wf], database, executorId: 'second', clock, name: 'test' });
+    await second.app.recovery.recover([app.executorId]);
+    expect(await second.clock.runUntil(result)).toBe(2);
+    expect(bodies).toBe(2);
   });
 });

@@ -12,7 +12,7 @@ describeBackends('a workflow that only waits', (backend) => {
   const order = topic<string>('order');
   const price = event<number>('price');
 
-  it('is let go of after suspendAfter, and comes back by replay in time, without an attempt', async () => {
+  it('is suspended after suspendAfter, and continues by replay in time, without a new attempt', async () => {
     let bodies = 0;
     let steps = 0;
     const wf = workflow('wf', async () => {
@@ -35,7 +35,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'SUCCESS', attempts: 1 });
   });
 
-  it('is woken by a message, an event, the end of another workflow, and by its timeout', async () => {
+  it('continues on a message, an event, the end of another workflow, or its timeout', async () => {
     const woken: string[] = [];
     const setter = workflow('setter', async () => {
       await sleep('30m');
@@ -69,7 +69,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(woken).toEqual(['message', 'timeout', 'event', 'child']);
   });
 
-  it('loses no message that is sent while it is let go of, and receives all in order', async () => {
+  it('loses no message that is sent while it is suspended, and receives all in order', async () => {
     const sum = workflow('sum', async () => {
       const got: string[] = [];
       while (got.at(-1) !== 'end') got.push((await order.receive({ timeout: '1m' })) ?? 'none');
@@ -88,7 +88,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(new Set(await Promise.all(handles.map((handle) => handle.result())))).toEqual(new Set([words.join()]));
   });
 
-  it('keeps its place in its queue', async () => {
+  it('keeps its slot in its queue', async () => {
     const begun: number[] = [];
     const wf = workflow('wf', async (n: number) => {
       await run('begin', () => void begun.push(n));
@@ -108,7 +108,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(begun).toEqual([1, 2]);
   });
 
-  it('can be cancelled, which frees its place and tells who waits for it', async () => {
+  it('can be cancelled, which frees its slot and notifies its callers', async () => {
     const begun: number[] = [];
     const wf = workflow('wf', async (n: number) => {
       await run('begin', () => void begun.push(n));
@@ -129,7 +129,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(begun).toEqual([1, 2]);
   });
 
-  it('comes back although one that is due with it cannot be run', async () => {
+  it('continues even if another workflow that is due at the same time cannot run', async () => {
     const wf = workflow('wf', async (n: number) => {
       await sleep('1h');
       return n;
@@ -183,24 +183,6 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(await again.app.workflows.get(id)).toMatchObject({ attempts: 2 });
   });
 
-  it('does not come back when another process has taken it over; who waits for it gets its result', async () => {
-    let bodies = 0;
-    const wf = workflow('wf', async () => {
-      bodies++;
-      await sleep('1h');
-      return bodies;
-    });
-    const database = await backend.newDatabase();
-    const first = await backend.testApp({ workflows: [wf], database, executorId: 'first', suspendAtOnce: true });
-    const handle = await wf.with({ app: first.app }).start();
-    const result = handle.result();
-    await first.clock.advance('10m');
-    const second = await backend.testApp({ workflows: [wf], database, executorId: 'second', clock: first.clock });
-    await second.app.recovery.recover(['first']);
-    expect(await first.clock.runUntil(result)).toBe(2);
-    expect(bodies).toBe(2);
-  });
-
   it('stays in memory while a step runs beside its sleep', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => {
@@ -213,7 +195,7 @@ describeBackends('a workflow that only waits', (backend) => {
     await t.clock.advance('30m');
     t.signals.emit('go');
     expect(await t.clock.runUntil(handle.result())).toBe('slow');
-    // Let go of once the step is on record, if the rest of the sleep was seen then.
+    // It is suspended once the step is recorded, if the rest of the sleep was seen then.
     expect(bodies).toBeLessThanOrEqual(2);
     expect(await t.app.workflows.steps(handle.id)).toHaveLength(2);
   });
@@ -234,7 +216,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect([bodies, attempts]).toEqual([1, 3]);
   });
 
-  it('stays in memory while it waits for a result with a timeout, which would begin anew', async () => {
+  it('stays in memory while it waits for a result with a timeout, which a replay would start again', async () => {
     let bodies = 0;
     const child = workflow('child', () => sleep('2h'));
     const wf = workflow('wf', async () => {
@@ -253,7 +235,7 @@ describeBackends('a workflow that only waits', (backend) => {
     const wf = workflow('wf', async () => {
       const big = { values: new Array(1000).fill(0) };
       held.push(new WeakRef(big));
-      // Connections that are opened on its behalf last longer than it does.
+      // Connections that are opened for the workflow live longer than its memory.
       await run('ask at once', async () => {
         await Promise.all(Array.from({ length: 5 }, () => t.app.workflows.list({ limit: 1 })));
       });
@@ -275,7 +257,7 @@ describeBackends('a workflow that only waits', (backend) => {
     const t = await backend.testApp({ workflows: [wf, sleeper, parent], suspendAtOnce: true });
     const handles = [await wf.start(), await parent.start()];
     const results = handles.map((handle) => handle.result());
-    // On a busy machine one may not have come to its wait when the time for letting go of it has passed: then it comes again.
+    // On a busy machine a workflow may reach its wait after the time for suspending has passed. The loop tries again.
     const isHeld = (): boolean => held.length < 3 || held.some((each) => each.deref());
     for (let i = 0; i < 100 && isHeld(); i++) {
       await t.clock.advance('20s');
@@ -286,7 +268,7 @@ describeBackends('a workflow that only waits', (backend) => {
     expect(await t.clock.runUntil(Promise.all(results))).toEqual([1000, 1000]);
   });
 
-  it('does not fill the memory: of many that wait most are let go of at once', async () => {
+  it('does not fill the memory: most of many waiting workflows are suspended at once', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => {
       bodies++;

@@ -11,11 +11,11 @@ import { plainest } from '../support/datasources.js';
 import { failure, forever } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
-/** Takes some tens of milliseconds outside of this process, as a call of a service does. */
+/** Takes some tens of milliseconds outside of this process, like a call of a service. */
 const realWork = () => promisify(execFile)(process.execPath, ['--version']);
 
 describeBackends('the clock of the test kit', (backend) => {
-  it('stands still while a step is at real work, so that the timeout of the step does not pass', async () => {
+  it('stands still while a step does real work, so that the timeout of the step does not pass', async () => {
     const fetchPage = step('fetch', async () => void (await realWork()), { timeout: '10s' });
     const wf = workflow('wf', async () => {
       await fetchPage();
@@ -29,7 +29,7 @@ describeBackends('the clock of the test kit', (backend) => {
     expect(await t.app.workflows.get('x')).toMatchObject({ status: 'SUCCESS', output: began });
   });
 
-  it('does not pass over a transaction that is still running', async () => {
+  it('does not advance past a transaction that is still running', async () => {
     const data = await openUserData(backend, plainest[backend.name]);
     const reserve = transaction(data.datasource, 'reserve', async (tx) => {
       await realWork();
@@ -53,7 +53,7 @@ describeBackends('the clock of the test kit', (backend) => {
     expect(await other.status()).toMatchObject({ status: 'SUCCESS', output: undefined });
   });
 
-  it('does not wait for a step any more whose workflow was cancelled, and passes the time between retries', async () => {
+  it('does not wait for a step of a cancelled workflow, and skips the time between retries', async () => {
     const hang = workflow('hang', () => run('hang', () => new Promise(() => {})));
     const flaky = workflow('flaky', () =>
       run(
@@ -73,7 +73,7 @@ describeBackends('the clock of the test kit', (backend) => {
     expect(t.clock.now() - began).toBe(3_600_000);
   });
 
-  it('goes on while a step waits for another workflow', async () => {
+  it('advances while a step waits for another workflow', async () => {
     const slow = workflow('slow', async () => {
       await sleep('1h');
       return 'slow';
@@ -85,7 +85,7 @@ describeBackends('the clock of the test kit', (backend) => {
   });
 });
 
-it('says which step it waits for when that takes long, and what to do', async () => {
+it('the clock reports the step it waits for if the step takes long, and what to do', async () => {
   const hang = step('hang', () => new Promise<void>(() => {}), { timeout: '10s' });
   const wf = workflow('wf', hang);
   const t = await testApp({ workflows: [wf], patience: 20 });
@@ -106,7 +106,7 @@ it('says which step it waits for when that takes long, and what to do', async ()
   await t.stop();
 });
 
-it('moves past a step that waits for a signal of the test', async () => {
+it('the clock advances past a step that waits for a signal of the test', async () => {
   const wf = workflow('wf', () => run('hold', () => t.signals.wait('go'), { timeout: '10s' }));
   const t = await testApp({ workflows: [wf], patience: 20 });
   const held = await wf.start();
@@ -119,7 +119,7 @@ it('moves past a step that waits for a signal of the test', async () => {
   await t.stop();
 });
 
-it('moves past a step that waits for the clock itself', async () => {
+it('the clock advances past a step that waits for the clock itself', async () => {
   const wf = workflow('wf', () =>
     run('wait', () => new Promise<void>((resolve) => void t.clock.at(t.clock.now() + 1_000, resolve))),
   );
@@ -130,14 +130,14 @@ it('moves past a step that waits for the clock itself', async () => {
   await t.stop();
 });
 
-it('moves when a step moves it, as one that takes long would', async () => {
+it('the clock advances when a step advances it to simulate slow work', async () => {
   const wf = workflow('wf', () => run('take long', () => t.clock.advance('20s'), { timeout: '10s' }));
   const t = await testApp({ workflows: [wf], patience: 500 });
   expect(await failure(wf())).toMatchObject({ code: 'STEP_TIMEOUT' });
   await t.stop();
 });
 
-it('returns from runUntil() as soon as the promise has settled, whatever still runs', async () => {
+it('runUntil() returns as soon as the promise settles, even if steps still run', async () => {
   const wf = workflow('wf', () =>
     run('upload', () => {
       t.signals.emit('uploading');
@@ -150,7 +150,7 @@ it('returns from runUntil() as soon as the promise has settled, whatever still r
   await t.stop();
 });
 
-it('refuses a patience that is no duration, and options that it does not have', async () => {
+it('testApp() refuses a patience that is not a duration, and unknown options', async () => {
   expect(await failure(testApp({ patience: 'soon' as never }))).toMatchObject({ code: 'INVALID_DURATION' });
   const unknown = { code: 'INVALID_OPTION', message: /^testApp\(\) has no option "stubz"\. Did you mean "stubs"\?/ };
   expect(await failure(testApp({ stubz: {} } as never))).toMatchObject({
@@ -164,7 +164,7 @@ it('refuses a patience that is no duration, and options that it does not have', 
   await t.stop();
 });
 
-it('leaves no temporary folder behind when the app cannot be launched', async () => {
+it('testApp() leaves no temporary folder behind if the app cannot be launched', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'test-app-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   vi.stubEnv('TMPDIR', folder).stubEnv('TEMP', folder);

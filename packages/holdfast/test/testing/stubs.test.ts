@@ -10,7 +10,7 @@ interface Order {
   readonly amount: number;
 }
 
-/** What the real ones would do is not to happen in a test. */
+/** The body of the real steps, which must never run in a test. */
 const real = (): never => {
   throw new FatalError('the real step ran');
 };
@@ -29,7 +29,7 @@ const checkout = workflow('checkout', async (order: Order) => {
 const order: Order = { id: 'o-7', amount: 30 };
 
 describeBackends('stubs', (backend) => {
-  it('run instead of steps, inline steps and transactions, with their arguments, retries and records', async () => {
+  it('replace steps, inline steps and transactions, with their arguments, retries and records', async () => {
     const seen: unknown[] = [];
     const t = await backend.testApp({
       workflows: [checkout],
@@ -61,7 +61,7 @@ describeBackends('stubs', (backend) => {
   });
 });
 
-it('run instead of steps that are called in another step, and may call the step they stand for', async () => {
+it('stubs replace steps that are called in another step, and may call the step they replace', async () => {
   const calls: string[] = [];
   const note = step('note', async (text: string) => calls.push(`real ${text}`));
   const wf = workflow('wf', () =>
@@ -86,11 +86,11 @@ it('run instead of steps that are called in another step, and may call the step 
   await t.stop();
 });
 
-it('refuses stubs that are no functions, at once', async () => {
+it('testApp() refuses stubs that are not functions', async () => {
   expect(await failure(testApp({ stubs: { charge: 'receipt' as never } }))).toMatchObject({ code: 'INVALID_OPTION' });
 });
 
-it('refuses a stub whose name no step has, at the end, and says which names there are', async () => {
+it('stop() refuses a stub whose name no step has, and suggests an existing name', async () => {
   const wf = workflow('wf', async () => {
     await run('charge', () => 1);
     if (Math.random() > 2) await run('refund', () => 2);
@@ -105,7 +105,7 @@ it('refuses a stub whose name no step has, at the end, and says which names ther
   await unused.stop();
 });
 
-it('shows the difference between the steps on record and those that a test expects', async () => {
+it('assertSteps() compares the recorded steps with the steps that a test expects', async () => {
   const wf = workflow('wf', async () => {
     await run('a', () => 1);
     await run('b', () => Promise.reject(new Error('no luck'))).catch(() => {});
@@ -128,7 +128,7 @@ it('shows the difference between the steps on record and those that a test expec
   ]) {
     expect(await failure(t.assertSteps('x', wrong))).toMatchObject({ code: 'ERR_ASSERTION' });
   }
-  // Of a workflow that is not there, nothing is on record: such a test could not fail.
+  // A missing workflow has no recorded steps. Without this error, such a test could never fail.
   for (const unknown of [t.assertSteps('y', []), t.steps('y')]) {
     expect(await failure(unknown)).toMatchObject({ code: 'WORKFLOW_NOT_FOUND', details: { workflowId: 'y' } });
   }

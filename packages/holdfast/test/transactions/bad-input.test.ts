@@ -18,7 +18,7 @@ import { failure, thrown } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
 // P8. Bad input is a typed error, before any side effect.
-it('refuses what is no database of the library that a datasource is for, and shows nothing of it', () => {
+it('refuses a value that is not a database of the expected library, and reveals nothing of it', () => {
   const makers: readonly ((given: never) => unknown)[] = [
     pgDatasource,
     postgresDatasource,
@@ -45,7 +45,7 @@ it.skipIf(!sqliteDrivers.includes('better-sqlite3'))(
     await knex.transaction(async (trx) => {
       expect(thrown(() => knexDatasource(trx))).toMatchObject({
         code: 'INVALID_OPTION',
-        message: expect.stringContaining('give what knex() returned'),
+        message: expect.stringContaining('pass the result of knex()'),
       });
     });
   },
@@ -65,7 +65,7 @@ it('refuses transactions of kysely and drizzle, which would end while steps stil
   ]);
 });
 
-it('refuses one connection of pg where transactions at the same time would share it, and says to give a pool', () => {
+it('refuses a single pg connection, which concurrent transactions would share, and asks for a pool', () => {
   for (const client of [new pg.Client(), Object.assign(new pg.Client(), { release() {} })]) {
     const over = drizzle(client as pg.Client);
     expect(thrown(() => drizzleDatasource(over))).toMatchObject({ code: 'INVALID_OPTION', message: /a Pool/ });
@@ -73,7 +73,7 @@ it('refuses one connection of pg where transactions at the same time would share
   }
 });
 
-it('takes a pool of pg of any kind', () => {
+it('accepts any kind of pg pool', () => {
   class OwnPool extends pg.Pool {}
   for (const pool of [new pg.Pool(), new OwnPool(), new Proxy(new pg.Pool(), {})]) {
     expect(pgDatasource(pool)).toMatchObject({ dialect: 'postgres' });
@@ -81,7 +81,7 @@ it('takes a pool of pg of any kind', () => {
   }
 });
 
-it('refuses options of a datasource that do not exist or cannot be', () => {
+it('refuses datasource options that do not exist or have an invalid value', () => {
   const pool = { connect() {}, query() {} } as never;
   for (const options of [{ schemas: 'app' }, null, { schema: 7 }, { schema: '' }, { schema: 'x'.repeat(64) }]) {
     const code =
@@ -113,7 +113,7 @@ describeBackends('a transaction that is defined wrongly', (backend) => {
     for (const options of wrong) expect(define(datasource, 'x', fn, options)).toMatchObject({ code: 'INVALID_OPTION' });
   });
 
-  it('is refused where it shares its name with another, and cannot write to a stream', async () => {
+  it('is refused if it shares its name with another transaction or writes to a stream', async () => {
     const data = await openUserData(backend, plainest[backend.name]);
     const add = (by: number) => transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', by).then(() => by));
     const [one, two] = [add(1), add(2)];

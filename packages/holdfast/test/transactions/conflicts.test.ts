@@ -6,7 +6,7 @@ import { libraries, type Opened, plainest } from '../support/datasources.js';
 import { gate, recordingLogger, tamper } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
 
-/** Resolves for all when that many have arrived. */
+/** Returns a function whose calls all resolve once `size` calls have been made. */
 function meeting(size: number): () => Promise<void> {
   const all = gate();
   let arrived = 0;
@@ -16,7 +16,7 @@ function meeting(size: number): () => Promise<void> {
   };
 }
 
-/** Reads a counter, waits until the other one has too, and writes back one more: a lost update, but for the database. */
+/** Two transactions read a counter, wait for each other and add one. Only the database prevents a lost update. */
 function incrementBoth(data: Opened, isolation: 'repeatable read' | 'serializable') {
   const meet = meeting(2);
   const calls: string[] = [];
@@ -36,12 +36,12 @@ function incrementBoth(data: Opened, isolation: 'repeatable read' | 'serializabl
   return { wf, calls };
 }
 
-describeBackends('transactions in each other’s way', suite, ['postgres']);
+describeBackends('conflicting transactions', suite, ['postgres']);
 
 function suite(backend: Backend): void {
   for (const library of libraries.filter(({ dialect }) => dialect === 'postgres')) {
     for (const place of ['a database of its own', 'the database of the app']) {
-      it(`are repeated after a serialization failure, through ${library.name} in ${place}`, async () => {
+      it(`are retried after a serialization failure, through ${library.name} in ${place}`, async () => {
         const database = await backend.newDatabase();
         const own = place === 'a database of its own';
         const data = own ? await openUserData(backend, library) : await openUserDataIn(database, library);
@@ -58,7 +58,7 @@ function suite(backend: Backend): void {
   }
 
   it.each(['repeatable read', 'serializable', 'the default of the database'] as const)(
-    'and beside steps that commit meanwhile, are committed once, and stop nothing: %s',
+    'commit once beside steps that commit meanwhile, and do not block those steps: %s',
     async (isolation) => {
       const database = await backend.newDatabase();
       const name = new URL(database).pathname.slice(1);
@@ -98,7 +98,7 @@ function suite(backend: Backend): void {
     },
   );
 
-  it('are repeated after a deadlock', async () => {
+  it('are retried after a deadlock', async () => {
     const data = await openUserData(backend, plainest.postgres);
     const meet = meeting(2);
     let calls = 0;
@@ -114,16 +114,16 @@ function suite(backend: Backend): void {
     const wf = workflow('wf', async (from: string, to: string) => transfer(from, to));
     await backend.testApp({ workflows: [wf] });
     await Promise.all([wf('a', 'b'), wf('b', 'a')]);
-    // More, if the repetition takes its account again before the other transaction has woken up: Postgres lets it.
+    // There are more calls if Postgres lets the retry lock its account before the other transaction wakes up.
     expect(calls).toBeGreaterThanOrEqual(3);
     expect([await counter(data.url, 'a'), await counter(data.url, 'b')]).toEqual([10, 10]);
   });
 
-  it('keep their place among the results when they are rolled back after they took it', async () => {
+  it('keep their place in the order of outcomes if their commit fails after the checkpoint', async () => {
     const database = await backend.newDatabase();
     const data = await openUserDataIn(database, plainest.postgres);
     let calls = 0;
-    // The conflict shows at the commit, after the checkpoint was written; the second time the function itself fails.
+    // The conflict appears at the commit, after the checkpoint was written. In the retry the function itself fails.
     const rival = transaction(
       data.datasource,
       'rival',
@@ -148,7 +148,7 @@ function suite(backend: Backend): void {
   });
 }
 
-/** Reads what the other one writes and writes what it has read, and is committed first. */
+/** Reads what the other transaction writes, writes what it has read, and commits first. */
 async function inAnotherSession(data: Opened, isolation: 'serializable'): Promise<void> {
   await data.datasource.transact({ isolation }, async (tx) => {
     await data.read(tx, 'b');
@@ -156,11 +156,11 @@ async function inAnotherSession(data: Opened, isolation: 'serializable'): Promis
   });
 }
 
-describeBackends('a transaction on a file that another writes', onFile, ['sqlite']);
+describeBackends('a transaction on a file that another connection writes', onFile, ['sqlite']);
 
 function onFile(backend: Backend): void {
   for (const library of libraries.filter(({ dialect }) => dialect === 'sqlite')) {
-    it(`waits until the other has ended, through ${library.name}`, async () => {
+    it(`waits until the other transaction ends, through ${library.name}`, async () => {
       const data = await openUserData(backend, library);
       const add = transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', 1).then(() => data.read(tx, 'a')));
       await add();

@@ -5,25 +5,25 @@ import { libraries } from '../support/datasources.js';
 import { failure } from '../support/faults.js';
 import { counter, openUserDataIn } from '../support/user-data.js';
 
-/** What the function sends, and whether what it had written before is there afterwards. */
+/** The statements that the function sends, and the counter afterwards: 1 if its earlier write was committed. */
 const endings = [
   { statements: ['commit'], left: 1 },
   { statements: ['rollback'], left: 0 },
   { statements: ['commit', 'begin'], left: 1 },
 ];
 
-describeBackends('a transaction that its function ends by a statement', suite);
+describeBackends('a transaction that its own function commits or rolls back', suite);
 
 function suite(backend: Backend): void {
   const own = libraries.filter(({ dialect }) => dialect === backend.name);
   const places = backend.name === 'sqlite' ? ['another'] : ['another', 'the same'];
-  // On Postgres nothing tells the second transaction from the first.
+  // On Postgres the second transaction cannot be distinguished from the first.
   const noticed = endings.filter(({ statements }) => backend.name === 'sqlite' || statements.length === 1);
   const cases = own.flatMap((library) =>
     places.flatMap((place) => noticed.map((ending) => ({ ...ending, by: library.name, library, place }))),
   );
   it.each(cases)(
-    'has failed: $statements through $by, in $place database',
+    'fails after $statements through $by, in $place database',
     async ({ library, place, statements, left }) => {
       const database = await backend.newDatabase();
       const url = place === 'the same' ? database : await backend.emptyDatabase();
@@ -43,7 +43,7 @@ function suite(backend: Backend): void {
       });
       expect(calls).toBe(1);
       expect(await counter(data.url, 'ada')).toBe(left);
-      // What it has left behind does no harm to the next one.
+      // The state that the transaction leaves behind does not harm the next transaction.
       const after = transaction(data.datasource, 'after', async (tx) => void (await data.add(tx, 'bob', 1)));
       const next = workflow('next', async () => after());
       await backend.testApp({ workflows: [next], database });

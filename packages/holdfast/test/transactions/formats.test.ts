@@ -5,9 +5,9 @@ import { plainest } from '../support/datasources.js';
 import { failure, forever, gate, tamper } from '../support/faults.js';
 import { counter, openUserData } from '../support/user-data.js';
 
-/** Whoever died between the user's commit and the checkpoint leaves a record that another one has to read. */
+/** A process that dies between the user's commit and the checkpoint leaves a record that another process reads. */
 describeBackends('the record of a transaction', (backend) => {
-  /** A workflow with a transaction that is killed behind it, in its second step. */
+  /** Runs a workflow with a transaction, kills it in its second step, and deletes the checkpoint of the transaction. */
   async function killed() {
     const data = await openUserData(backend, plainest[backend.name]);
     const add = transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', 1).then(() => ({ x: 1 })));
@@ -30,14 +30,14 @@ describeBackends('the record of a transaction', (backend) => {
     return { t, wf, data };
   }
 
-  it('is read in the format that it was written in, although the app has another one since', async () => {
+  it('is read in the format in which it was written, even if the app uses another format now', async () => {
     const { t, wf } = await killed();
     const serializer = { name: 'plain', stringify: JSON.stringify, parse: JSON.parse };
     const again = await t.restart({ workflows: [wf], version: '1', serializer });
     expect(await again.clock.runUntil(again.app.workflows.handle('w').result())).toEqual({ x: 1 });
   });
 
-  it('sets the workflow aside if it cannot be read, and the function is not run again', async () => {
+  it('stalls the workflow if it cannot be read, and the function does not run again', async () => {
     const { t, wf, data } = await killed();
     const table = backend.name === 'postgres' ? 'dbos.transaction_completion' : 'transaction_completion';
     await tamper(data.url, `update ${table} set output = 'not readable'`);

@@ -14,19 +14,19 @@ import { failure, gate } from '../support/faults.js';
 
 interface OneConnection {
   readonly datasource: Datasource<unknown>;
-  /** Takes the only connection, and returns how to give it back. */
+  /** Takes the only connection. Returns a function that gives it back. */
   hold(): Promise<() => unknown>;
   close(): Promise<unknown>;
 }
 
 const waitMs = 50;
 
-/** Of SQLite only knex has a pool, over better-sqlite3, which does not load on every Node. */
+/** On SQLite only knex has a pool. It uses better-sqlite3, which does not load on every Node version. */
 const names: readonly Backend['name'][] = sqliteDrivers.includes('better-sqlite3')
   ? ['sqlite', 'postgres']
   : ['postgres'];
 
-/** Pools of one connection, for which nobody waits long. */
+/** Pools with one connection and a short wait for it. */
 const libraries: Readonly<Record<'postgres' | 'sqlite', Record<string, (url: string) => OneConnection>>> = {
   postgres: {
     pg: (url) => overPool(url, (pool) => pgDatasource(pool)),
@@ -63,7 +63,7 @@ function overKnex(config: createKnex.Knex.Config): OneConnection {
   return { datasource: knexDatasource(knex) as Datasource<unknown>, hold, close: () => knex.destroy() };
 }
 
-/** On a busy machine it takes longer to open a connection than these pools wait. */
+/** On a busy machine, opening a connection can take longer than these pools wait. */
 async function untilConnected<T>(connect: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -92,7 +92,7 @@ function suite(backend: Backend): void {
     return { ...opened, wf, putOff: putOff.promise };
   }
 
-  it.each(Object.keys(libraries[backend.name]))('is tried again until there is one, through %s', async (library) => {
+  it.each(Object.keys(libraries[backend.name]))('is retried until one is free, through %s', async (library) => {
     const { hold, wf, putOff } = await started(library);
     const giveBack = await hold();
     let held = true;
@@ -108,7 +108,7 @@ function suite(backend: Backend): void {
     expect(await handle.result()).toEqual([1, 2]);
   });
 
-  it.each(Object.keys(libraries[backend.name]))('fails when its pool was closed, through %s', async (library) => {
+  it.each(Object.keys(libraries[backend.name]))('fails if its pool is closed, through %s', async (library) => {
     const { close, wf } = await started(library);
     await close();
     expect(await failure(wf())).toBeInstanceOf(Error);

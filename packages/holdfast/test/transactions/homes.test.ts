@@ -4,12 +4,13 @@ import { context, transaction, workflow } from '../../src/index.js';
 import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import type { Datasource } from '../../src/storage/caller/datasource.js';
 import { type Backend, describeBackends } from '../support/backends.js';
+import { claimNothing } from '../support/claims.js';
 import { countersTable, watched } from '../support/datasources.js';
 import { failure, gate, tamper } from '../support/faults.js';
-import { deafToTakeovers } from '../support/not-listening.js';
+import { withoutTakeoverNews } from '../support/not-listening.js';
 import { counter } from '../support/user-data.js';
 
-describeBackends('a transaction whose executions keep its outcome in different places', suite, ['postgres']);
+describeBackends('a transaction whose executions store its outcome in different places', suite, ['postgres']);
 
 type Kind = 'record' | 'checkpoint';
 type Client = pg.PoolClient;
@@ -23,8 +24,8 @@ const rights = [
 ];
 
 function suite(backend: Backend): void {
-  deafToTakeovers();
-  /** The database of the app, with counters, and a role that has no rights there but to keep records of its own. */
+  withoutTakeoverNews();
+  /** Creates the database of the app with counters, and a role that may only store records in its own schema. */
   async function place() {
     const database = await backend.newDatabase();
     const role = `h${Math.random().toString(36).slice(2, 10)}`;
@@ -38,10 +39,10 @@ function suite(backend: Backend): void {
       await sql(text);
     }
     onTestFinished(async () => {
-      // Waited for: the database is dropped next, which ends every session that is still in it.
+      // Await this: the database is dropped next, which ends every session that still uses it.
       await sql('drop owned by :role; drop role :role').catch(() => {});
     });
-    /** Of the role, whose outcomes are records, or of the owner of everything, whose outcomes are checkpoints. */
+    /** Connects as the role, whose outcomes are records, or as the table owner, whose outcomes are checkpoints. */
     const open = (kind: Kind) => {
       const options = kind === 'record' ? `-c role=${role}` : '';
       const pool = new pg.Pool({ connectionString: database, max: 3, options });
@@ -56,7 +57,7 @@ function suite(backend: Backend): void {
     return { database, sql, open, records };
   }
 
-  /** Two apps, each with a datasource of its own; the second has taken the workflow when this resolves. */
+  /** Launches two apps, each with its own datasource. When this resolves, the second owns the workflow. */
   async function overtaken(first: Kind, second: Kind, secondDoes: (n: number) => unknown = () => {}) {
     const { database, open, records } = await place();
     const gates = { first: { inside: gate(), goOn: gate() }, second: { inside: gate(), goOn: gate() } };
@@ -95,7 +96,7 @@ function suite(backend: Backend): void {
     ['checkpoint', 'record'],
     ['record', 'record'],
     ['checkpoint', 'checkpoint'],
-  ])('takes effect once if the one that has lost the workflow comes last (%s, then %s)', async (first, second) => {
+  ])('takes effect once if the execution that lost the workflow commits last (%s, then %s)', async (first, second) => {
     const o = await overtaken(first, second);
     o.second.goOn.open();
     expect(await o.recovered?.result()).toBe('second');
@@ -109,12 +110,12 @@ function suite(backend: Backend): void {
     ['record', 'checkpoint'],
     ['checkpoint', 'record'],
     ['record', 'record'],
-  ])('takes effect once if the one that has lost the workflow comes first (%s, then %s)', async (first, second) => {
+  ])('takes effect once if the execution that lost the workflow commits first (%s, then %s)', async (first, second) => {
     const o = await overtaken(first, second);
     o.first.goOn.open();
     await o.ends(o.a);
     const paid = await counter(o.database, 'ada');
-    // A checkpoint is fenced, a record counts.
+    // A checkpoint of an execution that lost the workflow is fenced. A record counts.
     expect(paid).toBe(first === 'record' ? 1 : 0);
     o.second.goOn.open();
     const result = first === 'record' ? 'first' : 'second';
@@ -133,7 +134,7 @@ function suite(backend: Backend): void {
     expect(await o.records()).toMatchObject([{ workflow_id: 'x', output: expect.stringContaining(String(result)) }]);
   });
 
-  it('has failed for good once the owner has reported that, also for one that would keep a record', async () => {
+  it('stays failed once the owner reported the failure, even for an execution that would store a record', async () => {
     const o = await overtaken('record', 'checkpoint', () => {
       throw new Error('the provider is down');
     });
@@ -144,7 +145,7 @@ function suite(backend: Backend): void {
     expect(await counter(o.database, 'ada')).toBe(0);
   });
 
-  it('is not begun by one that lost the workflow before there was a table for its record', async () => {
+  it('does not start in an execution that lost the workflow before the table of records existed', async () => {
     const { database, open } = await place();
     const [looking, goOn] = [gate(), gate()];
     const called: string[] = [];
@@ -153,7 +154,7 @@ function suite(backend: Backend): void {
     const slow: Datasource<Client> = {
       ...restricted.datasource,
       transact: async (mode, work) => {
-        // The second one looks for the table; by then it is clear that the outcome is a record.
+        // The second transaction looks for the table. By then the outcome is known to be a record.
         if (++transactions === 2) {
           looking.open();
           await goOn.promise;
@@ -175,10 +176,11 @@ function suite(backend: Backend): void {
     await looking.promise;
     const workflows = [define(open('checkpoint').datasource)];
     const second = await backend.testApp({ workflows, database, clock: first.clock, executorId: 'second' });
+    claimNothing(first.app);
     const [recovered] = await second.app.recovery.recover(['first']);
     expect(await recovered?.result()).toBe('second');
     goOn.open();
-    // It looks, creates, looks again; what it would begin then, it begins at once.
+    // The first execution looks for the table, creates it and looks again. It would start the function right then.
     while (transactions < 4) await first.clock.advance(0);
     await Promise.allSettled(restricted.under);
     await first.clock.advance(0);
@@ -186,7 +188,7 @@ function suite(backend: Backend): void {
     expect([called, await counter(database, 'ada')]).toEqual([['second'], 1]);
   });
 
-  it('is judged again after its database was not reached', async () => {
+  it('chooses the place of its outcome again after its connection broke', async () => {
     const { database, sql, open, records } = await place();
     let breaks = false;
     const pay = transaction(open('record').datasource, 'pay', async (tx: Client) => {
@@ -203,7 +205,7 @@ function suite(backend: Backend): void {
     await wf();
     expect(await records()).toHaveLength(2);
     breaks = true;
-    // The attempts of one transaction keep to one place.
+    // All attempts of one transaction store the outcome in the same place.
     await wf();
     expect(await records()).toHaveLength(3);
     await wf();
@@ -211,7 +213,7 @@ function suite(backend: Backend): void {
   });
 
   it.each(['its function', 'its record'])(
-    'goes on by another connection if one leads to a server that takes no changes any more, as %s shows',
+    'continues on a new connection if the old one has become read-only, as %s shows',
     async (where) => {
       const { database } = await place();
       const pool = new pg.Pool({ connectionString: await backend.emptyDatabase(), max: 1 });
@@ -231,7 +233,7 @@ function suite(backend: Backend): void {
     },
   );
 
-  it('fails if it changes something and was defined to change nothing', async () => {
+  it('fails if it is defined as read-only and writes', async () => {
     const { database, open } = await place();
     const pay = transaction(open('checkpoint').datasource, 'pay', (tx) => tx.query(upsert, ['ada']), {
       readOnly: true,

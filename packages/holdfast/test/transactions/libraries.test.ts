@@ -5,7 +5,7 @@ import { libraries, type Opened, plainest, renaming } from '../support/datasourc
 import { failure } from '../support/faults.js';
 import { counter, openUserData, openUserDataIn, records } from '../support/user-data.js';
 
-/** What each library must do alike, with its own transactions and in a database of the application's own. */
+/** Every library must behave the same, with its own transactions and in a database of the application. */
 describeBackends('a transaction', (backend) => {
   for (const library of libraries.filter(({ dialect }) => dialect === backend.name)) {
     const by = `through ${library.name}`;
@@ -20,7 +20,7 @@ describeBackends('a transaction', (backend) => {
       expect(await records(data.url)).toMatchObject([{ workflow_id: 'pay-1', function_num: 0, error: null }]);
     });
 
-    it(`rolls back what its function did when that throws, and fails with its error, ${by}`, async () => {
+    it(`rolls back the work of its function if the function throws, and fails with that error, ${by}`, async () => {
       const data = await openUserData(backend, library);
       const overdraw = transaction(data.datasource, 'overdraw', async (tx) => {
         await data.add(tx, 'ada', -500);
@@ -30,11 +30,11 @@ describeBackends('a transaction', (backend) => {
       await backend.testApp({ workflows: [pay] });
       expect(await failure(pay())).toMatchObject({ name: 'RangeError', message: 'Not enough money.' });
       expect(await counter(data.url, 'ada')).toBe(0);
-      // So that an execution which has lost the workflow cannot commit after all.
+      // The record keeps an execution that lost the workflow from committing later.
       expect(await records(data.url)).toMatchObject([{ output: null, error: expect.stringContaining('Not enough') }]);
     });
 
-    it(`is not done again after a crash between its commit and its checkpoint, ${by}`, async () => {
+    it(`does not run again after a crash between its commit and its checkpoint, ${by}`, async () => {
       const data = await openUserData(backend, library);
       const { app, again } = await crashBeforeCheckpoint(backend, data);
       expect(await counter(data.url, 'ada')).toBe(500);
@@ -43,7 +43,7 @@ describeBackends('a transaction', (backend) => {
       expect(app.calls).toBe(1);
     });
 
-    it(`keeps the isolation it was given, and reads only if it is to, ${by}`, async () => {
+    it(`uses the given isolation level, and cannot write if it is read-only, ${by}`, async () => {
       const data = await openUserData(backend, library);
       const write = (tx: unknown) => data.add(tx, 'ada', 1).then(() => 'wrote');
       const readOnly = transaction(data.datasource, 'read only', write, { readOnly: true });
@@ -58,7 +58,7 @@ describeBackends('a transaction', (backend) => {
 
     if (library.dialect !== 'postgres') continue;
 
-    it(`commits with its checkpoint itself in the database of the app, ${by}`, async () => {
+    it(`commits together with its checkpoint in the database of the app, ${by}`, async () => {
       const database = await backend.newDatabase();
       const data = await openUserDataIn(database, library);
       const credit = creditOf(data);
@@ -71,7 +71,7 @@ describeBackends('a transaction', (backend) => {
       expect(await pay.with({ id: 'pay-1' })(500)).toEqual([500, 2]);
       expect(await counter(data.url, 'ada')).toBe(500);
       expect(await records(data.url)).toBeNull();
-      // Whoever has many steps would read them all again after each transaction.
+      // A workflow with many steps would otherwise read its whole history after each transaction.
       expect(test.statements).not.toContain('steps.history');
       const steps = await test.app.workflows.steps('pay-1');
       expect(steps).toMatchObject([
@@ -86,7 +86,7 @@ describeBackends('a transaction', (backend) => {
   const renamed = renaming
     .filter(({ dialect }) => dialect === backend.name)
     .flatMap((library) => places.map((place) => ({ library, by: library.name, place })));
-  it.each(renamed)('is done once in $place, through $by', async ({ library, place }) => {
+  it.each(renamed)('runs once in $place, through $by', async ({ library, place }) => {
     const database = await backend.newDatabase();
     const data = await openUserDataIn(place === 'another database' ? await backend.emptyDatabase() : database, library);
     const calls = { calls: 0 };
@@ -119,7 +119,7 @@ async function levelOf(data: Opened, tx: unknown): Promise<unknown> {
   return row?.transaction_isolation;
 }
 
-/** Runs the workflow up to the statement that would write the checkpoint, which never reaches the database. */
+/** Runs the workflow up to the statement that writes the checkpoint, and crashes before sending that statement. */
 async function crashBeforeCheckpoint(backend: Backend, data: Opened) {
   const app = { calls: 0 };
   const credit = creditOf(data, app);
@@ -138,7 +138,7 @@ async function crashBeforeCheckpoint(backend: Backend, data: Opened) {
   };
 }
 
-/** The same for all libraries: the statements of the app are. */
+/** The number of the checkpoint statement. It is the same for all libraries: the app sends the same statements. */
 const checkpointAt: Partial<Record<Backend['name'], number>> = {};
 
 async function findCheckpoint(backend: Backend): Promise<number> {

@@ -15,7 +15,7 @@ const refund = new Error('changed my mind');
 
 describeBackends('the outbox', (backend) => {
   for (const library of libraries.filter((each) => each.dialect === backend.name && fitsAppFile(each))) {
-    it(`starts a workflow and sends a message with the caller's own commit or not at all, through ${library.name}`, async () => {
+    it(`starts a workflow and sends a message only if the caller commits, through ${library.name}`, async () => {
       const { client, database, app } = await open(backend);
       const data = await openUserDataIn(database, library);
       await app.clock.advance(0);
@@ -40,7 +40,7 @@ describeBackends('the outbox', (backend) => {
   }
 
   for (const library of renaming.filter((each) => each.dialect === backend.name && fitsAppFile(each))) {
-    it(`sends once, and answers to a start that is repeated, through ${library.name}`, async () => {
+    it(`sends once, and returns the same workflow for a repeated start, through ${library.name}`, async () => {
       const { client, database } = await open(backend);
       const data = await openUserDataIn(database, library);
       await client.queues.pause('parcels');
@@ -53,7 +53,7 @@ describeBackends('the outbox', (backend) => {
     });
   }
 
-  it('refuses by a typed error what start() and send() refuse, and leaves the transaction usable', async () => {
+  it('refuses with a typed error what start() and send() refuse, and leaves the transaction usable', async () => {
     const { client, database } = await open(backend);
     const data = await openUserDataIn(database, plainest[backend.name]);
     await client.queues.pause('parcels');
@@ -86,7 +86,7 @@ describeBackends('the outbox', (backend) => {
     expect(await counter(database, 'orders')).toBe(1);
   });
 
-  it('takes the workflow that is there under the same ID or deduplication ID, if it is to and that is no other one', async () => {
+  it('returns the existing workflow of the same ID, or of the same deduplication ID if asked to', async () => {
     const { client, database } = await open(backend);
     const data = await openUserDataIn(database, plainest[backend.name]);
     const first = await client.start('ship', { queue: parcels, id: 'one', dedupId: 'same', delay: '1h' }, 'a');
@@ -100,7 +100,7 @@ describeBackends('the outbox', (backend) => {
     expect(await failure(another)).toMatchObject({ code: 'QUEUE_DUPLICATE', message: /"one", of "ship"/ });
   });
 
-  it('starts from inside a transaction of a workflow, once', async () => {
+  it('starts a workflow once from inside a transaction of another workflow', async () => {
     const { client, database, app } = await open(backend);
     const data = await openUserDataIn(database, plainest[backend.name]);
     const order = transaction(data.datasource, 'order', async (tx, id: string) => {
@@ -116,7 +116,7 @@ describeBackends('the outbox', (backend) => {
     expect(await failure(inWorkflow())).toMatchObject({ code: 'UNSUPPORTED_CALL' });
   });
 
-  it('refuses what is no open transaction, or one of another database', async () => {
+  it('refuses a value that is not an open transaction, and a transaction of another database', async () => {
     const { client, database } = await open(backend);
     const other = await backend.emptyDatabase();
     const { datasource } = await openUserDataIn(database, plainest[backend.name]);
@@ -137,7 +137,7 @@ describeBackends('the outbox', (backend) => {
         code: 'INVALID_OPTION',
       });
     }
-    // One without our tables, and one that has the same.
+    // One database without our tables, and one with the same tables.
     for (const url of [other, await backend.newDatabase()]) {
       const data = await openUserDataIn(url, plainest[backend.name]);
       await data.datasource.transact({}, async (tx) => {
@@ -155,7 +155,7 @@ describeBackends('the outbox on Postgres', announcing, ['postgres']);
 describeBackends('the outbox on Postgres', refusing, ['postgres']);
 
 function announcing(backend: Backend): void {
-  it('tells other processes of a start with the commit, and not before', async () => {
+  it('notifies other processes of a start at the commit, and not before', async () => {
     const { client, database } = await open(backend);
     const data = await openUserDataIn(database, plainest.postgres);
     const listener = new pg.Client(database);
@@ -179,7 +179,7 @@ function announcing(backend: Backend): void {
 }
 
 function refusing(backend: Backend): void {
-  it('refuses a client on which no transaction has begun, and leaves it as it was', async () => {
+  it('refuses a client on which no transaction has begun, and leaves the client as it was', async () => {
     const { client, database } = await open(backend);
     const idle = new pg.Client(database);
     await idle.connect();
@@ -246,7 +246,7 @@ function refusing(backend: Backend): void {
   });
 }
 
-/** An app that works on the queue, in real time, and a client. */
+/** Launches an app that runs the queue in real time, and connects a client. */
 async function open(backend: Backend) {
   const database = await backend.newDatabase();
   const app = await backend.testApp({ database, workflows: [ship, wait], queues: [parcels], clock: 'real' });

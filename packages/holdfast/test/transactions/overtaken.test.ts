@@ -1,18 +1,19 @@
 import { expect, it } from 'vitest';
 import { context, transaction, workflow } from '../../src/index.js';
 import { type Backend, describeBackends } from '../support/backends.js';
+import { claimNothing } from '../support/claims.js';
 import { libraries, plainest, watched } from '../support/datasources.js';
 import { failure, gate } from '../support/faults.js';
-import { deafToTakeovers } from '../support/not-listening.js';
+import { withoutTakeoverNews } from '../support/not-listening.js';
 import { counter, openUserData, openUserDataIn } from '../support/user-data.js';
 
-describeBackends('a transaction that is not what it seems', suite, ['postgres']);
+describeBackends('a transaction whose commit is in doubt', suite, ['postgres']);
 
 function suite(backend: Backend): void {
-  deafToTakeovers();
+  withoutTakeoverNews();
   for (const library of libraries.filter(({ dialect }) => dialect === 'postgres')) {
     it.each(['another', 'the same'])(
-      `has failed if the database rolls it back at its commit, in %s database, through ${library.name}`,
+      `fails if the database rolls it back at its commit, in %s database, through ${library.name}`,
       async (place) => {
         const database = await backend.newDatabase();
         const data = await openUserDataIn(place === 'the same' ? database : await backend.emptyDatabase(), library);
@@ -33,7 +34,7 @@ function suite(backend: Backend): void {
     );
   }
 
-  it('cannot be committed by an execution that has lost its workflow, once the next one has reported its failure', async () => {
+  it('cannot be committed by an execution that lost the workflow once the new owner reported a failure', async () => {
     const database = await backend.newDatabase();
     const data = await openUserData(backend, plainest.postgres);
     const [inside, goOn] = [gate(), gate()];
@@ -50,6 +51,7 @@ function suite(backend: Backend): void {
     await wf.with({ id: 'x' }).start();
     await inside.promise;
     const second = await backend.testApp({ workflows: [wf], database, clock: first.clock, executorId: 'second' });
+    claimNothing(first.app);
     const [recovered] = await second.app.recovery.recover(['first']);
     expect(await recovered?.result()).toBe('not paid: the provider is down');
     goOn.open();
@@ -57,7 +59,7 @@ function suite(backend: Backend): void {
     expect(await counter(data.url, 'ada')).toBe(0);
   });
 
-  it('is not lost because another workflow was cancelled while both asked where its record belongs', async () => {
+  it('survives the cancellation of another workflow while both look up where their records belong', async () => {
     const data = await openUserData(backend, plainest.postgres);
     const [looking, goOn, entered] = [gate(), gate(), gate()];
     let calls = 0;

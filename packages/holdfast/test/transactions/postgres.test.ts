@@ -7,9 +7,10 @@ import { drizzleDatasource } from '../../src/storage/caller/adapters/drizzle.js'
 import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import { openWire } from '../storage/wire.js';
 import { type Backend, describeBackends } from '../support/backends.js';
+import { claimNothing } from '../support/claims.js';
 import { countersTable, libraries, type Opened, plainest } from '../support/datasources.js';
 import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
-import { deafToTakeovers } from '../support/not-listening.js';
+import { withoutTakeoverNews } from '../support/not-listening.js';
 import { counter, openUserData, openUserDataIn, records } from '../support/user-data.js';
 
 describeBackends('a transaction on Postgres', suite, ['postgres']);
@@ -20,11 +21,11 @@ const completionTable =
   'created_at bigint not null, started_at bigint, primary key (workflow_id, function_num))';
 
 function suite(backend: Backend): void {
-  deafToTakeovers();
+  withoutTakeoverNews();
   const library = plainest.postgres;
 
   it.each(['lock_timeout', 'statement_timeout'])(
-    'is repeated when our own statement in it runs into the %s of its pool, behind a lock',
+    'is retried if a statement of Holdfast in it waits for a lock and runs into the %s of the pool',
     async (setting) => {
       const database = await backend.newDatabase();
       const pool = new pg.Pool({ connectionString: database, options: `-c ${setting}=200` });
@@ -47,7 +48,7 @@ function suite(backend: Backend): void {
     },
   );
 
-  it('is rolled back in the database of the app when the workflow was taken over meanwhile', async () => {
+  it('is rolled back in the database of the app if another executor took over the workflow meanwhile', async () => {
     const database = await backend.newDatabase();
     const data = await openUserDataIn(database, library);
     const [inside, goOn] = [gate<AbortSignal>(), gate()];
@@ -69,6 +70,7 @@ function suite(backend: Backend): void {
     await wf.with({ id: 'x' }).start();
     const signal = await inside.promise;
     const second = await backend.testApp({ workflows: [wf], database, clock: first.clock, executorId: 'second' });
+    claimNothing(first.app);
     const [recovered] = await second.app.recovery.recover(['first']);
     expect(await recovered?.result()).toBe('second');
     const parked = new Promise((resolve) => signal.addEventListener('abort', resolve));
@@ -84,14 +86,14 @@ function suite(backend: Backend): void {
     'whose connection breaks at its commit in %s',
     (place) => {
       it.each(['cut-before', 'cut-after'] as const)(
-        'takes effect once, and the workflow goes on (%s)',
+        'takes effect once, and the workflow continues (%s)',
         async (kind) => {
           const database = await backend.newDatabase();
           const wire = await openWire(place === 'the database of the app' ? database : await backend.emptyDatabase());
           const data = await openUserDataIn(wire.url, library);
           let calls = 0;
           const pay = transaction(data.datasource, 'pay', async (tx) => {
-            // Set up by now: from here on there is only one commit to come.
+            // The setup is done: the next commit is the commit of this transaction.
             if (calls++ === 0) armed = wire.inject({ statement: 'commit', kind });
             await data.add(tx, 'a', 1);
             return calls;
@@ -112,7 +114,7 @@ function suite(backend: Backend): void {
     },
   );
 
-  it('is done once when its first commit comes through only after its record was looked for again', async () => {
+  it('takes effect once if its first commit arrives only after the retry looked for its record', async () => {
     const url = await backend.emptyDatabase();
     const wire = await openWire(url);
     const data = await openUserDataIn(wire.url, library);
@@ -122,7 +124,7 @@ function suite(backend: Backend): void {
     let calls = 0;
     const insert = transaction(data.datasource, 'insert', async (tx) => {
       const attempt = ++calls;
-      // The second time somebody else, whom nobody waits for any more, has committed the same under this record's key.
+      // In the second call another session, like a first attempt that arrives late, commits the same work and record.
       if (attempt === 2) await commitLate(held);
       await (tx as pg.PoolClient).query("insert into unique_things values ('a')");
       if (attempt === 1) throw Object.assign(new Error('lost'), { code: '08006' });
@@ -143,7 +145,7 @@ function suite(backend: Backend): void {
     await held.end();
   });
 
-  it('fails when a statement of it has failed, although its function took no notice', async () => {
+  it('fails if one of its statements failed, even if its function caught the error', async () => {
     const data = await openUserData(backend, library);
     const careless = transaction(data.datasource, 'careless', async (tx) => {
       await data.add(tx, 'a', 1);
@@ -151,7 +153,7 @@ function suite(backend: Backend): void {
     });
     const wf = workflow('wf', async () => careless());
     await backend.testApp({ workflows: [wf] });
-    const refused = { code: 'UNSUPPORTED_CALL', message: /a statement has failed .* whose failure it caught/ };
+    const refused = { code: 'UNSUPPORTED_CALL', message: /a statement failed .* whose error it caught/ };
     expect(await failure(wf())).toMatchObject(refused);
     expect(await failure(careless())).toMatchObject({ ...refused, cause: { code: '25P02' } });
     expect(await counter(data.url, 'a')).toBe(0);
@@ -174,7 +176,7 @@ function suite(backend: Backend): void {
   });
 
   describe('for a role that may create nothing', () => {
-    /** A role with rights on the counters, and the URL by which it connects. */
+    /** Creates a role with rights on the counters, and returns the URL with which the role connects. */
     async function restricted(url: string, setUp: readonly string[]): Promise<string> {
       const admin = new pg.Client(url);
       await admin.connect();
@@ -208,7 +210,7 @@ function suite(backend: Backend): void {
       'grant select, insert, update on dbos.transaction_completion to :role',
     ];
 
-    it('works with a table that is there, also as DBOS made it', async () => {
+    it('works with an existing table, even one that DBOS created', async () => {
       const url = await backend.emptyDatabase();
       expect(await payOnce(await restricted(url, dbosTable))).toBe('paid');
       expect(await payOnce(await restricted(await backend.emptyDatabase(), [...dbosTable, addColumn]))).toBe('paid');
@@ -216,12 +218,12 @@ function suite(backend: Backend): void {
     });
     const addColumn = 'alter table dbos.transaction_completion add column started_at bigint';
 
-    it('says what is missing without one', async () => {
+    it('names the missing table', async () => {
       const error = await failure(payOnce(await restricted(await backend.emptyDatabase(), [])));
       expect(error).toMatchObject({ code: 'MIGRATION_REQUIRED', message: /transaction_completion/ });
     });
 
-    it('keeps a record in the database of the app, if it may only read the tables there', async () => {
+    it('stores a record in the database of the app if the role may only read the tables there', async () => {
       const database = await backend.newDatabase();
       const looking = ['grant usage on schema dbos to :role', 'grant select on all tables in schema dbos to :role'];
       const own = ['create schema records', 'grant all on schema records to :role', ...looking];
@@ -236,7 +238,7 @@ function suite(backend: Backend): void {
     });
   });
 
-  it('whose connection breaks fails alone, through drizzle: the process goes on, and so does its pool', async () => {
+  it('fails alone if its connection breaks, through drizzle: the process and its pool continue', async () => {
     const url = await backend.emptyDatabase();
     const data = await openUserDataIn(url, library);
     const pool = new pg.Pool({ connectionString: url, max: 1 });
@@ -249,7 +251,7 @@ function suite(backend: Backend): void {
     await backend.testApp({ workflows: [wf] });
     expect((await failure(wf(true))).message).toMatch(/Failed query/);
     expect([await wf(false), await counter(data.url, 'a')]).toEqual(['paid', 1]);
-    // Our listeners go when the client goes back: there the pool listens again.
+    // Our listeners are removed when the client returns to the pool, where the pool listens again.
     const client = await pool.connect();
     const whileOut = client.listenerCount('error');
     client.release();
@@ -257,7 +259,7 @@ function suite(backend: Backend): void {
     await pool.end();
   });
 
-  it('finds what another process has put on record, also if there was no table when this one first asked', async () => {
+  it('finds the record of another process, even if the table was missing at the first check', async () => {
     const database = await backend.newDatabase();
     const data = await openUserDataIn(database, library);
     const hold = gate();
@@ -269,10 +271,10 @@ function suite(backend: Backend): void {
     await crashed.clock.advance(0);
     await crashed.crash();
     const second = await backend.testApp({ workflows: [wf, probe], database, executorId: 'second' });
-    // From here on it is known where records go.
+    // From here on the process knows where records go.
     expect(await probe()).toBe('paid');
     expect(await records(database)).toBeNull();
-    // As a process does that may not write our tables.
+    // A process that may not write our tables does the same.
     await tamper(database, completionTable);
     await tamper(
       database,
@@ -284,7 +286,7 @@ function suite(backend: Backend): void {
     expect(await counter(database, 'a')).toBe(1);
   });
 
-  it('waits for a database that is not there at the moment', async () => {
+  it('waits for a database that is temporarily unreachable', async () => {
     const url = await backend.emptyDatabase();
     await openUserDataIn(url, library);
     const nowhere = Object.assign(new URL(url), { port: '1' }).toString();
@@ -292,7 +294,7 @@ function suite(backend: Backend): void {
     const there = library.open(url);
     const logger = recordingLogger();
     let isBack = false;
-    // A datasource of the user's own, which is these few members.
+    // A datasource of the user needs only these few members.
     const datasource = {
       ...there.datasource,
       transact: ((mode, work) =>

@@ -8,7 +8,7 @@ import { failure, gate, tamper } from '../support/faults.js';
 describeBackends(
   'a transaction whose role has no rights on the table of its records',
   (backend) => {
-    /** A role with a schema of its own, in which somebody else has made the table. */
+    /** Creates a role with its own schema, in which another role has created the table. */
     async function place() {
       const database = await backend.newDatabase();
       const role = `r${Math.random().toString(36).slice(2, 10)}`;
@@ -20,7 +20,7 @@ describeBackends(
           'primary key (workflow_id, function_num))',
       );
       onTestFinished(async () => {
-        // Waited for: the database is dropped next, which ends every session that is still in it.
+        // Await this: the database is dropped next, which ends every session that still uses it.
         await sql(`drop owned by ${role}; drop role ${role}`).catch(() => {});
       });
       const pool = new pg.Pool({ connectionString: database, max: 3, options: `-c role=${role}` });
@@ -31,7 +31,7 @@ describeBackends(
       return { database, datasource, grant };
     }
 
-    it.each(['all', 'insert'])('changes nothing, and says which rights it needs: %s', async (missing) => {
+    it.each(['all', 'insert'])('changes nothing and names the rights it needs: %s', async (missing) => {
       const { database, datasource, grant } = await place();
       if (missing === 'insert') await grant('select');
       let calls = 0;
@@ -48,9 +48,9 @@ describeBackends(
       expect(await wf()).toBe(calls);
     });
 
-    // An earlier execution, whose role may have had the rights, may have committed it: to run it would be a guess, and so
-    // would be to call it failed.
-    it('stalls a workflow that was recovered, which goes on when it has the rights and is resumed', async () => {
+    // An earlier execution, whose role may have had the rights, may have committed the transaction. Running it again
+    // would be a guess, and so would reporting it as failed.
+    it('stalls a recovered workflow, which continues once the rights are granted and it is resumed', async () => {
       const { database, datasource, grant } = await place();
       let calls = 0;
       const pay = transaction(datasource, 'pay', async () => ++calls);

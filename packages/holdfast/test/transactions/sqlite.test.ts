@@ -10,14 +10,14 @@ import { counter, openUserData } from '../support/user-data.js';
 
 describeBackends('a transaction on SQLite', suite, ['sqlite']);
 
-/** What knex opens files with. */
+/** knex opens files with better-sqlite3. */
 const onBetterSqlite3 = it.skipIf(!sqliteDrivers.includes('better-sqlite3'));
 
 const upsert = "insert into counters values ('a', 1) on conflict (id) do update set n = counters.n + 1";
 
 function suite(backend: Backend): void {
   it.each(libraries.filter(({ dialect }) => dialect === 'sqlite'))(
-    'whose commit fails is rolled back, and the next one commits, through $name',
+    'is rolled back if its commit fails, and the next transaction commits, through $name',
     async (library) => {
       const data = await openUserData(backend, library);
       await tamper(data.url, 'create table accounts (id text primary key)');
@@ -53,13 +53,13 @@ function suite(backend: Backend): void {
     expect(await failure(started)).toMatchObject({ code: 'SQLITE_COPIES' });
   });
 
-  onBetterSqlite3('is repeated when somebody reads the file at its commit, through knex', async () => {
+  onBetterSqlite3('is retried if another connection reads the file at its commit, through knex', async () => {
     const { url, knex } = await openKnex(backend);
     const reader = openSqlite(url);
     onTestFinished(() => void reader.close());
     let calls = 0;
     const add = transaction(knexDatasource(knex), 'add', async (tx) => {
-      // Without a write-ahead log there is no commit while somebody reads.
+      // Without a write-ahead log, a commit fails while another connection reads.
       if (calls++ === 0) {
         reader.exec('begin');
         reader.prepare('select * from counters').all();
@@ -73,7 +73,7 @@ function suite(backend: Backend): void {
     expect([calls, await counter(url, 'a')]).toEqual([2, 1]);
   });
 
-  it('commits once somebody who reads the file is done, and the process goes on meanwhile', async () => {
+  it('commits once a concurrent reader has finished, and the event loop continues meanwhile', async () => {
     const data = await openUserData(backend, plainest.sqlite);
     const reader = openSqlite(data.url);
     onTestFinished(() => void reader.close());
@@ -92,7 +92,7 @@ function suite(backend: Backend): void {
   });
 
   onBetterSqlite3.each([1, 2])(
-    'that is to read only and that its function ends leaves connections that write (%i in the pool)',
+    'leaves its connections writable if it is read-only and its function ends it (%i in the pool)',
     async (max) => {
       const { url, knex } = await openKnex(backend, { max });
       const end = (tx: Knex.Transaction) => tx.rollback();
@@ -111,7 +111,7 @@ function suite(backend: Backend): void {
       expect(await wf()).toEqual(['UNSUPPORTED_CALL', 'none']);
       await add();
       expect(await counter(url, 'a')).toBe(2);
-      // Outside a workflow, and with all connections of the pool back in it.
+      // The same holds outside a workflow, and all connections return to the pool.
       await look().catch(() => {});
       for (let i = 0; i < max; i++) await knex.raw(upsert);
       expect(knex.client.pool.numUsed()).toBe(0);
@@ -119,9 +119,9 @@ function suite(backend: Backend): void {
   );
 }
 
-/** A file with a table of counters, and knex on it, which waits for no lock. */
+/** Creates a file with a table of counters, and a knex instance on it that does not wait for locks. */
 async function openKnex(backend: Backend, pool: Knex.PoolConfig = {}): Promise<{ url: string; knex: Knex }> {
-  // Locks are between processes, or between connections of one copy of SQLite.
+  // Locks work between processes, or between connections of one copy of SQLite.
   const url = `sqlite+better-sqlite3:${sqliteFile(await backend.emptyDatabase())}`;
   await tamper(url, countersTable);
   const afterCreate = (db: TestSqlite, done: (error: null, db: TestSqlite) => void) => {

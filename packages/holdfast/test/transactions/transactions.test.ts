@@ -1,17 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { context, FatalError, run, transaction, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
+import { claimNothing } from '../support/claims.js';
 import { plainest } from '../support/datasources.js';
 import { failure, gate, tamper } from '../support/faults.js';
-import { deafToTakeovers } from '../support/not-listening.js';
+import { withoutTakeoverNews } from '../support/not-listening.js';
 import { counter, openUserData, records } from '../support/user-data.js';
 
-// P2. A transaction step takes effect exactly once. In a database of the application's own, apart from the app's.
+// P2. A transaction step takes effect exactly once. These tests use a database separate from that of the app.
 describeBackends('a transaction of a workflow', (backend) => {
-  deafToTakeovers();
+  withoutTakeoverNews();
   const openData = () => openUserData(backend, plainest[backend.name]);
 
-  it('is answered from its checkpoint in a replay, like any step', async () => {
+  it('returns its checkpoint in a replay, like any step', async () => {
     const data = await openData();
     let calls = 0;
     const add = transaction(data.datasource, 'add', async (tx, by: number) => {
@@ -35,7 +36,7 @@ describeBackends('a transaction of a workflow', (backend) => {
     expect(await counter(data.url, 'a')).toBe(3);
   });
 
-  it('is tried again in a new transaction as often as its retries say, and not after a FatalError', async () => {
+  it('is retried in a new transaction as often as its retries allow, and never after a FatalError', async () => {
     const data = await openData();
     const failing = (error: () => Error) => async (tx: unknown) => {
       await data.add(tx, 'tries', 1);
@@ -76,7 +77,7 @@ describeBackends('a transaction of a workflow', (backend) => {
     expect(await counter(data.url, 'a')).toBe(0);
   });
 
-  it('does not commit when the workflow was cancelled meanwhile', async () => {
+  it('does not commit if the workflow was cancelled meanwhile', async () => {
     const data = await openData();
     const [inside, goOn] = [gate(), gate()];
     const slow = transaction(data.datasource, 'slow', async (tx) => {
@@ -122,13 +123,14 @@ describeBackends('a transaction of a workflow', (backend) => {
     const parked = new Promise((resolve) => signal.addEventListener('abort', resolve));
     const options = { workflows: [two.wf], database, clock: first.clock, executorId: 'second', version: 'v' };
     const second = await backend.testApp(options);
+    claimNothing(first.app);
     const [recovered] = await second.app.recovery.recover(['first']);
-    // On SQLite the first one has the only place for a writer: the second waits for it, and takes what it recorded.
+    // On SQLite the first transaction holds the write lock. The second waits and takes the recorded outcome.
     if (backend.name === 'sqlite') goOn.open();
     const winner = backend.name === 'sqlite' ? 'first' : 'second';
     expect(await recovered?.result()).toBe(winner);
     goOn.open();
-    // Its checkpoint was refused: by then its transaction has ended, one way or the other.
+    // The checkpoint of the first execution was refused. By then its transaction has been committed or rolled back.
     await parked;
     for (const test of [first, second]) await test.stop();
     expect(await counter(url, 'a')).toBe(1);
@@ -137,7 +139,7 @@ describeBackends('a transaction of a workflow', (backend) => {
     for (const { data } of [one, two]) await data.close();
   });
 
-  it('is done again for a new workflow under the ID of one that was deleted', async () => {
+  it('runs again for a new workflow under the ID of a deleted one', async () => {
     const data = await openData();
     const add = transaction(data.datasource, 'add', async (tx) => {
       await data.add(tx, 'a', 1);
@@ -163,7 +165,7 @@ describeBackends('a transaction of a workflow', (backend) => {
     expect(await records(data.url)).toBeNull();
   });
 
-  it('takes the result that DBOS recorded for it, and no older one', async () => {
+  it('takes the result that DBOS recorded for it, and ignores an older record', async () => {
     const data = await openData();
     const add = transaction(data.datasource, 'add', (tx) => data.add(tx, 'a', 1).then(() => 'ours'));
     const wf = workflow('wf', async () => add());
@@ -185,8 +187,8 @@ describeBackends('a transaction of a workflow', (backend) => {
     expect(await counter(data.url, 'a')).toBe(2);
   });
 
-  describe('elsewhere', () => {
-    it('is a transaction and no more outside a workflow', async () => {
+  describe('outside the body of a workflow', () => {
+    it('is a plain transaction if no workflow runs', async () => {
       const data = await openData();
       const add = transaction(data.datasource, 'add', async (tx, by: number) => {
         await data.add(tx, 'a', by);

@@ -18,7 +18,7 @@ import {
   type WorkflowHandle,
 } from '../../src/index.js';
 
-/** What the compiler infers for classes; see inference.test-d.ts. */
+/** The types that the compiler infers for classes. See inference.test-d.ts. */
 
 @className('shop')
 class Shop extends ConfiguredInstance {
@@ -58,7 +58,7 @@ export async function calls(shop: Shop): Promise<void> {
   expectTypeOf(await invoke(Shop).nightly(new Date(), { region: 'eu' })).toBeString();
   expectTypeOf<keyof Invocations<Shop>>().toEqualTypeOf<'checkout' | 'refund' | 'charge'>();
   expectTypeOf<keyof Invocations<typeof Shop>>().toEqualTypeOf<'nightly'>();
-  // @ts-expect-error another argument than the method takes
+  // @ts-expect-error the method takes a different argument
   await checkout.start('x');
   // @ts-expect-error not an async method
   invoke(shop).describe;
@@ -99,14 +99,14 @@ export class Wrong extends ConfiguredInstance {
   @workflow({ retires: 3 })
   async typo(): Promise<void> {}
 
-  // @ts-expect-error no role at all
+  // @ts-expect-error at least one role is required
   @requireRole()
   @workflow()
   async nobody(): Promise<void> {}
 }
 
 export class NotConfigured {
-  // @ts-expect-error its instances have no name to be found by
+  // @ts-expect-error instances without a name cannot be found
   @workflow()
   async work(): Promise<void> {}
 

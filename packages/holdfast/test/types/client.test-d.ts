@@ -1,7 +1,7 @@
 import { expectTypeOf } from 'vitest';
 import { type Client, type WorkflowHandle, workflow } from '../../src/index.js';
 
-/** What the compiler infers for users of a client. Nothing here is run: see inference.test-d.ts. */
+/** The types that the compiler infers for users of a client. Nothing here runs: see inference.test-d.ts. */
 
 interface Order {
   readonly id: string;

@@ -8,7 +8,7 @@ import {
   isHoldfastError,
 } from '../../src/index.js';
 
-/** What the compiler knows of an error's details. Nothing here is run: `npm run check` compiles it. */
+/** The types that the compiler knows for the details of errors. Nothing here runs: `npm run check` compiles it. */
 
 export function ofOneCode(error: unknown): void {
   if (isHoldfastError(error, 'WORKFLOW_CONFLICT')) {
@@ -30,7 +30,7 @@ export function ofOneCode(error: unknown): void {
 export function ofAnyCode(error: unknown): string {
   if (!isHoldfastError(error)) return '';
   expectTypeOf(error.code).toEqualTypeOf<ErrorCode>();
-  // Whatever takes one of ours takes it, and its details are a record.
+  // The error can be assigned to HoldfastError, and its details are a record.
   const ours: HoldfastError = error;
   expectTypeOf(ours.details).toEqualTypeOf<Readonly<Record<string, unknown>>>();
   switch (error.code) {
@@ -41,7 +41,7 @@ export function ofAnyCode(error: unknown): string {
       expectTypeOf(error.details.applied).toEqualTypeOf<'no' | 'unknown'>();
       return error.details.statement;
     default:
-      // @ts-expect-error: not of every code
+      // @ts-expect-error: not every code has this field
       return error.details.workflowId;
   }
 }

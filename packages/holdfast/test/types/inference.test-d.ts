@@ -21,8 +21,8 @@ import {
 import { testApp, type VirtualClock } from '../../src/testing/index.js';
 
 /**
- * What the compiler infers for users. Nothing here is run: `npm run check` compiles it, and an expectation that does not
- * hold, or a line marked as an error that is none, is a type error.
+ * The types that the compiler infers for users. Nothing here runs: `npm run check` compiles it. An expectation that
+ * does not hold is a type error, and so is a line marked as an error that is valid.
  */
 
 interface Order {
@@ -42,7 +42,7 @@ export async function steps(): Promise<void> {
   expectTypeOf(charge).parameters.toEqualTypeOf<[given: Order, note?: string | undefined]>();
   expectTypeOf(charge).returns.toEqualTypeOf<Promise<Receipt>>();
 
-  // A step's promise is not nested, and a synchronous step is a promise like any other.
+  // The promise of a step is not nested, and a synchronous step returns a promise too.
   const count = step('count', (items: readonly string[]) => items.length);
   expectTypeOf(count).returns.toEqualTypeOf<Promise<number>>();
   expectTypeOf(await run('inline', async () => 'text')).toEqualTypeOf<string>();
@@ -95,7 +95,7 @@ export async function startOptions(): Promise<void> {
   checkout.with({ idempotencyKey: 'order-7' });
   // @ts-expect-error: still an order
   void prepared('order-7');
-  // @ts-expect-error: what is prepared has options already
+  // @ts-expect-error: a prepared workflow already has options
   prepared.with({});
 }
 
@@ -107,7 +107,7 @@ export async function handles(app: App): Promise<void> {
   expectTypeOf(await handle.status()).toEqualTypeOf<WorkflowInfo>();
   expectTypeOf(handle.id).toEqualTypeOf<string>();
 
-  // From an ID alone nothing is known of the result, unless the caller says so.
+  // An ID alone gives no type for the result, unless the caller names the type.
   expectTypeOf(await app.workflows.handle('order-7').result()).toEqualTypeOf<unknown>();
   expectTypeOf(await app.workflows.handle<Receipt>('order-7').result()).toEqualTypeOf<Receipt>();
   expectTypeOf(await app.workflows.resume<Receipt>('order-7')).toEqualTypeOf<WorkflowHandle<Receipt>>();
@@ -122,24 +122,24 @@ export async function insideAWorkflow(): Promise<void> {
   await sleep('1h30m 10S');
   await sleep('1.5 Hours');
   await sleep(`${1 + 1}s`);
-  // @ts-expect-error nor a unit that there is not
+  // @ts-expect-error: no such unit
   await sleep('10 parsecs');
-  // @ts-expect-error nor a number alone
+  // @ts-expect-error: a text without a unit
   await sleep('10');
   for (const text of ['30s', '1h 30m', ' 5s'.trim(), '2.5 days', '10 MIN'] as const) await sleep(text);
   await sleep(1000);
   const hours = 3;
   await sleep(`${hours} hours`);
-  // A setting is checked when it is given.
+  // A text that is only known at runtime is checked at runtime.
   await sleep(process.env.PATIENCE ?? '1h');
   await sleep(order.cents > 100 ? '1h' : order.cents);
   const given: Duration = '1h';
   await sleep(given);
-  // @ts-expect-error: no length of time
+  // @ts-expect-error: not a duration
   await sleep('tomorrow');
-  // @ts-expect-error: nor an empty text
+  // @ts-expect-error: an empty text
   await sleep('');
-  // @ts-expect-error: nor null
+  // @ts-expect-error: null
   await sleep(null);
   expectTypeOf(await patch('name')).toEqualTypeOf<boolean>();
   expectTypeOf([now(), random(), uuid()] as const).toEqualTypeOf<readonly [Date, number, string]>();
@@ -150,7 +150,7 @@ export async function launching(): Promise<void> {
   const one = workflow('one', async (given: Order) => given.id);
   const two = workflow('two', () => 2);
   expectTypeOf(await launch({ name: 'shop', workflows: [one, two] })).toEqualTypeOf<App>();
-  // What `import * as workflows` gives: other exports are passed over.
+  // An object like that of `import * as workflows`: exports that are not workflows are ignored.
   void launch({ name: 'shop', workflows: { one, two, helper: () => {}, limit: 3 } });
   void launch({ name: 'shop', database: process.env.DATABASE_URL });
   expectTypeOf((await testApp({ workflows: [one] })).clock).toEqualTypeOf<VirtualClock>();
@@ -158,22 +158,22 @@ export async function launching(): Promise<void> {
 
   // @ts-expect-error: a name is required
   void launch({ workflows: [one] });
-  // @ts-expect-error: a plain function is no workflow
+  // @ts-expect-error: a plain function is not a workflow
   void launch({ name: 'shop', workflows: [async () => 1] });
 }
 
 export async function schemas(): Promise<void> {
   const input = z.object({ amount: z.coerce.number() });
-  // The function gets what the schema makes of the input; callers give what it takes.
+  // The function receives the output type of the schema. Callers pass its input type.
   const pay = workflow('pay', async (order, note: string) => `${order.amount.toFixed(2)} ${note}`, { input });
   expectTypeOf(await pay({ amount: '3' }, 'thanks')).toEqualTypeOf<string>();
-  // One that takes no input, or not all arguments.
+  // A function may take no input, or fewer arguments.
   const ping = workflow('ping', async () => 1, { input, timeout: '1h' });
   expectTypeOf(ping).toEqualTypeOf<Workflow<[input: { amount: unknown }], number>>();
 
-  // @ts-expect-error: the schema makes a number of it
+  // @ts-expect-error: the schema converts the amount to a number
   workflow('mismatch', async (order: { amount: string }) => order.amount, { input });
-  // @ts-expect-error: nor is it a text
+  // @ts-expect-error: the input is an object, not a text
   workflow('mismatch', async (order: string, note: string) => order + note, { input });
   // @ts-expect-error: not a schema
   workflow('mismatch', async (order: { amount: number }) => order.amount, { input: {} });
@@ -183,7 +183,7 @@ export async function schemas(): Promise<void> {
 
 export async function outputSchemas(): Promise<void> {
   const output = z.object({ state: z.enum(['paid', 'open']), total: z.number().transform(String) });
-  // The function returns what the schema takes; callers get what it makes of that.
+  // The function returns the input type of the schema. Callers get its output type.
   const pay = workflow('pay', async (cents: number) => ({ state: 'paid', total: cents }), { output });
   expectTypeOf(pay).toEqualTypeOf<Workflow<[cents: number], { state: 'paid' | 'open'; total: string }>>();
   const both = workflow('both', (order) => ({ state: 'open', total: order.cents }), {
@@ -200,6 +200,6 @@ export async function outputSchemas(): Promise<void> {
   workflow('mismatch', async () => ({ state: 'paid', total: '3' }), { output });
   // @ts-expect-error: no state
   workflow('mismatch', (cents: number) => ({ total: cents }), { output });
-  // @ts-expect-error: with an input schema too
+  // @ts-expect-error: the state is also required with an input schema
   workflow('mismatch', async (order) => order, { input: z.object({ cents: z.number() }), output });
 }

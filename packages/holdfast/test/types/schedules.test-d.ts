@@ -10,7 +10,7 @@ import {
   workflow,
 } from '../../src/index.js';
 
-/** What the compiler infers for schedules; see inference.test-d.ts. */
+/** The types that the compiler infers for schedules. See inference.test-d.ts. */
 
 interface Region {
   readonly region: string;

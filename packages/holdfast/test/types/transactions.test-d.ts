@@ -17,7 +17,7 @@ import { pgDatasource } from '../../src/storage/caller/adapters/pg.js';
 import { postgresDatasource } from '../../src/storage/caller/adapters/postgres-js.js';
 import { sqliteDatasource } from '../../src/storage/caller/adapters/sqlite.js';
 
-/** What the compiler infers for those who use transactions; see inference.test-d.ts. */
+/** The types that the compiler infers for transactions. See inference.test-d.ts. */
 
 interface Tables {
   readonly accounts: { readonly id: string; readonly cents: number };
@@ -27,7 +27,7 @@ declare const sql: Sql;
 declare const knex: Knex;
 declare const kysely: Kysely<Tables>;
 declare const database: Database;
-/** As the types of Node 22 and newer have it, as far as that matters here. */
+/** The part of the types of Node 22 and newer that matters here. */
 declare const databaseSync: TestDatabaseSync & { readonly own: true };
 declare const client: Client;
 declare const approvals: Topic<boolean>;

@@ -30,11 +30,11 @@ function isRing(value: unknown): boolean {
   return (value as Ring).a.b[0]?.back === value;
 }
 
-// Every door by which a value gets in. What the formats do with it in detail: codec/.
-describeBackends('a value that leads back to itself', (backend) => {
+// Covers every way in which a value enters Holdfast. The tests in codec/ cover the formats in detail.
+describeBackends('a value that contains itself', (backend) => {
   const jobs = queue('jobs');
 
-  it('comes back as it was: argument, result, message, event, stream, context of a schedule', async () => {
+  it('comes back unchanged as argument, result, message, event, stream value or schedule context', async () => {
     const data = await openUserData(backend, plainest[backend.name]);
     const [said, shown, told] = [topic<Ring>('said'), event<Ring>('shown'), stream<Ring>('told')];
     const make = transaction(data.datasource, 'make', () => ring());
@@ -68,7 +68,7 @@ describeBackends('a value that leads back to itself', (backend) => {
     await client.close();
   });
 
-  it('is refused where the format has no cycles, naming both ends: portable values, and attributes', async () => {
+  it('is refused in portable values and attributes, which have no cycles, with both ends named', async () => {
     const portable = { serialization: 'portable' } as const;
     const echo = workflow('echo', async (given: unknown) => given, portable);
     const makes = workflow('makes', async () => ring(), portable);
@@ -90,7 +90,7 @@ describeBackends('a value that leads back to itself', (backend) => {
       ['The attributes of workflow "echo"', 'value', await failure(echo.with({ attributes })(1))],
     ];
     for (const [what, root, error] of refused) {
-      const message = `${what} cannot be stored: ${root}.a.b[0].back leads back to ${root}. JSON has no cycles. Store an ID instead.`;
+      const message = `${what} cannot be stored: ${root}.a.b[0].back refers back to ${root}. JSON has no cycles. Store an ID instead.`;
       expect(error).toMatchObject({ code: 'UNSERIALIZABLE', message });
     }
   });

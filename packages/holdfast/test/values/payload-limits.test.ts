@@ -25,11 +25,11 @@ const small = 'ü'.repeat(4_900);
 
 const tooLarge = (what: RegExp) => ({
   code: 'VALUE_TOO_LARGE',
-  message: expect.stringMatching(/Store it elsewhere.*raise the limit, "maxValueBytes"/),
+  message: expect.stringMatching(/Store it elsewhere.*raise the limit "maxValueBytes"/),
   details: { what: expect.stringMatching(what), bytes: expect.any(Number), maxBytes: maxValueBytes },
 });
 
-// P8. Bad input is a typed error, before any side effect, and breaks no other workflow: a value that is too large.
+// P8. Bad input is a typed error, before any side effect, and breaks no other workflow. Here: oversized values.
 describeBackends('a value that is larger than the limit', (backend) => {
   const echo = workflow('echo', async (text: string) => text.length);
   const own = (options: TestAppOptions) => backend.testApp({ maxValueBytes, ...options });
@@ -57,7 +57,7 @@ describeBackends('a value that is larger than the limit', (backend) => {
     await client.close();
   });
 
-  it('makes the step that returned it fail, on record, so that it does not run again (P2)', async () => {
+  it('fails the step that returned it; the failure is recorded, so the step does not run again (P2)', async () => {
     const data = await openUserData(backend, plainest[backend.name]);
     let charged = 0;
     const pay = transaction(data.datasource, 'pay', async (tx) => {
@@ -95,7 +95,7 @@ describeBackends('a value that is larger than the limit', (backend) => {
     expect(await t.app.workflows.get('w')).toMatchObject({ status: 'ERROR', error: { code: 'VALUE_TOO_LARGE' } });
   });
 
-  it('is refused as a message, an event and a value of a stream, in a workflow, in a step and outside', async () => {
+  it('is refused as a message, an event or a stream value, in a workflow, in a step and outside', async () => {
     const [letters, progress, lines] = [topic<string>('letters'), event<string>('progress'), stream<string>('lines')];
     const say = async () => [
       await failure(letters.send('w', large)),
@@ -117,7 +117,7 @@ describeBackends('a value that is larger than the limit', (backend) => {
     expect(await readAll(lines.read('w'))).toEqual([small]);
   });
 
-  it('is one of 2 MiB unless the app says otherwise, and of its own where it is defined', async () => {
+  it('exceeds 2 MiB by default, or the limit of the app or of the definition', async () => {
     const limit = 2 * 1024 * 1024;
     const overhead = '{"json":"","__dbos_serializer":"superjson"}'.length;
     const own = { maxValueBytes: 3 * limit };
@@ -138,7 +138,7 @@ describeBackends('a value that is larger than the limit', (backend) => {
     expect(await failure(narrow(small))).toMatchObject({ code: 'VALUE_TOO_LARGE', details: { maxBytes: 1_000 } });
   });
 
-  it('is read if it is there: from another app, from DBOS or SQL, or from before the limit', async () => {
+  it('can still be read: from another app, from DBOS or SQL, or from before the limit', async () => {
     const letters = topic<string>('letters');
     const other = workflow('other', async () => large);
     const progress = event<string>('progress');
@@ -162,7 +162,7 @@ describeBackends('a value that is larger than the limit', (backend) => {
     expect(await handle.result()).toEqual([true, true, true, true]);
   });
 
-  it.each([0, 999, 1.5, Number.NaN, '2 MB', null])('cannot have the limit %j', async (value) => {
+  it.each([0, 999, 1.5, Number.NaN, '2 MB', null])('needs a valid limit: %j is refused', async (value) => {
     const limit = { maxValueBytes: value as never };
     const database = await backend.newDatabase();
     const refused = { code: 'INVALID_OPTION', message: expect.stringContaining('a whole number of bytes') };
@@ -179,7 +179,7 @@ describeBackends('a value that is larger than the limit', (backend) => {
   });
 });
 
-// An outcome always goes on record (P2), so that an error is cut instead.
+// An outcome is always recorded (P2). An error that is too large is therefore cut.
 describeBackends('an error that is larger than the limit', (backend) => {
   const bytes = (row: Record<string, unknown> | undefined) => Buffer.byteLength(String(row?.error));
   const huge = 'x'.repeat(50_000);
@@ -198,7 +198,7 @@ describeBackends('an error that is larger than the limit', (backend) => {
       ),
   };
 
-  it.each(Object.keys(errors))('is cut, and read alike in the first run and in a replay: %s', async (kind) => {
+  it.each(Object.keys(errors))('is cut, and looks the same in the first run and in a replay: %s', async (kind) => {
     const database = await backend.newDatabase();
     const seen: unknown[] = [];
     let charged = 0;

@@ -9,7 +9,7 @@ import { openUserData } from '../support/user-data.js';
 
 const secret = 's3cr3t';
 
-/** As HTTP clients throw them: with the whole request and response. */
+/** An error like those of HTTP clients, with the whole request and response. */
 function httpError(): Error {
   const headers = { Authorization: `Bearer ${secret}`, 'x-tenant-signing': secret };
   const response = { status: 402, headers: { 'set-cookie': [secret] }, data: { reason: 'declined', token: secret } };
@@ -26,7 +26,7 @@ const tables = ['workflow_status', 'operation_outputs'];
 
 // SECURITY.md: stored errors carry no secrets by default.
 describeBackends('the secrets of an error', (backend) => {
-  /** Everything that a workflow can fail with, one after the other, and the workflow itself with the last. */
+  /** Runs a workflow that meets every kind of failure, one after the other, and fails with the last one. */
   async function failEverywhere(options: TestAppOptions = {}) {
     const data = await openUserData(backend, plainest[backend.name]);
     const pay = transaction(data.datasource, 'pay in a transaction', throwing);
@@ -55,8 +55,8 @@ describeBackends('the secrets of an error', (backend) => {
     return { t, rows: rows.map((row) => JSON.stringify(row)), lines: logger.lines };
   }
 
-  it.each([undefined, { keep: 'all' }] as const)('are in no row and in no log line: %j', async (errors) => {
-    // Of a name that is no well-known one, with `keep` only the message of it can tell.
+  it.each([undefined, { keep: 'all' }] as const)('appear in no row and in no log line: %j', async (errors) => {
+    // With `keep`, a secret stays if its property name is unknown. By default such nested objects are not stored.
     const { t, rows, lines } = await failEverywhere(errors && { errors });
     const unknownName = errors === undefined ? [] : ['"data":"s3cr3t"', '"x-tenant-signing":"s3cr3t"'];
     const clean = (row: string): string =>
@@ -71,7 +71,7 @@ describeBackends('the secrets of an error', (backend) => {
     expect(await t.app.workflows.steps('w')).toHaveLength(9);
   });
 
-  it('of other kinds are for `redact`, which sees what goes on record and what goes into log lines', async () => {
+  it('can also be removed by `redact`, which sees every record and every log line', async () => {
     const seen = new Set<string>();
     const { rows, lines } = await failEverywhere({
       errors: {
@@ -85,7 +85,7 @@ describeBackends('the secrets of an error', (backend) => {
     expect([...seen].sort()).toEqual(['log', 'record']);
   });
 
-  it('are not in the log lines of a client either', async () => {
+  it('do not appear in the log lines of a client either', async () => {
     const database = await backend.newDatabase();
     const logger = recordingLogger();
     const client = await connect({ database, name: `app token=${secret}`, logger });
@@ -96,9 +96,9 @@ describeBackends('the secrets of an error', (backend) => {
   });
 });
 
-// P7. Replay is exact, and decision 2: the code sees an error as it is recorded.
+// P7. Replay is exact. Decision 2: the code sees an error as it is recorded.
 describeBackends('an error with nested objects', (backend) => {
-  /** What the code sees of it: live, and in the replay after a crash. */
+  /** Returns the error as the code sees it: live, and in the replay after a crash. */
   async function seenTwice(options: TestAppOptions, thrown: () => unknown, meanwhile?: (database: string) => unknown) {
     const seen: unknown[] = [];
     let charged = 0;
@@ -123,20 +123,20 @@ describeBackends('an error with nested objects', (backend) => {
     return seen as [Record<string, unknown>, Record<string, unknown>];
   }
 
-  it('lacks them in the first run as in a replay, and the names of those that are not stored show', async () => {
+  it('loses them in the first run and in a replay, and lists the names of the omitted ones', async () => {
     const [live, replayed] = await seenTwice({}, httpError);
     expect(inspect(replayed, { depth: 9 })).toBe(inspect(live, { depth: 9 }));
     expect(live).toMatchObject({ code: 'E_HTTP', holdfast_omitted: ['config'] });
     expect(live.cause).toMatchObject({ status: 402, holdfast_omitted: ['config', 'response'] });
   });
 
-  it('has those that are to be kept in the first run as in a replay', async () => {
+  it('keeps the ones listed in `keep`, in the first run and in a replay', async () => {
     const [live, replayed] = await seenTwice({ errors: { keep: ['response.data'] } }, httpError);
     expect(inspect(replayed, { depth: 9 })).toBe(inspect(live, { depth: 9 }));
     expect(live.cause).toMatchObject({ response: { data: { reason: 'declined', token: '***' } } });
   });
 
-  it('is read whole from a row that an older release or DBOS has written', async () => {
+  it('is read in full from a row that an older release or DBOS has written', async () => {
     const error = { name: 'AxiosError', message: 'no', stack: 'S', response: { data: { password: 'x', list: [{}] } } };
     const text = JSON.stringify({ json: error, __dbos_serializer: 'superjson' });
     const [, replayed] = await seenTwice({}, httpError, (database) =>
@@ -148,7 +148,7 @@ describeBackends('an error with nested objects', (backend) => {
   it.each([
     ['throws', throwing],
     ['rejects', () => Promise.reject(httpError())],
-  ])('is on record as a bare mark if `redact` %s, and its step does not run again (P2)', async (_, redact) => {
+  ])('is recorded as a placeholder if `redact` %s, and its step does not run again (P2)', async (_, redact) => {
     const [live, replayed] = await seenTwice({ errors: { redact: redact as never } }, httpError);
     expect(inspect(replayed)).toBe(inspect(live));
     expect(live).toMatchObject({ code: 'ERROR_WITHHELD', message: /its error is withheld: `redact` / });

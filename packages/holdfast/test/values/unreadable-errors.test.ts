@@ -9,9 +9,9 @@ import { counter, openUserData } from '../support/user-data.js';
 
 type Definitions = readonly ReturnType<typeof workflow>[];
 
-// P2. A step never runs again after its outcome is committed: so each outcome must be one that goes on record.
+// P2. A step never runs again after its outcome is committed. Therefore every outcome must be recordable.
 describeBackends('an error that cannot be read back', (backend) => {
-  /** Calls `call` in a workflow, crashes behind it, and gives what the code saw of its failure: live, and in the replay. */
+  /** Calls `call` in a workflow, crashes after it, and returns the error that the code saw, live and in the replay. */
   async function seenTwice(kind: string, call: () => Promise<unknown>, others: Definitions = []) {
     const seen: unknown[] = [];
     const reached = gate();
@@ -37,7 +37,7 @@ describeBackends('an error that cannot be read back', (backend) => {
     return Object.assign(new RangeError('the card was declined'), { data: unreadable(kind).value() });
   }
 
-  it.each(unreadableKinds)('of a step is on record, and the step does not run again: %s', async (kind) => {
+  it.each(unreadableKinds)('is recorded for a step, and the step does not run again: %s', async (kind) => {
     let charged = 0;
     const { live, steps } = await seenTwice(kind, () =>
       run('charge', () => {
@@ -46,12 +46,12 @@ describeBackends('an error that cannot be read back', (backend) => {
       }),
     );
     expect(charged).toBe(1);
-    // Everything but what cannot be read.
+    // Everything that can be read is kept.
     expect(live).toMatchObject({ name: 'RangeError', message: 'the card was declined' });
     expect(steps[0]).toMatchObject({ name: 'charge', error: { message: 'the card was declined' } });
   });
 
-  it.each(unreadableKinds)('of a transaction is on record, and its function does not run again: %s', async (kind) => {
+  it.each(unreadableKinds)('is recorded for a transaction, and its function does not run again: %s', async (kind) => {
     const data = await openUserData(backend, plainest[backend.name]);
     let calls = 0;
     const add = transaction(data.datasource, 'add', async (tx) => {
@@ -65,7 +65,7 @@ describeBackends('an error that cannot be read back', (backend) => {
     expect(await counter(data.url, 'a')).toBeFalsy();
   });
 
-  it.each(unreadableKinds)('of a schema is on record as the failure of what it checked: %s', async (kind) => {
+  it.each(unreadableKinds)('is recorded for the checked call if a schema throws it: %s', async (kind) => {
     let asked = 0;
     const refusing = {
       '~standard': {
@@ -86,7 +86,7 @@ describeBackends('an error that cannot be read back', (backend) => {
     expect(asked).toBe(2);
   });
 
-  it.each(unreadableKinds)('of a workflow ends it as ERROR, which everybody can read: %s', async (kind) => {
+  it.each(unreadableKinds)('ends a workflow with an ERROR that every process can read: %s', async (kind) => {
     const wf = workflow('wf', async () => {
       throw declined(kind);
     });
@@ -101,7 +101,7 @@ describeBackends('an error that cannot be read back', (backend) => {
   const broken = (): never => {
     throw new Error('this getter is broken');
   };
-  /** What nobody can look into, so that no log line can be made of it. */
+  /** Values that cannot be inspected, so that no log line can be made of them. */
   const unspeakable: Record<string, () => unknown> = {
     'an object without a prototype': () => Object.assign(Object.create(null), { message: 'declined' }),
     'an object whose toString throws': () => ({ toString: broken }),
@@ -114,7 +114,7 @@ describeBackends('an error that cannot be read back', (backend) => {
     },
   };
 
-  /** Charges three times, as its retries say, and then never again: how often it did, before a crash and in all. */
+  /** Runs a step with three attempts and crashes. Returns how often the step ran before the crash, and in all. */
   async function chargedTwice(thrown: () => unknown, options: TestAppOptions = {}) {
     let charged = 0;
     const reached = gate();
@@ -138,11 +138,11 @@ describeBackends('an error that cannot be read back', (backend) => {
     return [before, charged];
   }
 
-  it.each(Object.keys(unspeakable))('of a step with retries is on record after the last of them: %s', async (what) => {
+  it.each(Object.keys(unspeakable))('is recorded after the last retry of a step: %s', async (what) => {
     expect(await chargedTwice(unspeakable[what] as () => unknown)).toEqual([3, 3]);
   });
 
-  it('of a step with retries is on record, too, if the logger throws at its lines', async () => {
+  it('is recorded after the last retry of a step even if the logger throws', async () => {
     const logger = { debug: broken, info: broken, warn: broken, error: broken };
     expect(await chargedTwice(() => new Error('declined'), { logger })).toEqual([3, 3]);
   });

@@ -4,14 +4,14 @@ import { describeBackends } from '../support/backends.js';
 import { failure, gate, tamper } from '../support/faults.js';
 import { unreadable, unreadableKinds } from '../support/unreadable.js';
 
-// P8. Bad input is a typed error, before any side effect; and nothing is committed that nobody can read.
+// P8. Bad input is a typed error, before any side effect. A value that cannot be read is never committed.
 describeBackends('a value that cannot be read back', (backend) => {
   const progress = event<unknown>('progress');
   const lines = stream<unknown>('lines');
   const letters = topic<unknown>('letters');
-  const refusal = { code: 'UNSERIALIZABLE', message: /cannot be stored: reading back what was written of it threw/ };
+  const refusal = { code: 'UNSERIALIZABLE', message: /cannot be stored: reading back its text threw/ };
 
-  it.each(unreadableKinds)('as a result makes the workflow an ERROR that can be read: %s', async (kind) => {
+  it.each(unreadableKinds)('ends the workflow that returns it with a readable ERROR: %s', async (kind) => {
     const wf = workflow('wf', async () => unreadable(kind).value());
     const t = await backend.testApp({ workflows: [wf], ...unreadable(kind).launch });
     const live = await failure(wf.with({ id: 'w' })());
@@ -23,7 +23,7 @@ describeBackends('a value that cannot be read back', (backend) => {
     expect(message).toBe(live.message);
   });
 
-  /** Each fails in the workflow, which catches that; then again in a replay. */
+  /** Each call fails in the workflow, which catches the error, and fails again in a replay. */
   const says: Record<string, (value: unknown) => Promise<unknown>> = {
     'the result of a step': (value) => run('step', () => value),
     'an event': (value) => progress.set(value),
@@ -34,7 +34,7 @@ describeBackends('a value that cannot be read back', (backend) => {
     'a message sent in a step': (value) => run('step', () => letters.send('w', value)),
   };
 
-  it.each(Object.keys(says))('is refused as %s, and by a replay in the same words', async (what) => {
+  it.each(Object.keys(says))('is refused as %s, and a replay gives the same message', async (what) => {
     for (const kind of unreadableKinds) {
       const seen: string[] = [];
       let steps = 0;
@@ -79,7 +79,7 @@ describeBackends('a value that cannot be read back', (backend) => {
 });
 
 describeBackends("a child's result that the parent's process cannot read", (backend) => {
-  it.each(['its text', 'its format'])('is on record in the parent as that failure: %s', async (what) => {
+  it.each(['its text', 'its format'])('is recorded as a failure in the parent: %s', async (what) => {
     const seen: unknown[] = [];
     let charged = 0;
     const started = gate();

@@ -43,7 +43,7 @@ describeBackends('values', (backend) => {
     ]);
   });
 
-  it('that cannot be stored are refused as input before anything is stored, naming the place', async () => {
+  it('are refused as input before anything is stored, with the path of the part that cannot be stored', async () => {
     let bodies = 0;
     const wf = workflow('wf', async (..._: unknown[]) => ++bodies);
     const t = await backend.testApp({ workflows: [wf] });
@@ -64,14 +64,14 @@ describeBackends('values', (backend) => {
     expect(bodies).toBe(0);
   });
 
-  it('that cannot be stored as the output make the workflow an ERROR', async () => {
+  it('end the workflow as ERROR if they cannot be stored as its output', async () => {
     const wf = workflow('wf', async () => ({ fn: () => 1 }));
     const t = await backend.testApp({ workflows: [wf] });
     expect(await failure(wf.with({ id: 'x' })())).toMatchObject({ code: 'UNSERIALIZABLE' });
     expect(await t.app.workflows.get('x')).toMatchObject({ status: 'ERROR' });
   });
 
-  it('of a portable workflow are plain JSON that other languages read', async () => {
+  it('are plain JSON in a portable workflow, so other languages can read them', async () => {
     const wf = workflow('wf', async (order: { n: number }, tag: string) => ({ tag, total: order.n * 2 }), {
       serialization: 'portable',
     });
@@ -84,7 +84,7 @@ describeBackends('values', (backend) => {
     expect(JSON.parse(row?.output as string)).toEqual({ tag: 'x', total: 4 });
   });
 
-  it('reach a portable workflow in the first run as they do in a replay', async () => {
+  it('reach a portable workflow in the same form in the first run and in a replay', async () => {
     const seen: unknown[] = [];
     const wf = workflow(
       'wf',
@@ -103,7 +103,7 @@ describeBackends('values', (backend) => {
     expect(seen).toEqual([{ at: '1970-01-01T00:00:00.000Z' }, { at: '1970-01-01T00:00:00.000Z' }]);
   });
 
-  it('of a portable workflow that fails keep name, message, code and data of the error', async () => {
+  it('keep the name, message, code and data of an error in a portable workflow', async () => {
     const wf = workflow(
       'wf',
       async () => {
@@ -130,7 +130,7 @@ describeBackends('values', (backend) => {
     asynchronous: { name: 'base64', stringify: async (value) => encode(value), parse: async (text) => decode(text) },
   };
 
-  it.each(Object.keys(serializers))('go through an %s serializer of the user, also across a restart', async (kind) => {
+  it.each(Object.keys(serializers))('pass through a custom %s serializer, also across a restart', async (kind) => {
     const seen: unknown[] = [];
     const wf = workflow('wf', async (input: unknown) => {
       const loaded = await run('load', () => ({ at: new Date(0) }));
@@ -156,7 +156,7 @@ describeBackends('values', (backend) => {
     expect(decode(row?.inputs as string)).toEqual([input]);
   });
 
-  it('that the serializer of the user refuses, or that it turns into no text, are typed errors', async () => {
+  it('cause a typed error if a custom serializer refuses them or returns no text', async () => {
     const wf = workflow('wf', async (_: unknown) => 1);
     const serializer: Serializer = {
       name: 'picky',
@@ -176,7 +176,7 @@ describeBackends('values', (backend) => {
     expect(await wf('fine')).toBe(1);
   });
 
-  it('written by a serializer that is gone set a workflow aside until the serializer is back; others continue', async () => {
+  it('stall only the workflow whose serializer is missing, until the serializer is back', async () => {
     const wf = workflow('wf', async () => {
       await sleep('1h');
       return 'done';

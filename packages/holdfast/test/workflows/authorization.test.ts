@@ -27,7 +27,7 @@ describeBackends('authentication', (backend) => {
     for (const client of clients.splice(0)) await client.close();
   });
 
-  it('a role that matches becomes the assumed role: the first of those required', async () => {
+  it('a matching role becomes the assumed role: the first of the required ones', async () => {
     const open = workflow('open', async () => who());
     const closed = workflow('closed', async () => [...who(), await run('step', who)], {
       requireRole: ['ops', 'admin'],
@@ -40,7 +40,7 @@ describeBackends('authentication', (backend) => {
     expect(await closed.with({ user: 'bob', roles: ['admin'] })()).toMatchObject(['bob', ['admin'], 'admin', {}]);
   });
 
-  it('a start without a required role is refused before anything is written or run, in every way to start', async () => {
+  it('a start without a required role is refused in every way to start, before anything is written', async () => {
     let bodies = 0;
     let checked = 0;
     const input = z.number().refine(() => ++checked > 0);
@@ -63,19 +63,19 @@ describeBackends('authentication', (backend) => {
     ];
     for (const start of starts) expect(await failure(start())).toMatchObject({ code: 'NOT_AUTHORIZED' });
     expect(t.statements.slice(before)).toEqual([]);
-    // Only the input of the one in a batch that would have been fine was looked at.
+    // Only the input of the authorized item of the batch was validated.
     expect([bodies, checked]).toEqual([0, 1]);
     const error = await failure(wf.with(bob).start(1));
     expect(error).toBeInstanceOf(HoldfastError);
     expect(error.message).toBe(
       'Workflow "closed" requires the role "admin" or "ops", and user "bob" has only "guest" and "Admin". ' +
-        'Start it for someone who has it: with({ user, roles }).',
+        'Start it for a user with that role: with({ user, roles }).',
     );
     expect((await failure(wf.start(1))).message).toContain('a start without a user has no roles');
     expect(await t.app.workflows.list()).toEqual([]);
   });
 
-  it('children inherit user, roles and assumed role; one that requires a role is checked, and the check is on record', async () => {
+  it('children inherit user, roles and assumed role; a required role is checked and recorded', async () => {
     const open = workflow('open', async () => who());
     const closed = workflow('closed', async () => who(), { requireRole: ['admin'] });
     const parent = workflow(
@@ -140,7 +140,7 @@ describeBackends('authentication', (backend) => {
     for (const info of await again.app.workflows.list()) expect(info).toMatchObject({ ...ada, assumedRole: 'admin' });
   });
 
-  it('what a client starts by name is refused by the process that takes it, and its body never runs', async () => {
+  it('a start by name from a client is refused by the process that takes it, and its body never runs', async () => {
     let bodies = 0;
     const wf = workflow(
       'closed',
@@ -162,7 +162,7 @@ describeBackends('authentication', (backend) => {
     expect(await fine.result()).toEqual(['ada', ['guest', 'admin'], 'admin']);
   });
 
-  it('a workflow under way goes on when its role is changed', async () => {
+  it('a running workflow continues when its required role changes', async () => {
     const make = (role: string) =>
       workflow(
         'wf',
@@ -181,7 +181,7 @@ describeBackends('authentication', (backend) => {
     expect(await again.clock.runUntil(again.app.workflows.handle(id).result())).toEqual(['ada', ['clerk'], 'clerk']);
   });
 
-  it('roles that another program has stored badly are none', async () => {
+  it('invalid roles that another program has stored count as no roles', async () => {
     const wf = workflow('wf', async () => who());
     const closed = workflow('closed', async () => who(), { requireRole: ['admin'] });
     const database = await backend.newDatabase();
@@ -199,7 +199,7 @@ describeBackends('authentication', (backend) => {
     }
   });
 
-  it('a schedule runs for nobody, and cannot run what requires a role', async () => {
+  it('a schedule runs without a user, and cannot run a workflow that requires a role', async () => {
     const wf = workflow('closed', async (_at: Date) => {}, { requireRole: ['admin'] });
     const given = { workflows: [wf], schedules: [schedule('s', '* * * * *', wf)] };
     expect(await failure(backend.testApp(given))).toMatchObject({ code: 'NOT_AUTHORIZED' });

@@ -77,7 +77,7 @@ describeBackends('cancel', (backend) => {
     expect(signals[1]?.reason).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('is never recorded as the result of a step, and lets nothing durable succeed afterwards', async () => {
+  it('is never recorded as the result of a step, and no durable call succeeds afterwards', async () => {
     const codes: unknown[] = [];
     const ran: string[] = [];
     const hold = gate();
@@ -174,7 +174,7 @@ describeBackends('cancel', (backend) => {
     expect(await failure(overTime(t.clock, handle.result()))).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
   });
 
-  it('of a child alone is an error that its parent can handle, and replays', async () => {
+  it('of a child alone is an error that its parent can handle, and that a replay repeats', async () => {
     const child = workflow('child', () => sleep('1d'));
     const parent = workflow('parent', async () => {
       const { code } = await failure(child.with({ id: 'child' })());
@@ -191,7 +191,7 @@ describeBackends('cancel', (backend) => {
     expect(await again.clock.runUntil(result)).toBe('WORKFLOW_CANCELLED');
   });
 
-  it('called by a workflow on another one happens once, not again in the replay', async () => {
+  it('by a workflow of another workflow happens once, and not again in a replay', async () => {
     const victim = workflow('victim', () => sleep('10d'));
     const killer = workflow('killer', async (id: string) => {
       await t.app.workflows.handle(id).cancel();
@@ -221,7 +221,7 @@ describeBackends('cancel', (backend) => {
     expect(await handle.status()).toMatchObject({ status: 'CANCELLED' });
   });
 
-  it('refuses an unknown ID through a handle too, and the workflow that tried it has that on record', async () => {
+  it('refuses an unknown ID through a handle too, and a workflow records the refusal', async () => {
     const codes: string[] = [];
     const wf = workflow('wf', async () => {
       const { code } = await failure(t.app.workflows.handle('nobody').cancel());
@@ -237,7 +237,7 @@ describeBackends('cancel', (backend) => {
     expect(codes).toEqual(['WORKFLOW_NOT_FOUND', 'WORKFLOW_NOT_FOUND']);
   });
 
-  it('discards the outcome of a step that ignores its signal; resume runs that step again, and none before it', async () => {
+  it('discards the outcome of a step that ignores its signal; resume runs only that step again', async () => {
     const ran: string[] = [];
     const stubborn = gate<string>();
     const wf = workflow('wf', async () => {
@@ -262,7 +262,7 @@ describeBackends('cancel', (backend) => {
     expect(ran).toEqual(['first', 'stubborn', 'stubborn', 'last']);
   });
 
-  it('of a parent with 1,000 children reaches all of them, and none that is detached', async () => {
+  it('of a parent with 1,000 children reaches all children except detached ones', async () => {
     const child = workflow('child', () => sleep('1d'));
     const detached = workflow('detached', () => sleep('1d'));
     const parent = workflow('parent', async () => {

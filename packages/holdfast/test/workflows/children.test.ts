@@ -25,7 +25,7 @@ describeBackends('child workflows', (backend) => {
     expect(await t.app.workflows.list({ parentWorkflowId: 'p' })).toHaveLength(2);
   });
 
-  it('runs each child once although the parent crashed while it waited', async () => {
+  it('runs each child once even if the parent crashes while it waits', async () => {
     const bodies: string[] = [];
     const child = workflow('child', async (name: string) => {
       bodies.push(`${name} begins`);
@@ -47,7 +47,7 @@ describeBackends('child workflows', (backend) => {
   });
 
   it.each(['before-send', 'after-apply', 'after-reply', 'before-resolve'] as const)(
-    'finds the child again whose start was not yet on record when the app crashed %s',
+    'finds a child again whose start was not recorded yet when the app crashed %s',
     async (phase) => {
       const children: string[] = [];
       const child = workflow('child', async () => run('once', () => children.push(context().workflowId)));
@@ -81,7 +81,7 @@ describeBackends('child workflows', (backend) => {
     expect(await t.app.workflows.get(id)).toMatchObject({ status: 'SUCCESS' });
   });
 
-  it("passes a child's error to its parent, the same after a replay", async () => {
+  it("passes a child's error to its parent, and passes the same error in a replay", async () => {
     const seen: string[] = [];
     const child = workflow('child', async () => {
       throw Object.assign(new RangeError('too far'), { code: 'FAR' });
@@ -101,7 +101,7 @@ describeBackends('child workflows', (backend) => {
     expect(seen[1]).toBe(seen[0]);
   });
 
-  it('returns the existing workflow when a child is started under an ID in use, with one body', async () => {
+  it('returns the existing workflow when a child is started under an ID in use, and runs one body', async () => {
     let bodies = 0;
     const child = workflow('child', async (n: number) => {
       bodies++;
@@ -129,7 +129,7 @@ describeBackends('child workflows', (backend) => {
     const t = await backend.testApp({ workflows: [parent, child] });
     const errors = await parent();
     expect(errors.map(([code]) => code)).toEqual(['UNSUPPORTED_CALL', 'UNSUPPORTED_CALL', 'UNSUPPORTED_CALL']);
-    expect(errors[0]?.[1]).toMatch(/"child" was called inside a step.*call it from the workflow/s);
+    expect(errors[0]?.[1]).toMatch(/"child" was called inside a step.*Call it from the workflow function/s);
     expect(await t.app.workflows.list({ name: 'child' })).toEqual([]);
   });
 
@@ -167,7 +167,7 @@ describeBackends('child workflows', (backend) => {
     });
   });
 
-  it('keeps a recursive tree of children going through a crash', async () => {
+  it('continues a recursive tree of children after a crash', async () => {
     let hang = true;
     const tree = workflow('tree', async (depth: number): Promise<number> => {
       if (depth === 0) return run('leaf', () => (hang ? forever() : 1));

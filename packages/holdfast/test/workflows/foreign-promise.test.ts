@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { run, topic, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 
-/** Some libraries put a Promise of their own in the place of the global one; async functions go on returning the real one. */
+/** Some libraries replace the global Promise, but async functions still return instances of the original class. */
 describeBackends('a program that has replaced the global Promise', (backend) => {
   it('sends messages of a topic with a schema', async () => {
     const validate = async (value: unknown) => ({ value: value as string });
@@ -23,7 +23,7 @@ describeBackends('a program that has replaced the global Promise', (backend) => 
   it.each([
     ['ERROR', 'no money'],
     ['SUCCESS', undefined],
-  ])('records %s as it is', async (status, message) => {
+  ])('records the status %s correctly', async (status, message) => {
     const wf = workflow('wf', async () => {
       await run('step', async () => 1);
       if (message !== undefined) throw new Error(message);

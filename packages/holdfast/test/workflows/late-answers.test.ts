@@ -6,8 +6,8 @@ import { internalQueue } from '../../src/model/queues.js';
 import { describeBackends, silent } from '../support/backends.js';
 import { failure, gate, tamper } from '../support/faults.js';
 
-/** What happens between the commit of a statement and the moment at which this process learns of it. */
-describeBackends('while an answer of the database is on its way', (backend) => {
+/** Events between the commit of a statement and the moment at which this process receives the answer. */
+describeBackends('while an answer of the database is pending,', (backend) => {
   async function launch(options: { database?: string; workflows: readonly unknown[]; version?: string }) {
     const database = options.database ?? (await backend.newDatabase());
     let engine!: Runtime;
@@ -19,7 +19,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     return { app, database, engine, ...engine.storage };
   }
 
-  /** Others take the workflow over, bring it to its end, and tell its former owner, which finds out what it has lost. */
+  /** Other processes take the workflow over and finish it. Then the former owner gets a notification and notices. */
   async function takeOver({ storage, news, writer }: Runtime, id: string, takeUp: () => Promise<void>): Promise<void> {
     const { workflows, executors } = storage;
     const [{ owner } = { owner: null }] = await workflows.get([id]);
@@ -34,12 +34,12 @@ describeBackends('while an answer of the database is on its way', (backend) => {
       setImmediate(() => heard.open());
       return standing;
     };
-    await executors.tellOfTakeover([{ executorId: writer.executorId, incarnation: null }]);
+    await executors.recordTakeover([{ executorId: writer.executorId, incarnation: null }]);
     news.announce('takeover');
     await heard.promise;
   }
 
-  /** Does something just before or after the real statement. */
+  /** Runs something just before or after the real statement. */
   function around<T extends object, K extends keyof T>(
     noun: T,
     name: K,
@@ -55,7 +55,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     noun[name] = wrapped as T[K];
   }
 
-  it('a workflow that is cancelled in between does not run a single step', async () => {
+  it('a workflow that is cancelled does not run a single step', async () => {
     let ran = 0;
     const wf = workflow('wf', () => run('step', () => void ran++));
     const { app, workflows } = await launch({ workflows: [wf] });
@@ -65,7 +65,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     expect(ran).toBe(0);
   });
 
-  it('a workflow that others have taken over and ended in between does not run a single step', async () => {
+  it('a workflow that others take over and finish does not run a single step', async () => {
     let ran = 0;
     const wf = workflow('wf', () => run('step', () => void ran++));
     const { engine, workflows } = await launch({ workflows: [wf] });
@@ -75,10 +75,10 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     const handle = await wf.with({ id: 'x' }).start();
     await handle.result();
     await engine.checkpoints.idle();
-    expect([ran, engine.size]).toEqual([1, 0]);
+    expect([ran, engine.executions.size]).toEqual([1, 0]);
   });
 
-  it('a claim that others have taken over and ended while its history was read does not run a single step', async () => {
+  it('a claim that others take over and finish while its history is read does not run a step', async () => {
     let ran = 0;
     const [begun, goOn] = [gate(), gate()];
     const wf = workflow('wf', async () => {
@@ -105,7 +105,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     expect(ran).toBe(1);
   });
 
-  it('a parent that another program cancels as it starts a child sees its cancellation', async () => {
+  it('a parent that another program cancels as it starts a child sees the cancellation', async () => {
     const seen = gate<string>();
     const child = workflow('child', async () => {});
     const parent = workflow('parent', () =>
@@ -122,7 +122,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     expect(await seen.promise).toBe('WORKFLOW_CANCELLED');
   });
 
-  it('a recovery that was asked for before a shutdown leaves nothing with the closed app', async () => {
+  it('a recovery that was requested before a shutdown leaves nothing with the closed app', async () => {
     const wf = workflow('wf', () => sleep('1d'));
     const database = await backend.newDatabase();
     const dead = await backend.testApp({ workflows: [wf], version: 'v1', executorId: 'dead', database });
@@ -141,7 +141,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     ]);
   });
 
-  it('a start whose input is still being checked when the app closes fails with APP_CLOSED', async () => {
+  it('a start whose input is still being validated when the app closes fails with APP_CLOSED', async () => {
     const checked = gate();
     const validate = async (value: unknown) => {
       await checked.promise;
@@ -157,7 +157,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     expect(await started).toMatchObject({ code: 'APP_CLOSED' });
   });
 
-  it('every operation on an app that was shut down fails with APP_CLOSED', async () => {
+  it('every operation on a closed app fails with APP_CLOSED', async () => {
     const wf = workflow('wf', async () => 1);
     const { app } = await launch({ workflows: [wf] });
     const handle = await wf.start();
@@ -177,7 +177,7 @@ describeBackends('while an answer of the database is on its way', (backend) => {
     for (const each of late) expect(await failure(each())).toMatchObject({ code: 'APP_CLOSED' });
   });
 
-  it('begins no attempt of a step that is on record as begun, if this process may be taken for dead by then', async () => {
+  it('a step attempt that is already recorded does not start if this process may be considered dead', async () => {
     let attempts = 0;
     const hold = gate();
     const wf = workflow('wf', async () => {

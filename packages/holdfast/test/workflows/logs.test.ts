@@ -3,13 +3,13 @@ import { run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { recordingLogger } from '../support/faults.js';
 
-describeBackends('traces', (backend) => {
+describeBackends('the log and the step list', (backend) => {
   const failing = workflow('failing', async () => {
     await sleep('1h');
     throw new Error('out of stock');
   });
 
-  it('of a failure are left in the log when nobody waits for the workflow', async () => {
+  it('report a failure if no caller waits for the workflow', async () => {
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [failing], logger });
     await failing.with({ id: 'background' }).start();
@@ -17,14 +17,14 @@ describeBackends('traces', (backend) => {
     expect(logger.lines).toEqual(['Workflow "background" (failing) failed: Error: out of stock']);
   });
 
-  it('of a failure are left to whoever waits for the workflow', async () => {
+  it('do not report a failure that a caller receives', async () => {
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [failing], logger });
     await expect(t.clock.runUntil(failing())).rejects.toThrow('out of stock');
     expect(logger.lines).toEqual([]);
   });
 
-  it('of a failed attempt say which step it was, and when it is tried again', async () => {
+  it('name the step of a failed attempt, and the time until the next attempt', async () => {
     const logger = recordingLogger();
     let attempts = 0;
     const flaky = workflow('flaky', () =>
@@ -34,12 +34,12 @@ describeBackends('traces', (backend) => {
     expect(await t.clock.runUntil(flaky.with({ id: 'f' })())).toBe('paid');
     expect(logger.lines).toEqual([
       expect.stringMatching(
-        /^Step "charge" of workflow "f" failed \(attempt 1 of 2\), next one in \d+ ms: Error: busy$/,
+        /^Step "charge" of workflow "f" failed \(attempt 1 of 2\), next attempt in \d+ ms: Error: busy$/,
       ),
     ]);
   });
 
-  it('of a sleep show its end only once it has ended', async () => {
+  it('show the end of a sleep only after the sleep has ended', async () => {
     const napping = workflow('napping', async () => sleep('1h'));
     const t = await backend.testApp({ workflows: [napping] });
     const { id } = await napping.start();
@@ -50,8 +50,8 @@ describeBackends('traces', (backend) => {
   });
 });
 
-describeBackends('recovery of work that came from a queue', (backend) => {
-  it('runs it at once, without waiting for the next look at the queue', async () => {
+describeBackends('recovery of work from a queue', (backend) => {
+  it('runs the work at once, without waiting for the next poll of the queue', async () => {
     let starts = 0;
     let t = await backend.testApp();
     const resumed = workflow('resumed', async () => {
@@ -65,7 +65,7 @@ describeBackends('recovery of work that came from a queue', (backend) => {
     await t.app.workflows.resume(id);
     await expect.poll(async () => (await t.app.workflows.get(id))?.status).toBe('PENDING');
     t = await t.restart();
-    // The clock stands still, so nothing but a wake-up can bring it back.
+    // The clock stands still, so only a notification can continue the workflow.
     await expect.poll(async () => (await t.app.workflows.get(id))?.attempts).toBe(2);
   });
 });

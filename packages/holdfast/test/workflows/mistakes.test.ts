@@ -3,27 +3,27 @@ import { event, launch, run, step, topic, transaction, workflow } from '../../sr
 import { describeBackends } from '../support/backends.js';
 import { failure, recordingLogger, thrown } from '../support/faults.js';
 
-// What a person writes by mistake, and what they are told. Misspelt options: p8-bad-input.test.ts.
+// Mistakes in code, and the errors that report them. Misspelled options: p8-bad-input.test.ts.
 describeBackends('a mistake', (backend) => {
   const anything = (value: unknown) => value as never;
 
-  it('in what run() is given is told before the step is one, inside a workflow and outside', async () => {
+  it('in the argument of run() is reported before a step exists, inside and outside a workflow', async () => {
     const given: [unknown, RegExp][] = [
       [5, /run\(\) of step "x": "fn" must be a function, but it is 5\./],
       [undefined, /but it is undefined\./],
-      [Promise.resolve(1), /but it is a promise: give the function, and leave calling it to run\(\)\./],
+      [Promise.resolve(1), /but it is a promise: pass the function itself, and run\(\) calls it\./],
     ];
     const mistaken = workflow('mistaken', (at: number) => run('x', anything(given[at]?.[0])));
     const t = await backend.testApp({ workflows: [mistaken] });
     for (const [at, [fn, said]] of given.entries()) {
-      for (const error of [await failure(mistaken.with({ id: `${at}` })(at)), thrown(() => run('x', anything(fn)))]) {
+      for (const error of [await failure(mistaken.with({ id: `${at}` })(at)), await failure(run('x', anything(fn)))]) {
         expect(error).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringMatching(said) });
       }
       expect(await t.app.workflows.steps(`${at}`)).toEqual([]);
     }
   });
 
-  it('that puts one thing in the place of another is told in terms of both', async () => {
+  it('of passing the wrong kind of value is reported with the expected and the given kind', async () => {
     const wf = workflow('wf', async () => {});
     const charge = step('charge', () => 1);
     const t = await backend.testApp({ workflows: [wf] });
@@ -43,8 +43,8 @@ describeBackends('a mistake', (backend) => {
         /"database" must be a URL, a Pool of pg or its configuration, but it is a number/,
       ],
       [
-        thrown(() => topic('t').send(anything(handle), 1)),
-        /A workflow ID must be a text, but it is an object\. Of a handle/,
+        await failure(topic('t').send(anything(handle), 1)),
+        /A workflow ID must be a text, but it is an object\. Pass the "id" of the handle/,
       ],
       [
         thrown(() => step('x', () => 1, { retries: { max: 1, retryIf: anything('yes') } })),
@@ -81,22 +81,21 @@ describeBackends('a mistake', (backend) => {
     await t.stop();
   });
 
-  it('in the ID of an event is told by a warning, since its workflow may be about to begin', async () => {
+  it('in the ID of an event causes a warning only, because the workflow may be about to start', async () => {
     const logger = recordingLogger();
     const progress = event<number>('progress');
     const asks = workflow('asks', async () => (await progress.get('in a workflow', { timeout: 0 })) ?? null);
     const t = await backend.testApp({ workflows: [asks], logger });
     await asks();
     expect(logger.lines).toEqual([
-      'get() of Event "progress" has waited for a workflow with the ID "in a workflow", which does not exist, and returned ' +
-        'undefined. Check the ID.',
+      'get() of Event "progress" returned undefined, because workflow "in a workflow" does not exist. Check the ID.',
     ]);
     expect(await event('other').get((await asks.start()).id, { timeout: 0, app: t.app })).toBeUndefined();
     expect(await event('other').get('outside', { timeout: 0, app: t.app })).toBeUndefined();
-    expect(logger.lines.slice(1)).toEqual([expect.stringContaining('"outside", which does not exist')]);
+    expect(logger.lines.slice(1)).toEqual([expect.stringContaining('"outside" does not exist')]);
   });
 
-  it('of a promise in what a workflow returns is told as one, with its place', async () => {
+  it('of returning a promise inside a result is reported with the place of the promise', async () => {
     const wf = workflow('wf', async () => ({ page: run('fetch', () => 1) }));
     await backend.testApp({ workflows: [wf] });
     const message = 'The result of workflow "wf" cannot be stored: value.page is a promise. Await it first.';

@@ -4,13 +4,13 @@ import { context, queue, run, schedule, sleep, workflow } from '../../src/index.
 import { type Backend, describeBackends } from '../support/backends.js';
 import { failure, gate, recordingLogger, tamper } from '../support/faults.js';
 
-describeBackends('a call that the database fails under', suite);
+describeBackends('a call during which the database fails', suite);
 
-/** What each database answers when it has no room for another: certainly nothing was done. */
+/** The error with which each database refuses a connection or a lock: certainly nothing was done. */
 const refusals = { postgres: '53300', sqlite: 'SQLITE_BUSY' };
 
 function suite(backend: Backend): void {
-  /** An app that can be made to fail by its statements of one name, from the nth from now on, until `accept`. */
+  /** Launches an app whose statements of one name fail, from the nth one on, until `accept`. */
   async function launched() {
     const database = await backend.newDatabase();
     const refusal = Object.assign(new Error('no room'), { code: refusals[backend.name] });
@@ -41,7 +41,7 @@ function suite(backend: Backend): void {
     details: { statement, applied },
   });
 
-  it('says that it changed nothing only if nothing of it was applied: cancel(), whose workflows learn of what was', async () => {
+  it('says that nothing changed only if nothing was applied: cancel(), which still aborts its workflows', async () => {
     const { app, database, waits, started, refuse, accept } = await launched();
     const handle = await waits.with({ id: 'a' }).start();
     const signal = await started;
@@ -57,7 +57,7 @@ function suite(backend: Backend): void {
     await app.workflows.cancel('a');
   });
 
-  it('says so of a queue whose settings are stored, and whose waiting workflows have no partition yet', async () => {
+  it('says that the outcome is unknown if queue settings are stored but partition keys are not', async () => {
     const { app, refuse, accept } = await launched();
     refuse('queues.change', 1);
     const changes = { partition: { concurrency: 1 } };
@@ -70,7 +70,7 @@ function suite(backend: Backend): void {
     expect(await app.queues.update('jobs', changes)).toMatchObject({ partition: { concurrency: 1 } });
   });
 
-  it('says so of schedules that are stored, and whose names may be taken', async () => {
+  it('says that the outcome is unknown if schedules may already be stored', async () => {
     const { app, waits, refuse, accept } = await launched();
     const nightly = schedule('nightly', '0 3 * * *', waits);
     refuse('schedules.list', 1);

@@ -3,9 +3,9 @@ import { debouncer, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, watchUnhandled } from '../support/faults.js';
 
-// Node ends the process at a rejection that nobody handles. What the engine rejects must not do that.
-describeBackends('a rejection that the code takes up later, or never,', (backend) => {
-  it('is not unhandled when a child fails that was called and not yet awaited', async () => {
+// Node ends the process on an unhandled rejection. A rejection by the engine must not cause that.
+describeBackends('a rejection that the code handles late or never', (backend) => {
+  it('is not unhandled when a child fails that was called but is not awaited yet', async () => {
     const unhandled = watchUnhandled();
     const child = workflow('child', async () => {
       throw new Error('the child failed');
@@ -21,7 +21,7 @@ describeBackends('a rejection that the code takes up later, or never,', (backend
     expect(unhandled).toEqual([]);
   });
 
-  it('is not unhandled when a workflow is cancelled that has called children it does not await', async () => {
+  it('is not unhandled when a workflow with unawaited children is cancelled', async () => {
     const unhandled = watchUnhandled();
     const child = workflow('child', () => sleep('1d'));
     const parent = workflow('parent', async () => {
@@ -55,7 +55,7 @@ describeBackends('a rejection that the code takes up later, or never,', (backend
     expect(unhandled).toEqual([]);
   });
 
-  it('is not unhandled when arguments of a call are refused: the call rejects, and does not throw', async () => {
+  it('is not unhandled when the arguments of a call are refused, and the call does not throw', async () => {
     const unhandled = watchUnhandled();
     const child = workflow('child', async () => {});
     const save = debouncer(child);
@@ -76,7 +76,7 @@ describeBackends('a rejection that the code takes up later, or never,', (backend
     const codes = ['INVALID_NAME', 'INVALID_DURATION', 'INVALID_DURATION', 'INVALID_OPTION'];
     expect(await t.clock.runUntil(handle.result())).toEqual(codes);
     expect(unhandled).toEqual([]);
-    // Outside of workflows too.
+    // The same outside of workflows.
     const outside = [save.debounce('', '1s'), save.debounce('k', 'soon')];
     outside.push(...['soon', -1].map((timeout) => handle.result({ timeout }) as never));
     const refused = await Promise.all(outside.map(async (call) => (await failure(call)).code));

@@ -6,7 +6,7 @@ import { recordingLogger } from '../support/faults.js';
 describeBackends('a start under a taken ID', (backend) => {
   const q = queue('q');
 
-  it.each(['at once', 'on a queue'])('with other arguments is warned of once, without the values (%s)', async (how) => {
+  it.each(['at once', 'on a queue'])('with other arguments causes one warning without values (%s)', async (how) => {
     const pay = workflow('pay', async (order: { to: string; cents: number; at?: Date }) => order.cents);
     const logger = recordingLogger();
     const t = await backend.testApp({ workflows: [pay], queues: [q], logger });

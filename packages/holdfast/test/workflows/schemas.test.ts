@@ -57,7 +57,7 @@ describeBackends('schemas', (backend) => {
     });
   });
 
-  it('make a workflow an ERROR whose output does not match, and store the transformed output otherwise', async () => {
+  it('fail a workflow whose output does not match, and otherwise store the transformed output', async () => {
     const wf = workflow('wf', async (total: number) => ({ total }), {
       output: z.object({ total: z.number().transform((n) => n.toFixed(2)) }),
     });
@@ -83,7 +83,7 @@ describeBackends('schemas', (backend) => {
     expect(await again.app.workflows.list({ name: 'child' })).toEqual([]);
   });
 
-  it('that take their time change nothing about a replay with work that nobody awaited', async () => {
+  it('do not change a replay with unawaited work, even if they are slow', async () => {
     let crash = true;
     const output = z.string().transform(async (text) => {
       for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));

@@ -3,9 +3,9 @@ import { context, run, sleep, uuid, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, thrown } from '../support/faults.js';
 
-/** Code acts in the name of the workflow that it belongs to, and of no other. */
+/** Code acts for the workflow that it belongs to, and for no other workflow. */
 describeBackends('user code', (backend) => {
-  it('in the input schema of a child takes no chance from its parent, so that a replay draws the same', async () => {
+  it('in the input schema of a child draws no random numbers from the parent, so replays match', async () => {
     const drawn: string[] = [];
     const validate = () => ({ value: uuid() });
     const child = workflow('child', async (id: unknown) => id, {
@@ -25,7 +25,7 @@ describeBackends('user code', (backend) => {
     expect(drawn[0]).toBe(drawn[1]);
   });
 
-  it('in retryIf takes no chance from the workflow either', async () => {
+  it('in retryIf draws no random numbers from the workflow', async () => {
     const drawn: string[] = [];
     let failures = 2;
     const wf = workflow('wf', async () => {
@@ -79,7 +79,7 @@ describeBackends('user code', (backend) => {
     expect(await result).toEqual(['SUCCESS', new Map([['far', 'away']])]);
   });
 
-  it('that wants a child in another app than the parent is told that this cannot be', async () => {
+  it('that starts a child in another app than the parent gets an error', async () => {
     const child = workflow('child', async () => {});
     const other = await backend.testApp({ name: 'other', workflows: [child] });
     const parent = workflow('parent', async () => child.with({ app: other.app })());

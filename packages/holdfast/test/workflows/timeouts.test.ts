@@ -3,7 +3,7 @@ import { context, run, sleep, workflow } from '../../src/index.js';
 import { describeBackends } from '../support/backends.js';
 import { failure, forever, isSettled, overTime } from '../support/faults.js';
 
-describeBackends('workflow timeouts', (backend) => {
+describeBackends('a workflow timeout', (backend) => {
   it('cancels a workflow at its deadline and says why', async () => {
     const wf = workflow('wf', () => sleep('1d'), { timeout: '1h' });
     const t = await backend.testApp({ workflows: [wf] });
@@ -26,7 +26,7 @@ describeBackends('workflow timeouts', (backend) => {
     });
   });
 
-  it('takes the timeout of the start over that of the workflow, and null for none', async () => {
+  it('of a start replaces the timeout of the workflow, and null means none', async () => {
     const deadlines: unknown[] = [];
     const wf = workflow('wf', async () => deadlines.push((context().deadlineAt ?? Infinity) - t.clock.now()), {
       timeout: '1h',
@@ -38,7 +38,7 @@ describeBackends('workflow timeouts', (backend) => {
     expect(deadlines).toEqual([3_600_000, 300_000, Infinity]);
   });
 
-  it('does not begin again with a recovery', async () => {
+  it('does not begin again after a recovery', async () => {
     const wf = workflow('wf', () => sleep('1d'), { timeout: '1h' });
     let t = await backend.testApp({ workflows: [wf] });
     const before = t.clock.now();
@@ -120,7 +120,7 @@ describeBackends('workflow timeouts', (backend) => {
   it.each([
     ['started', {}],
     ['enqueued', { delay: 0 }],
-  ])('of a parent does not reach a detached child that was %s, whose own timeout holds', async (_, options) => {
+  ])('does not reach a detached child that was %s, whose own timeout applies', async (_, options) => {
     const child = workflow('child', () => sleep('30d'), { timeout: '10d' });
     const detached = { ...options, detached: true } as const;
     const parent = workflow('parent', async () => {
@@ -143,13 +143,13 @@ describeBackends('workflow timeouts', (backend) => {
     expect(t.clock.now() - before).toBe(5 * 3_600_000);
   });
 
-  it('refuses a value of detached that is not a boolean, and false where the timeout detaches', async () => {
+  it('refuses a value of detached that is not a boolean, and false together with timeout: null', async () => {
     const wf = workflow('wf', async () => 1);
     expect(() => wf.with({ detached: 1 as never })).toThrow(/"detached" must be true or false/);
     expect(() => wf.with({ detached: false, timeout: null })).toThrow(/"timeout: null", which detaches/);
   });
 
-  it('is enforced by the sweep of any app when nobody runs the workflow', async () => {
+  it('is enforced by the sweep of any app if no process runs the workflow', async () => {
     const wf = workflow('wf', () => sleep('1d'), { timeout: '1h' });
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [wf], database });
@@ -163,7 +163,7 @@ describeBackends('workflow timeouts', (backend) => {
     expect(await other.app.workflows.get(id)).toMatchObject({ status: 'CANCELLED', reason: 'its timeout passed' });
   });
 
-  it('is enforced by the sweep for work that was handed over and that nobody has taken', async () => {
+  it('is enforced by the sweep for work that was handed over and not taken yet', async () => {
     const wf = workflow('wf', () => sleep('1d'), { timeout: '1h' });
     const database = await backend.newDatabase();
     const t = await backend.testApp({ workflows: [wf], database });
@@ -191,7 +191,7 @@ describeBackends('workflow timeouts', (backend) => {
     expect(t.clock.now() - before).toBeLessThan(3_602_000);
   });
 
-  it('leaves a workflow alone that finished in time', async () => {
+  it('does not affect a workflow that finished in time', async () => {
     const wf = workflow('wf', async () => 'in time', { timeout: '1h' });
     const t = await backend.testApp({ workflows: [wf] });
     const handle = await wf.start();

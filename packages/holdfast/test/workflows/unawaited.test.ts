@@ -8,7 +8,7 @@ function declined(): never {
 }
 
 describeBackends('a call that a workflow does not await', (backend) => {
-  it('is warned of once per place when it fails, with the workflow, the step and the error', async () => {
+  it('causes one warning per place when it fails, with the workflow, the step and the error', async () => {
     const logger = recordingLogger();
     const wf = workflow('checkout', async () => {
       void run('charge', declined);
@@ -20,12 +20,12 @@ describeBackends('a call that a workflow does not await', (backend) => {
     await wf.with({ id: 'order-8' })();
     expect(logger.lines).toEqual([
       'Workflow "order-7" (checkout) did not await step 0 "charge", which failed: Error: declined. The workflow ended ' +
-        'regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}). Said once, not for ' +
-        'each workflow.',
+        'regardless. Await the call, or append .catch(() => {}) if its failure does not matter. ' +
+        'This warning is logged once, not for each workflow.',
     ]);
   });
 
-  it('is warned of when the workflow returns before it: as under way, and with its error when that comes late', async () => {
+  it('causes a warning if the workflow returns first, and another one if it fails later', async () => {
     const logger = recordingLogger();
     const late = gate<void>();
     const wf = workflow('checkout', async () => {
@@ -36,9 +36,9 @@ describeBackends('a call that a workflow does not await', (backend) => {
     const t = await backend.testApp({ workflows: [wf], logger });
     await wf.with({ id: 'order-7' })();
     expect(logger.lines).toEqual([
-      'Workflow "order-7" (checkout) returned while it had not awaited step 0 "charge", step 1 "DBOS.sleep", still under ' +
-        'way: their results are not recorded. Await them; or, to leave them behind on purpose, end each in .catch(() => {}). ' +
-        'Said once, not for each workflow.',
+      'Workflow "order-7" (checkout) returned without awaiting step 0 "charge", step 1 "DBOS.sleep", which are still ' +
+        'running: their results are not recorded. Await them, or append .catch(() => {}) if the workflow need not wait ' +
+        'for them. This warning is logged once, not for each workflow.',
     ]);
     late.open();
     await t.clock.advance('1m');
@@ -46,7 +46,7 @@ describeBackends('a call that a workflow does not await', (backend) => {
     expect(logger.lines).toHaveLength(2);
   });
 
-  it('is warned of once per place however many there are', async () => {
+  it('causes one warning per place, however many calls there are', async () => {
     const logger = recordingLogger();
     const wf = workflow('checkout', async (orders: number) => {
       await run('count', () => orders);
@@ -58,7 +58,7 @@ describeBackends('a call that a workflow does not await', (backend) => {
     expect(logger.lines).toHaveLength(1);
   });
 
-  it('ends the text of the error with one full stop', async () => {
+  it('is reported with one full stop after the error text', async () => {
     const logger = recordingLogger();
     const wf = workflow('checkout', async () => {
       void run('charge', () => Promise.reject(new Error('The card was declined.')));
@@ -101,7 +101,7 @@ describeBackends('a call that a workflow does not await', (backend) => {
     ],
   ];
 
-  it('is warned of whatever it is, without an unhandled rejection', async () => {
+  it('causes a warning whatever its kind, without an unhandled rejection', async () => {
     const logger = recordingLogger();
     const unhandled = watchUnhandled();
     const workflows = calls.map(([what, call]) =>
@@ -111,7 +111,7 @@ describeBackends('a call that a workflow does not await', (backend) => {
         return 'done';
       }),
     );
-    // A replay does not repeat what a recorded step has said beside its result, and so does not learn that it failed.
+    // A replay does not repeat the effects of a recorded step, so it does not learn that they failed.
     const t = await backend.testApp({ workflows: [...workflows, fails], logger, suspendAtOnce: false });
     for (const wf of workflows) await wf.with({ id: `id of ${wf.workflowName}` }).start();
     await t.clock.advance('2h');
@@ -123,13 +123,15 @@ describeBackends('a call that a workflow does not await', (backend) => {
     expect(unhandled).toEqual([]);
   });
 
-  it('is warned of when it is a child that goes on without its parent', async () => {
+  it('causes a warning if it is a child that continues without its parent', async () => {
     const logger = recordingLogger();
     const child = workflow('child', () => sleep('1h'));
     const parent = workflow('parent', async () => void child());
     await backend.testApp({ workflows: [child, parent], logger });
     await parent();
-    expect(logger.lines.join()).toMatch(/had not awaited step 0 "child", still under way: its result is not recorded/);
+    expect(logger.lines.join()).toMatch(
+      /without awaiting step 0 "child", which is still running: its result is not recorded/,
+    );
   });
 });
 
@@ -154,7 +156,7 @@ describeBackends('no warning is given', (backend) => {
     ['for a helper that awaits', () => Promise.race([(async () => slow())(), run('quick', () => 1)])],
   ];
 
-  it('for what the code has looked at, in a first run and in a replay', async () => {
+  it('for calls that the code has used, in a first run and in a replay', async () => {
     const logger = recordingLogger();
     const workflows = bodies.map(([when, body]) =>
       workflow(when, async () => {
@@ -172,7 +174,7 @@ describeBackends('no warning is given', (backend) => {
       const { status } = await revived.app.workflows.handle(when).status();
       expect({ when, status }).toEqual({ when, status: expect.stringMatching(/^(SUCCESS|ERROR)$/) });
     }
-    expect(logger.matching(/did not await|had not awaited/)).toEqual([]);
+    expect(logger.matching(/did not await|without awaiting/)).toEqual([]);
   });
 
   it('for a workflow that is cancelled', async () => {

@@ -6,37 +6,43 @@ import type { WorkflowDefinition } from './definition.js';
 import { sourceShape } from './source-shape.js';
 import type { StartOptions } from './start-options.js';
 
-/** The app that a call of a workflow means, and what it runs there. */
+/** The app in which a call runs a workflow, and the definition that runs there. */
 export interface CallTarget {
   readonly engine: Engine;
-  /** What the app has registered: the definition that was called, or one that it is a copy of. */
+  /**
+   * The definition that the app has registered: the called definition, or the one of which the called one is a copy.
+   */
   readonly definition: WorkflowDefinition;
 }
 
 /**
- * The target of a call from outside workflows: the one running app that has registered the workflow, or the app that is
- * named. Apps that have registered this very definition come first. Without any, the name decides: bundlers and hot reloads
- * evaluate a module several times, and each time there is another definition of the same workflow.
+ * Returns the target of a call from outside workflows: the only running app that has registered the workflow, or the
+ * app of the option `app`. Apps that have registered this very definition take precedence. Without such an app, the
+ * name decides: bundlers and hot reloads evaluate a module several times, and each time creates another definition of
+ * the same workflow.
  */
 export function callTarget(called: WorkflowDefinition, { app }: Pick<StartOptions, 'app'>): CallTarget {
-  const named = appsWith(called).filter(({ engine }) => !app || engine.app === app);
-  const exact = named.filter(({ definition }) => definition === called);
-  const [found, another] = exact.length > 0 ? exact : named;
+  const candidates = appsWith(called).filter(({ engine }) => !app || engine.app === app);
+  const exactMatches = candidates.filter(({ definition }) => definition === called);
+  const [found, another] = exactMatches.length > 0 ? exactMatches : candidates;
   if (!found) throw notLaunched(called, app);
-  if (another) throw ambiguous(called, named.length);
+  if (another) throw ambiguous(called, candidates.length);
   return { engine: found.engine, definition: checkCopy(found.engine, called, found.definition) };
 }
 
-/** What the app of an engine runs when the workflow is called; undefined if it has registered nothing of the name. */
+/**
+ * Returns the definition that the app of the engine runs for a call. Undefined if the app has no workflow of this name.
+ */
 export function registeredIn(engine: Engine, called: WorkflowDefinition): WorkflowDefinition | undefined {
   const registered = engine.registry.get(called);
   return registered && checkCopy(engine, called, registered);
 }
 
 /**
- * The registered definition, if the one that was called can be a copy of it. It is what runs, because a recovery would run
- * it too. Another source text is no obstacle: bundlers write each copy in their own way, and after a hot reload the
- * old code runs until the app is launched again. Other options or arguments are: the call asks for something else.
+ * Returns the registered definition if the called definition can be a copy of it. The registered definition runs,
+ * because a recovery would run it too. A different source text is accepted: bundlers write each copy in their own way,
+ * and after a hot reload the old code runs until the app is launched again. Different options or another number of
+ * arguments are an error, because the call then asks for something else.
  */
 function checkCopy(engine: Engine, called: WorkflowDefinition, registered: WorkflowDefinition): WorkflowDefinition {
   if (called === registered) return registered;
@@ -45,40 +51,48 @@ function checkCopy(engine: Engine, called: WorkflowDefinition, registered: Workf
   if (difference !== undefined) {
     throw new HoldfastError(
       'DUPLICATE_WORKFLOW',
-      `The app has registered another workflow under the name "${name}": ${difference}. Rename one. If they are one ` +
-        'workflow that was edited, launch the app again.',
+      `The app has registered a different workflow with the name "${name}": ${difference}. Rename one of the two. ` +
+        'If both are the same workflow and you have edited it, launch the app again.',
       { details: { name } },
     );
   }
   if (called.source !== registered.source) {
-    engine.warnOnce(`copy of workflow ${name}`, () => warningOfCopy(name, called, registered));
+    engine.warnOnce(`copy of workflow ${name}`, () => copyWarning(name, called, registered));
   }
   return registered;
 }
 
 /**
- * Undefined: a bundler has written one function twice, with other names. In production that is all it can be: nothing is
- * edited there, and minifiers put parts of a library into one copy and not into the other.
+ * Returns the warning about a copy with another source text. Undefined if only names differ, because a bundler has then
+ * written one function twice. Undefined in production too: nothing is edited there, and minifiers inline parts of a
+ * library into one copy and not into the other.
  */
-function warningOfCopy(name: string, called: WorkflowDefinition, registered: WorkflowDefinition): string | undefined {
+function copyWarning(name: string, called: WorkflowDefinition, registered: WorkflowDefinition): string | undefined {
   if (process.env.NODE_ENV === 'production') return undefined;
   if (sourceShape(called.source) === sourceShape(registered.source)) return undefined;
   return (
-    `Workflow "${name}" was called by a definition whose source text differs from the one that the app has registered. ` +
-    'The registered code runs. After a hot reload, launch the app again to run the new code. If these are two workflows, rename one.'
+    `Workflow "${name}" was called through a definition whose source text differs from the registered definition. ` +
+    'The registered code runs. After a hot reload, launch the app again to run the new code. ' +
+    'If these are two different workflows, rename one.'
   );
 }
 
-/** How two definitions of one name differ in what a start depends on, as far as that can be seen. */
+/**
+ * Describes a visible difference between two definitions of the same name that matters for a start. Undefined: none.
+ */
 function differenceOf(called: WorkflowDefinition, registered: WorkflowDefinition): string | undefined {
-  const [asked, taken] = [optionsOf(called), optionsOf(registered)];
-  const option = Object.keys(asked).find((each) => JSON.stringify(asked[each]) !== JSON.stringify(taken[each]));
+  const [calledOptions, registeredOptions] = [optionsOf(called), optionsOf(registered)];
+  const option = Object.keys(calledOptions).find(
+    (each) => JSON.stringify(calledOptions[each]) !== JSON.stringify(registeredOptions[each]),
+  );
   if (option !== undefined) return `its option "${option}" differs`;
-  const [given, takes] = [called.fn.length, registered.fn.length];
-  return given === takes ? undefined : `it takes ${takes} arguments, and the one that was called takes ${given}`;
+  const [calledCount, registeredCount] = [called.fn.length, registered.fn.length];
+  return calledCount === registeredCount
+    ? undefined
+    : `it takes ${registeredCount} arguments, and the called workflow takes ${calledCount}`;
 }
 
-/** Of a schema only that there is one: two copies of it are two objects. */
+/** The options to compare. Of a schema, only its presence counts: two copies of a schema are two objects. */
 function optionsOf(definition: WorkflowDefinition): Record<string, unknown> {
   const { timeoutMs, input, output, serialization, requireRole = null, recovery } = definition;
   const schemas = { input: input !== undefined, output: output !== undefined };
@@ -89,8 +103,8 @@ function ambiguous(called: WorkflowDefinition, count: number): HoldfastError {
   const name = describeKey(called);
   return new HoldfastError(
     'AMBIGUOUS_APP',
-    `${count} running apps have registered workflow "${name}". Launch the app once in a process, or say which one is meant: ` +
-      `${called.name}.with({ app })(...).`,
+    `${count} running apps have registered workflow "${name}". Launch the app once in a process, or name the app ` +
+      `to use: ${called.name}.with({ app })(...).`,
     { details: { name } },
   );
 }
@@ -101,8 +115,10 @@ function notLaunched(called: WorkflowDefinition, app: object | undefined): Holdf
   return new HoldfastError(
     'NOT_LAUNCHED',
     app
-      ? `The given app has not registered workflow "${name}", or was shut down.`
-      : `Workflow "${name}" belongs to no running app. Give ${given} to launch({ name, workflows: [...] }) or app.register() first.${launchHint()}`,
+      ? `The given app has not registered workflow "${name}", or the app was shut down. Give ${given} to launch() or ` +
+          'app.register() of that app, or give another app.'
+      : `Workflow "${name}" belongs to no running app. Give ${given} to launch({ name, workflows: [...] }) or ` +
+          `app.register() first.${launchHint()}`,
     { details: { name } },
   );
 }

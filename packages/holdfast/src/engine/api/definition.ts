@@ -5,50 +5,67 @@ import type { WorkflowKey } from '../../model/workflow-key.js';
 
 /** Options of `workflow(name, fn, options)`. */
 export interface WorkflowOptions {
-  /** How often the workflow may be tried again after its first start (default 100): `recovery.maxAttempts`. */
+  /** Maximum number of recoveries after the first start (default 100). Another name for `recovery.maxAttempts`. */
   readonly maxRecoveryAttempts?: number;
-  /** What becomes of a run whose process died, where that is to differ from `launch({ recovery })`. */
+  /** Recovery of runs whose process died, where it differs from `launch({ recovery })`. */
   readonly recovery?: WorkflowRecoveryOptions;
-  /** `false`: a run whose process died is set aside as STALLED until someone resumes it (default true). */
+  /** `false`: if the process of a run dies, the run becomes STALLED until someone resumes it (default true). */
   readonly resumable?: boolean;
-  /** Start-to-completion. At the deadline the workflow and its children are cancelled. */
+  /**
+   * Time limit from start to completion (default: none). At the deadline, the workflow and its children are cancelled.
+   */
   readonly timeout?: Duration;
-  /** A Standard Schema (zod, valibot, arktype, ...) for the first argument: checked before anything is stored. */
+  /**
+   * A Standard Schema (zod, valibot, arktype, ...) for the first argument, checked before anything is stored. The
+   * function gets the value that the schema returns.
+   */
   readonly input?: StandardSchemaV1;
-  /** A Standard Schema for the returned value. */
+  /** A Standard Schema for the returned value. The stored result is the value that the schema returns. */
   readonly output?: StandardSchemaV1;
-  /** `portable`: plain JSON that DBOS clients of every language read (default `native`). */
+  /**
+   * Format of stored values: `portable` is plain JSON, readable for DBOS clients of every language (default `native`).
+   */
   readonly serialization?: 'native' | 'portable';
-  /** Most bytes of the input, and of the result, as they are stored. Default: that of `launch` or `connect`. */
+  /**
+   * Maximum size in bytes of the stored input, and of the stored result. Default: the `maxValueBytes` of `launch` or
+   * `connect`.
+   */
   readonly maxValueBytes?: number;
-  /** Only who has one of these roles may start it; the first that matches becomes its assumed role. */
+  /**
+   * Roles that may start the workflow: the start must have at least one of them in `with({ roles })`. The first role of
+   * this list that the start has becomes the `assumedRole`.
+   */
   readonly requireRole?: readonly string[];
 }
 
-/** The same, with the schemas that were given. */
+/** `WorkflowOptions` with the types of the given schemas. */
 export interface SchemaOptions<In, Out> extends Omit<WorkflowOptions, 'input' | 'output'> {
   readonly input?: In;
   readonly output?: Out;
 }
 
-/** The arguments of the function: the first is what the input schema, if there is one, makes of the caller's. */
-export type Taken<In extends MaybeSchema, Args extends unknown[]> = [In] extends [undefined]
+/** The arguments of the function. With an input schema, the first argument has the type that the schema returns. */
+export type FunctionArguments<In extends MaybeSchema, Args extends unknown[]> = [In] extends [undefined]
   ? Args
   : [input: StandardSchemaV1.InferOutput<NonNullable<In>>, ...rest: Tail<Args>];
 
 type Tail<Args extends unknown[]> = Args extends [unknown?, ...infer Rest] ? Rest : [];
 
 /**
- * What the function returns: with an output schema, what that takes. Promise is named beside PromiseLike because the compiler
- * then says of an async function which member does not fit, and nothing about `then`.
+ * The return type of the function. With an output schema, it is the type that the schema accepts. The type names
+ * Promise beside PromiseLike, so that the compiler reports which member of an async result does not fit, not a problem
+ * with `then`.
  */
-export type Returned<Out extends MaybeSchema, Result> = [Out] extends [undefined] ? Result : Awaitable<Given<Out>>;
+export type FunctionResult<Out extends MaybeSchema, Result> = [Out] extends [undefined]
+  ? Result
+  : Awaitable<Given<Out>>;
 
 type Given<Out extends MaybeSchema> = Widened<StandardSchemaV1.InferInput<NonNullable<Out>>>;
 
 /**
- * Any text for 'paid', any list for a tuple: a function that returns `{ state: 'paid' }` returns a text to the compiler, since it
- * infers the function before it looks at the schema. Which text it is, the schema checks when the workflow ends.
+ * Widens literal types: any string for 'paid', any list for a tuple. The compiler infers the function before it
+ * considers the schema, so a function that returns `{ state: 'paid' }` has a string there. The schema checks the exact
+ * string when the workflow ends.
  */
 type Widened<T> = T extends string
   ? string
@@ -62,13 +79,13 @@ type Widened<T> = T extends string
           ? T
           : { [Key in keyof T]: Widened<T[Key]> };
 
-/** Nothing in them could be wider. */
+/** Types that have nothing to widen. */
 type Whole = bigint | symbol | null | undefined | Date | RegExp | Error | Uint8Array | ((...args: never[]) => unknown);
 
 type Awaitable<T> = T | Promise<T> | PromiseLike<T>;
 
-/** What callers get: with an output schema, what that makes of the result. */
-export type Ended<Out extends MaybeSchema, Result> = [Out] extends [undefined]
+/** The type of the result for callers. With an output schema, it is the type that the schema returns. */
+export type WorkflowResult<Out extends MaybeSchema, Result> = [Out] extends [undefined]
   ? Awaited<Result>
   : StandardSchemaV1.InferOutput<NonNullable<Out>>;
 
@@ -77,7 +94,10 @@ type MaybeSchema = StandardSchemaV1 | undefined;
 /** A workflow as the engine sees it. */
 export interface WorkflowDefinition extends WorkflowKey {
   readonly fn: (...args: never[]) => unknown;
-  /** The code as the user wrote it, which a version is made of: `fn` may be bound to an instance. */
+  /**
+   * Source text of the user's function, from which the version is computed. `fn` may be a bound function without this
+   * text.
+   */
   readonly source: string;
   readonly recovery: WorkflowRecovery;
   readonly timeoutMs: number | null;

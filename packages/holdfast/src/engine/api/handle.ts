@@ -9,28 +9,62 @@ import type { Execution, Wait } from '../execution/execution.js';
 import { once, onceAt } from '../execution/once.js';
 import { failed, type Outcome, succeeded } from '../execution/outcome.js';
 import { rejecting } from '../execution/rejecting.js';
-import { notFoundError, type Result, readEnding, resultOf } from '../execution/workflow-errors.js';
+import { decodeEnding, notFoundError, type Result, resultOf } from '../execution/workflow-errors.js';
 import { currentExecution, whileWaiting } from './context.js';
 import { toInfo, type WorkflowInfo } from './workflow-info.js';
 
-/** A workflow that was started, by this process or any other. */
+/** A started workflow, in this process or in another. */
 export interface WorkflowHandle<T = unknown> {
+  /** ID of the workflow. */
   readonly id: string;
-  /** The value that the workflow returns; throws its error, or a typed one when it was cancelled or given up. */
+  /**
+   * Waits until the workflow ends. Resolves with the returned value. Rejects with the error of the workflow, with a
+   * `HoldfastError` if the workflow was cancelled, stalled or given up, or with `RESULT_TIMEOUT` after `timeout`.
+   *
+   * @example
+   * ```ts
+   * const handle = await checkout.start(order);
+   * try {
+   *   const paymentId = await handle.result({ timeout: '30s' });
+   * } catch (error) {
+   *   if (isHoldfastError(error, 'RESULT_TIMEOUT')) console.log(`${handle.id} is still running`);
+   * }
+   * ```
+   */
   result(options?: { readonly timeout?: Duration }): Promise<T>;
+  /**
+   * Resolves with the current state of the workflow.
+   *
+   * @example
+   * ```ts
+   * const { status, attempts } = await handle.status();
+   * if (status === 'PENDING') console.log(`Running, attempt ${attempts}`);
+   * if (status === 'ENQUEUED') console.log('Waiting on a queue');
+   * ```
+   */
   status(): Promise<WorkflowInfo>;
-  /** Cancels the workflow and its children. One that has ended stays as it is. */
+  /**
+   * Cancels the workflow and its children, except detached children. A workflow that has already ended does not change.
+   *
+   * @example
+   * ```ts
+   * const handle = await checkout.start(order);
+   * await handle.cancel();
+   * await handle.result(); // rejects with WORKFLOW_CANCELLED
+   * ```
+   */
   cancel(): Promise<void>;
 }
 
-/** Name under which waiting for a workflow's result is recorded, as DBOS does. */
+/** Step name under which a wait for a result is recorded, as in DBOS. */
 const resultName = 'DBOS.getResult';
 const statusName = 'getStatus';
 const cancelName = 'DBOS.cancelWorkflow';
 
-/** What is only read is stored already, by whoever was allowed to. */
+/** No size limit for values of other workflows: they are already stored, and their own limit applied. */
 const unlimited = Number.POSITIVE_INFINITY;
 
+/** Returns a handle to the workflow with this ID, whether or not the workflow exists. */
 export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHandle<T> {
   return {
     id: workflowId,
@@ -59,18 +93,21 @@ export function createHandle<T>(engine: Engine, workflowId: string): WorkflowHan
         refuseOptions('cancel()', more);
         const execution = currentExecution();
         if (!execution) return cancelWorkflows(engine, [workflowId]);
-        // A database that fails for a moment is no outcome: what is recorded stays.
-        const patiently: Attempt = (statement) => engine.untilAnswered('Cancelling a workflow', statement);
-        const cancel = () => cancelWorkflows(engine, [workflowId], patiently);
+        // A short failure of the database must not become the recorded outcome, so the statements are repeated.
+        const untilAnswered: Attempt = (statement) => engine.untilAnswered('Cancelling a workflow', statement);
+        const cancel = () => cancelWorkflows(engine, [workflowId], untilAnswered);
         return once(execution, cancelName, () => recordableCall(execution, cancel));
       }),
   };
 }
 
-/** Makes a statement, or repeats it until the database answers. */
+/** Runs a statement once, or repeats it until the database answers. */
 type Attempt = <T>(statement: () => Promise<T>) => Promise<T | undefined>;
 
-/** An unknown ID is an error before any workflow changes: a mistyped ID must not pass for a workflow that was cancelled. */
+/**
+ * Cancels workflows and their children. An unknown ID is an error before any workflow changes: a mistyped ID must not
+ * look like a cancelled workflow.
+ */
 export async function cancelWorkflows(
   engine: Engine,
   workflowIds: readonly string[],
@@ -80,10 +117,10 @@ export async function cancelWorkflows(
   const known = new Set(found?.map((each) => each.workflowId));
   const unknown = workflowIds.find((id) => !known.has(id));
   if (unknown !== undefined) throw notFoundError(unknown);
-  await attempt(() => engine.cancel(workflowIds, null));
+  await attempt(() => engine.cancellations.cancel(workflowIds, null));
 }
 
-/** A child's result for the parent that called it directly; the number was taken at the call. */
+/** Waits for the result of a child that its parent called directly. The step number was taken at the call. */
 export function childResult(execution: Execution, stepNumber: number, childId: string): Promise<unknown> {
   return onceAt(execution, stepNumber, resultName, () => recordableResult(execution, execution.engine, childId));
 }
@@ -92,15 +129,18 @@ async function plainResult(engine: Engine, workflowId: string, timeoutMs: number
   return resultOf(engine.codecs, await whileWaiting(waitForEnding(engine, workflowId, timeoutMs, true).ending));
 }
 
-/** `giveUp` lets go of everything that the wait holds; its promise then never settles. */
+/**
+ * Waits for the end of a workflow. `stopWaiting` removes the wait and its timer; the promise `ending` then never
+ * settles.
+ */
 function waitForEnding(
   engine: Engine,
   workflowId: string,
   timeoutMs: number | undefined,
   failsFast = false,
-): { readonly ending: Promise<Ending>; readonly giveUp: () => void } {
+): { readonly ending: Promise<Ending>; readonly stopWaiting: () => void } {
   const { ending, forget } = engine.completionWaiters.wait(workflowId, failsFast);
-  if (timeoutMs === undefined) return { ending, giveUp: forget };
+  if (timeoutMs === undefined) return { ending, stopWaiting: forget };
   let timer: Timer | undefined;
   const timeout = new Promise<never>((_, reject) => {
     timer = engine.clock.at(engine.clock.now() + timeoutMs, () => {
@@ -110,37 +150,40 @@ function waitForEnding(
   });
   const done = (): void => timer?.cancel();
   ending.then(done, done);
-  const giveUp = (): void => {
+  const stopWaiting = (): void => {
     forget();
     done();
   };
-  return { ending: Promise.race([ending, timeout]), giveUp };
+  return { ending: Promise.race([ending, timeout]), stopWaiting };
 }
 
 function resultTimeout(workflowId: string, timeoutMs: number, state: string): HoldfastError {
   return new HoldfastError(
     'RESULT_TIMEOUT',
-    `Workflow "${workflowId}" did not end within ${timeoutMs} ms${state}. Ask again later, by its ID.`,
+    `Workflow "${workflowId}" did not end within ${timeoutMs} ms${state}. Call result() again later.`,
     { details: { workflowId, timeoutMs } },
   );
 }
 
-/** Where it is meanwhile, as far as that can be told. */
+/** Describes the current state of the workflow for an error message, as far as it can be read. */
 async function describeState({ storage, queueCache }: Engine, workflowId: string): Promise<string> {
   const read = storage.workflows.get([workflowId]).catch(() => []);
-  // A database out of reach must not keep the caller waiting beyond its time.
-  const late = new Promise<[]>((resolve) => setTimeout(() => resolve([]), 1_000).unref());
-  const [record] = await Promise.race([read, late]);
+  // The caller waits at most one second longer if the database does not answer.
+  const timeLimit = new Promise<[]>((resolve) => setTimeout(() => resolve([]), 1_000).unref());
+  const [record] = await Promise.race([read, timeLimit]);
   if (!record) return '';
   const { status, name, queueName, version } = record;
   const what = version === null ? `"${name}"` : `"${name}" of version "${version}"`;
   if (status === 'PENDING') return `: ${what} is running`;
   const paused = queueName !== null && queueCache.get(queueName)?.paused ? ', which is paused' : '';
   const where = queueName === null || queueName === internalQueue ? '' : ` on queue "${queueName}"${paused}`;
-  return `: ${what} is ${status}${where}, until a process takes it that can run it`;
+  return `: ${what} is ${status}${where}, and waits for a process that can run it`;
 }
 
-/** Waits like anyone else, but a cancellation of the waiting workflow ends the wait at once. */
+/**
+ * Waits for the end of a workflow and returns the outcome to record. A cancellation of the waiting workflow ends the
+ * wait at once.
+ */
 async function recordableResult(
   execution: Execution,
   engine: Engine,
@@ -152,25 +195,27 @@ async function recordableResult(
   const waiting = waitForEnding(engine, workflowId, timeoutMs);
   let stop = (): void => {};
   const cancelled = new Promise<never>((_, cancel) => {
-    // A timeout is not on record: it would begin anew.
+    // A wait with a timeout keeps its workflow in memory: the timeout is not recorded, so a replay would start it
+    // again.
     const watchWhileSuspended =
-      timeoutMs === undefined && engine === execution.engine ? restFor(engine, workflowId) : undefined;
-    stop = execution.onCancel({ ...until, cancelled: cancel, dropped: waiting.giveUp, watchWhileSuspended });
+      timeoutMs === undefined && engine === execution.engine ? watchEnding(engine, workflowId) : undefined;
+    stop = execution.onCancel({ ...until, cancelled: cancel, abandoned: waiting.stopWaiting, watchWhileSuspended });
   });
   try {
     const ending = await Promise.race([waiting.ending, cancelled]).finally(() => stop());
     return await endingOutcome(execution, engine, startedAt, ending);
   } catch (error) {
     if (!execution.running) throw error;
-    // Without the workflow's ID: no outcome of it is known, and this record would pass for one when both are resumed.
+    // The record leaves out the ID of the awaited workflow, whose outcome is not known. With the ID, the record would
+    // count as that outcome after both workflows are resumed.
     return await failed(execution, startedAt, error);
   } finally {
-    waiting.giveUp();
+    waiting.stopWaiting();
   }
 }
 
-/** Waits for the end of a workflow on behalf of one that is not in memory. */
-function restFor(engine: Engine, workflowId: string): Wait['watchWhileSuspended'] {
+/** Watches for the end of a workflow while the waiting workflow is suspended. */
+function watchEnding(engine: Engine, workflowId: string): Wait['watchWhileSuspended'] {
   return (wake) => {
     const { ending, forget } = engine.completionWaiters.wait(workflowId);
     ending.then(wake, wake);
@@ -178,7 +223,10 @@ function restFor(engine: Engine, workflowId: string): Wait['watchWhileSuspended'
   };
 }
 
-/** What the waiting workflow has on record of the other one's end, in which a replay will find the same as the code now. */
+/**
+ * Returns the outcome that the waiting workflow records for the end of the other workflow. A replay finds the same
+ * value that the code gets now.
+ */
 async function endingOutcome(
   execution: Execution,
   engine: Engine,
@@ -189,14 +237,15 @@ async function endingOutcome(
   const common = { startedAt, begun: false, childWorkflowId: workflowId };
   let result: Result;
   try {
-    result = await readEnding(engine.codecs, ending);
+    result = await decodeEnding(engine.codecs, ending);
   } catch (unread) {
-    // The text itself would leave a record that nobody can replay.
+    // This process cannot read the stored text. A copy of the text would be a record that no replay can read.
     return { ...(await failed(execution, startedAt, unread)), ...common };
   }
   const text = status === 'SUCCESS' ? output : status === 'ERROR' ? error : null;
   if (engine === execution.engine && text !== null) return { ...common, output, error, serialization, result };
-  // Not as the workflow stored it: another app may use a format that this one cannot read, and some endings have no text.
+  // The value is encoded again: another app may use a format that this app cannot read, and some endings have no stored
+  // text.
   const own = result.ok
     ? await succeeded(execution, `The result of workflow "${workflowId}"`, startedAt, result.value, unlimited)
     : await failed(execution, startedAt, result.error);

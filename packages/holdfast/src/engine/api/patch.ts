@@ -6,10 +6,20 @@ import { rejecting } from '../execution/rejecting.js';
 import { requireExecution } from './context.js';
 
 /**
- * Whether this execution takes the new way of a change in a workflow's code. True for executions that reach this
- * point for the first time (a marker records it), false for those that passed it with the old code.
+ * Guards a change in the code of a workflow while unfinished workflows still depend on the old code. Resolves with true
+ * for a workflow that reaches this point for the first time, and records a marker. Resolves with false for a workflow
+ * that passed this point with the old code.
  *
- *     if (await patch('charge-before-reserve')) { ...new order... } else { ...old order... }
+ * @example
+ * ```ts
+ * if (await patch('reserve-before-charge')) {
+ *   await reserve(order);
+ *   await charge(order);
+ * } else {
+ *   await charge(order);
+ *   await reserve(order);
+ * }
+ * ```
  */
 export function patch(name: string): Promise<boolean>;
 export function patch(name: string, ...more: unknown[]): Promise<boolean> {
@@ -18,15 +28,26 @@ export function patch(name: string, ...more: unknown[]): Promise<boolean> {
     const execution = requireExecution('patch()');
     const marker = markerName(name);
     const stepNumber = execution.stepCount;
-    // Anything on record from here on was recorded by the old code, also when the very next step was still running at
-    // the crash: a marker put in front of it would shift every later step by one.
+    // Any step that is recorded from here on was recorded by the old code. This includes the case that the very next
+    // step was still running at the crash: a marker in front of that step would shift every later step by one.
     if (!isNext(execution, marker) && execution.history?.reaches(stepNumber)) return Promise.resolve(false);
     const marked = recordMarker(execution, marker).then(() => true);
     return execution.calls.follow(marker, stepNumber, marked);
   });
 }
 
-/** Stands in for `patch(name)` once no execution is left on the old way. Remove it when those with a marker are done. */
+/**
+ * Replaces `patch(name)` once no unfinished workflow runs the old code. Workflows that recorded the marker still match
+ * their history. Remove the call when all of these workflows have ended.
+ *
+ * @example
+ * ```ts
+ * // Before: if (await patch('reserve-before-charge')) { ... } else { ... }
+ * await deprecatePatch('reserve-before-charge');
+ * await reserve(order);
+ * await charge(order);
+ * ```
+ */
 export function deprecatePatch(name: string): Promise<void>;
 export function deprecatePatch(name: string, ...more: unknown[]): Promise<void> {
   return rejecting('deprecatePatch()', () => {

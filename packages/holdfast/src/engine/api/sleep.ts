@@ -4,21 +4,35 @@ import type { StepRecord } from '../../storage/contract/storage.js';
 import { sleepName } from '../execution/deliveries.js';
 import type { Execution } from '../execution/execution.js';
 import { once } from '../execution/once.js';
+import { rejecting } from '../execution/rejecting.js';
 import { waitUntil } from '../execution/run-step.js';
 import { requireExecution } from './context.js';
 
 /**
- * Sleeps durably: the wake time is an instant on the database's clock, recorded when the sleep begins. A restart does
- * not move it; a process that comes back too late wakes at once.
+ * Sleeps durably. The wake time is an instant on the database's clock. It is recorded when the sleep begins, and no
+ * restart moves it. If a process continues the workflow after the wake time, the sleep ends at once.
+ *
+ * @example
+ * ```ts
+ * const remind = workflow('remind', async (email: string) => {
+ *   await run('welcome', () => sendMail(email, 'Welcome!'));
+ *   await sleep('3 days');
+ *   await run('remind', () => sendMail(email, 'How do you like it?'));
+ * });
+ * ```
  */
 export function sleep<Given extends Duration>(duration: CheckedDuration<Given>): Promise<void>;
 export function sleep(duration: Duration, ...more: unknown[]): Promise<void> {
+  return rejecting('sleep()', () => sleepFor(duration, more));
+}
+
+function sleepFor(duration: Duration, more: readonly unknown[]): Promise<void> {
   refuseOptions('sleep()', more);
   const execution = requireExecution('sleep()');
   const ms = parseDuration(duration, 'The argument of sleep()');
   return once(execution, sleepName, async (stepNumber, begun) => {
     const { wakeAt, startedAt } = begun ? recordedSleep(begun) : await beginSleep(execution, stepNumber, ms);
-    await waitUntil(execution, wakeAt, restUntilThen);
+    await waitUntil(execution, wakeAt, watchNothing);
     return {
       output: null,
       error: null,
@@ -31,12 +45,15 @@ export function sleep(duration: Duration, ...more: unknown[]): Promise<void> {
   });
 }
 
-/** There is nothing to watch: its wake time is on record, and whoever lets it rest sees to that. */
-function restUntilThen(): undefined {}
+/**
+ * A sleep needs no watch while its workflow is suspended: the wake time is recorded, and the suspended workflow has a
+ * timer.
+ */
+function watchNothing(): undefined {}
 
 /**
- * The end of a wait that began at `startedAt`, as a sleep under a step number of its own: recorded now, unless an earlier
- * execution has done so.
+ * Returns the end of a wait that began at `startedAt`. The end is recorded as a sleep under its own step number, unless
+ * an earlier execution has already recorded it.
  */
 export async function deadlineOf(
   execution: Execution,
@@ -52,7 +69,9 @@ function recordedSleep(begun: StepRecord): { wakeAt: number; startedAt: number }
   return { wakeAt, startedAt: begun.startedAt ?? wakeAt };
 }
 
-/** The row has the form that DBOS gives it: the wake time as its output, and as its time of completion. */
+/**
+ * Records the beginning of a sleep, in the form of DBOS: the wake time is both the output and the time of completion.
+ */
 async function beginSleep(
   execution: Execution,
   stepNumber: number,
@@ -78,7 +97,7 @@ async function beginSleep(
     ...execution.frontier.after,
   });
   if (written !== 'written') {
-    execution.engine.superseded(workflowId, owner, written);
+    execution.engine.executions.supersede(workflowId, owner, written);
     return execution.refuse();
   }
   return { wakeAt, startedAt };

@@ -3,8 +3,8 @@ import { sourceShape } from './source-shape.js';
 
 const minified = 'async e=>{let t=await(0,r.eF)("charge",()=>i(e,5));return t}';
 
-describe('the shape of a source text', () => {
-  it('is that of a copy whose names another bundle has chosen', () => {
+describe('sourceShape', () => {
+  it('is equal for two copies of a function with different names and white space', () => {
     expect(sourceShape('async t=>{let n=await(0,a.Ab)("charge",()=>o(t,5));return n}')).toBe(sourceShape(minified));
     expect(sourceShape('(x) => run2("a", () => x)')).toBe(sourceShape('(x)=>run( "a", ()=>x )'));
   });
@@ -15,7 +15,7 @@ describe('the shape of a source text', () => {
     ['operator', minified.replace('e,5', 'e+5')],
     ['call', minified.replace('await(0,r.eF)', 'await(0,r.eF)()')],
     ['statement', minified.replace('return t', 'await s();return t')],
-  ])('is another one with another %s', (_, edited) => {
+  ])('differs if a %s differs', (_, edited) => {
     expect(sourceShape(edited)).not.toBe(sourceShape(minified));
   });
 });

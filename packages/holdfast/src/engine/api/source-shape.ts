@@ -1,13 +1,16 @@
 /**
- * The text of a function without names and white space, which a bundler chooses anew in each bundle that the function is in.
- * Two copies of one function have one shape. Two functions of one shape differ in names at most.
+ * Returns the source text of a function without names and white space, because a bundler chooses these anew in each
+ * bundle. Two copies of one function have the same shape. Two functions of the same shape differ only in names.
  */
 export function sourceShape(source: string): string {
   return source.replace(
-    parts,
-    (part, text?: string) => text ?? (/^\d/.test(part) ? part : /^\s/.test(part) ? '' : '_'),
+    tokens,
+    (token, text?: string) => text ?? (/^\d/.test(token) ? token : /^\s/.test(token) ? '' : '_'),
   );
 }
 
-/** Texts, numbers, names and white space. The texts of templates count as names: names can be in them. */
-const parts = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\d[\w.]*|[\p{L}\p{Nl}_$][\p{L}\p{N}_$]*|\s+/gu;
+/**
+ * Matches strings, numbers, names and white space. The text of a template literal counts as names, because it can
+ * contain names.
+ */
+const tokens = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\d[\w.]*|[\p{L}\p{Nl}_$][\p{L}\p{N}_$]*|\s+/gu;

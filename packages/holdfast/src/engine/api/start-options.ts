@@ -1,36 +1,60 @@
 import { type Duration, parseDuration } from '../../model/duration.js';
 import { checkName } from '../../model/ids.js';
-import { checkKnownOptions, invalidOption, misplacedOption } from '../../model/options.js';
+import { checkKnownOptions, invalidOption, wrongOption } from '../../model/options.js';
 import { checkPriority, checkQueueName, internalQueue, type Queue } from '../../model/queues.js';
 
-/** How a workflow is started. */
+/** Options of one start, as `with()`, `client.start` and debouncers take them. */
 export interface StartOptions {
-  /** The workflow's ID, and its idempotency key: a second start under it is the first one. Default: a new UUID. */
+  /**
+   * ID of the workflow, and its idempotency key: a second start with the same ID starts nothing and returns the first
+   * workflow. Default: a new UUID.
+   */
   readonly id?: string;
-  /** Where it waits for its turn, by value or name. Default: it runs at once, in this process. */
+  /**
+   * Queue on which the workflow waits for an executor, as a `Queue` or its name. Default: the workflow runs at once, in
+   * this process.
+   */
   readonly queue?: Queue | string;
-  /** Lower ones first (default 0, before all others). */
+  /** Order on the queue: workflows with a lower priority value run first. Default: 0, the first of all. */
   readonly priority?: number;
-  /** While an unfinished workflow on the queue has it, no other one with it is enqueued. */
+  /**
+   * Deduplication ID. While an unfinished workflow on the queue has this ID, no other workflow with the same ID is
+   * enqueued.
+   */
   readonly dedupId?: string;
-  /** What a start is that meets its `dedupId`: a typed error (default), or the workflow that has it. */
+  /**
+   * Behavior if an unfinished workflow already has the `dedupId`. `reject` (default) throws `QUEUE_DUPLICATE`.
+   * `return-existing` returns a handle to that workflow, if it runs the same workflow function.
+   */
   readonly onDuplicate?: 'reject' | 'return-existing';
-  /** Which partition of the queue it belongs to. */
+  /** Partition of the queue that the workflow belongs to. Required on a queue with partitions. */
   readonly partition?: string;
-  /** How long it waits before it takes its place in the queue. */
+  /** Delay before the workflow is enqueued. The status is DELAYED until then. */
   readonly delay?: Duration;
-  /** Start-to-completion, over the workflow's own default. `null`: none, and a child is detached from its parent. */
+  /**
+   * Time limit from start to completion, instead of the workflow's own `timeout`. `null`: no limit, and a child is
+   * detached from its parent.
+   */
   readonly timeout?: Duration | null;
-  /** `true`: neither the deadline nor a cancellation of its parent reaches a child. The child's own `timeout` holds. */
+  /**
+   * `true`: the parent's deadline and a cancellation of the parent do not reach this child. The child's own `timeout`
+   * still applies.
+   */
   readonly detached?: boolean;
-  /** Which version of the app is to run it (default: this one). */
+  /**
+   * Version of the app that runs the workflow. Default: the version of this process, or the latest version if this
+   * process does not work on the queue.
+   */
   readonly version?: string;
-  /** Which of several running apps is to run it. */
+  /** App that runs the workflow, if several apps run in this process. */
   readonly app?: object;
-  /** Key-values stored with the workflow, shown by `status()` and lists. */
+  /** Key-value pairs stored with the workflow as JSON. `status()` and lists show them. */
   readonly attributes?: Readonly<Record<string, unknown>>;
-  /** On whose behalf it runs; children inherit it. */
+  /** User on whose behalf the workflow runs. Children inherit the user. */
   readonly user?: string;
+  /**
+   * Roles of the user, checked against `requireRole`. Children inherit the roles unless their start names another user.
+   */
   readonly roles?: readonly string[];
 }
 
@@ -51,23 +75,27 @@ const startOptionNames = [
   'roles',
 ];
 
+/** Checks the start options of one workflow, or throws a typed error. */
 export function checkStartOptions(workflowName: string, options: StartOptions): void {
   checkStartOptionNames(workflowName, options);
   checkStartOptionValues(workflowName, options);
 }
 
-/** What `with()` is given, to which `startAll()` may add for each of its starts: each value is checked, by itself. */
+/**
+ * Checks the options of `with()`, each value by itself. Combinations are checked later, because `startAll()` may add
+ * options for each of its workflows.
+ */
 export function checkSomeStartOptions(workflowName: string, options: StartOptions): void {
   checkStartOptionNames(workflowName, options);
   checkEachValue(startOf(workflowName), options);
 }
 
-/** The part of {@link checkStartOptions} that holds for some of the options as for all of them. */
+/** The part of {@link checkStartOptions} that checks the names of the options. */
 export function checkStartOptionNames(workflowName: string, options: StartOptions): void {
   checkKnownOptions(startOf(workflowName), options, startOptionNames);
 }
 
-/** The part of {@link checkStartOptions} that takes all of the options. */
+/** The part of {@link checkStartOptions} that checks the values, also in combination. */
 export function checkStartOptionValues(workflowName: string, options: StartOptions): void {
   const what = startOf(workflowName);
   checkEachValue(what, options);
@@ -80,7 +108,7 @@ function checkEachValue(what: string, options: StartOptions): void {
   if (options.version !== undefined) checkName('A version', options.version);
   const { roles } = options;
   if (roles !== undefined && !(Array.isArray(roles) && roles.every((role) => typeof role === 'string'))) {
-    throw invalidOption(what, 'roles', roles, 'a list of texts');
+    throw invalidOption(what, 'roles', roles, 'a list of strings');
   }
   checkDetached(what, options);
   checkQueueingValues(what, options);
@@ -90,11 +118,11 @@ function checkDetached(what: string, { detached, timeout }: StartOptions): void 
   if (detached === undefined) return;
   if (typeof detached !== 'boolean') throw invalidOption(what, 'detached', detached, 'true or false');
   if (!detached && timeout === null) {
-    throw misplacedOption(what, 'detached', 'cannot be false with "timeout: null", which detaches a child');
+    throw wrongOption(what, 'detached', 'cannot be false with "timeout: null", which detaches a child');
   }
 }
 
-/** Whether neither the deadline nor a cancellation of its parent is to reach a child. */
+/** Returns whether the deadline and a cancellation of the parent do not reach the child. */
 export function isDetached({ detached, timeout }: StartOptions): boolean {
   return detached === true || timeout === null;
 }
@@ -103,7 +131,7 @@ function startOf(workflowName: string): string {
   return `The start of workflow "${workflowName}"`;
 }
 
-/** The part of {@link checkStartOptions} that is about queues. */
+/** The part of {@link checkStartOptions} that checks the options for queues. */
 export function checkQueueing(what: string, options: StartOptions): void {
   checkQueueingValues(what, options);
   checkTogether(what, options);
@@ -121,30 +149,30 @@ function checkQueueingValues(what: string, options: StartOptions): void {
   }
 }
 
-/** The part of {@link checkStartOptions} that is left when {@link checkSomeStartOptions} was done. */
+/** The part of {@link checkStartOptions} that {@link checkSomeStartOptions} leaves out. */
 export function checkStartOptionsTogether(workflowName: string, options: StartOptions): void {
   checkTogether(startOf(workflowName), options);
 }
 
-/** Options that mean something only beside another one. */
+/** Refuses an option without the other option that it depends on. */
 function checkTogether(what: string, { queue, priority, dedupId, onDuplicate, partition }: StartOptions): void {
   if (onDuplicate !== undefined && dedupId === undefined) {
-    throw misplacedOption(what, 'onDuplicate', 'must be given together with "dedupId"');
+    throw wrongOption(what, 'onDuplicate', 'must be given together with "dedupId"');
   }
   for (const [option, value] of Object.entries({ priority, partition })) {
-    if (value !== undefined && queue === undefined) throw misplacedOption(what, option, 'must be given with a "queue"');
+    if (value !== undefined && queue === undefined) throw wrongOption(what, option, 'must be given with a "queue"');
   }
 }
 
-/** The name of the queue that a start asks for; the internal one when it asks for none. */
+/** Returns the name of the queue of a start; the internal queue if the start names none. */
 export function queueNameOf(what: string, queue: StartOptions['queue']): string {
   if (queue === undefined) return internalQueue;
   if (typeof queue === 'string') return checkQueueName(queue);
   if (typeof queue === 'object' && queue !== null && typeof queue.name === 'string') return checkQueueName(queue.name);
-  throw invalidOption(what, 'queue', queue, 'what queue() returns, or its name');
+  throw invalidOption(what, 'queue', queue, 'a Queue from queue(), or the name of a queue');
 }
 
-/** Whether a start waits somewhere for its turn, instead of running here at once. */
+/** Returns whether a start waits on a queue instead of running here at once. */
 export function isQueued(options: StartOptions, version: string | null): boolean {
   const { queue, delay, dedupId } = options;
   const elsewhere = options.version !== undefined && options.version !== version;

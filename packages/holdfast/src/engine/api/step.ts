@@ -1,40 +1,58 @@
 import { checkMaxValueBytes } from '../../codec/codec.js';
 import type { Duration } from '../../model/duration.js';
 import { parseDuration } from '../../model/duration.js';
-import { checkOwnName } from '../../model/ids.js';
-import { checkCount, checkKnownOptions, invalidOption, misplacedOption, show } from '../../model/options.js';
+import { checkUserName } from '../../model/ids.js';
+import { checkCount, checkKnownOptions, invalidOption, show, wrongOption } from '../../model/options.js';
 import { once } from '../execution/once.js';
+import { rejecting } from '../execution/rejecting.js';
 import { performStep, type StepPolicy } from '../execution/run-step.js';
 import { currentScope } from './context.js';
 
 /** Options of `step(name, fn, options)` and `run(name, fn, options)`. */
 export interface StepOptions {
-  /** How often to try again after a failure (default 0), or how exactly. */
+  /** Number of retries after a failure (default 0), or a detailed policy. */
   readonly retries?: number | RetryOptions;
-  /** Longest time for one attempt. The attempt's `context().signal` aborts, and the attempt counts as failed. */
+  /**
+   * Time limit for one attempt (default: none). At the limit, `context().signal` aborts and the attempt fails with
+   * `STEP_TIMEOUT`.
+   */
   readonly timeout?: Duration;
-  /** Most bytes of the result as it is stored. Default: that of `launch`. */
+  /** Maximum size of the stored result in bytes. Default: the `maxValueBytes` of `launch`. */
   readonly maxValueBytes?: number;
 }
 
+/** Retry policy of a step. */
 export interface RetryOptions {
-  /** How often to try again. */
+  /** Maximum number of retries. */
   readonly max: number;
-  /** Wait before the first retry (default 200ms). */
+  /** Delay before the first retry (default 200ms). */
   readonly initial?: Duration;
-  /** Each wait is this many times the one before (default 2). */
+  /** Each delay is the previous delay times this factor (default 2). */
   readonly factor?: number;
-  /** Longest wait (default 1h). */
+  /** Maximum delay before a retry (default 1h). */
   readonly maxDelay?: Duration;
-  /** Which part of each wait is left to chance, from 0 to 1 (default 0.25). */
+  /** Random part of each delay, from 0 to 1 (default 0.25). With 0.25, a delay is up to 25% shorter. */
   readonly jitter?: number;
-  /** Return false for errors that no repetition will cure. */
+  /**
+   * Called with the error of each failed attempt. Return false, synchronously, for an error that a retry cannot fix:
+   * the step then fails without a retry.
+   */
   readonly retryIf?: (error: unknown) => boolean;
 }
 
 /**
- * Defines a step: a function whose outcome is recorded when a workflow calls it, so that it is never run again once
- * it has returned or thrown. Inside another step it runs inline; outside any workflow it is the plain function.
+ * Defines a step: a function whose outcome is recorded when a workflow calls it. Once a value or an error is recorded,
+ * the call never runs again: a replay returns the recorded outcome. If the process dies before that, the function runs
+ * again. Inside another step, the function runs inline. Outside workflows, it is a plain function.
+ *
+ * @example
+ * ```ts
+ * const charge = step('charge', (orderId: string, cents: number) => payments.charge(orderId, cents), {
+ *   retries: { max: 5, initial: '1s' },
+ *   timeout: '30s',
+ * });
+ * const checkout = workflow('checkout', async (orderId: string) => charge(orderId, 4200));
+ * ```
  */
 export function step<Args extends unknown[], Result>(
   name: string,
@@ -53,8 +71,8 @@ export function step<Args extends unknown[], Result>(
 }
 
 /**
- * The same for a method, which keeps its `this`. Two classes may have steps of one name; what a replay goes by is then
- * their order alone.
+ * Defines a step that is a method; the method keeps its `this`. Steps of two classes may have the same name. A replay
+ * distinguishes such steps only by their order.
  */
 export function methodStep<This, Args extends unknown[], Result>(
   name: string,
@@ -74,11 +92,27 @@ function classNameOf(receiver: unknown): string {
   return owner?.name ?? '';
 }
 
-/** Runs a function as a step of the workflow around it, under the given name. */
+/**
+ * Runs a function as a step of the calling workflow, and records its outcome under the given name. A replay returns the
+ * recorded outcome and does not run the function. Inside another step, the function runs inline. Outside workflows, it
+ * runs as a plain function.
+ *
+ * @example
+ * ```ts
+ * const report = workflow('report', async (month: string) => {
+ *   const rows = await run('load rows', () => loadRows(month));
+ *   return run('upload', () => upload(rows), { retries: 3, timeout: '1m' });
+ * });
+ * ```
+ */
 export function run<Result>(name: string, fn: () => Result, options?: StepOptions): Promise<Awaited<Result>> {
+  return rejecting('run()', () => runInline(name, fn, options));
+}
+
+function runInline<Result>(name: string, fn: () => Result, options?: StepOptions): Promise<Awaited<Result>> {
   if (typeof fn !== 'function') {
-    const given = isPromise(fn) ? 'a promise: give the function, and leave calling it to run()' : show(fn);
-    throw misplacedOption(`run() of step "${checkStepName(name)}"`, 'fn', `must be a function, but it is ${given}`);
+    const given = isPromise(fn) ? 'a promise: pass the function itself, and run() calls it' : show(fn);
+    throw wrongOption(`run() of step "${checkStepName(name)}"`, 'fn', `must be a function, but it is ${given}`);
   }
   return call(name, fn, options ? stepPolicy(name, options) : noRetries, noArgs, true);
 }
@@ -111,11 +145,14 @@ function call<Result>(
   return once(execution, name, (stepNumber) => performStep(execution, { name, stepNumber, fn: body, policy }));
 }
 
-/** Calls that DBOS records as steps and Holdfast does not: whoever continues work of DBOS keeps them as steps of these names. */
+/**
+ * Calls that DBOS records as steps and Holdfast does not. Code that continues workflows of DBOS keeps these calls as
+ * steps of the same names.
+ */
 const stepsOfDbos = ['DBOS.now', 'DBOS.randomUUID'];
 
 function checkStepName(name: string): string {
-  return stepsOfDbos.includes(name) ? name : checkOwnName('A step name', name);
+  return stepsOfDbos.includes(name) ? name : checkUserName('A step name', name);
 }
 
 const stepOptionNames = ['retries', 'timeout', 'maxValueBytes'];
@@ -126,11 +163,11 @@ function stepPolicy(name: string, options: StepOptions): StepPolicy {
   return attemptPolicy(`Step "${name}"`, options);
 }
 
-/** When and how often an operation is tried again. */
+/** Checks the options of a step and returns its retry policy, in milliseconds. */
 export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
   const retries = typeof options.retries === 'object' ? options.retries : { max: options.retries ?? 0 };
   checkKnownOptions(`retries of ${what}`, retries, retryOptionNames);
-  // Not `??`: null is no duration, and no way to say "the default".
+  // Destructuring defaults instead of `??`: null does not mean "the default", and the checks below must refuse it.
   const { initial = 200, factor = 2, maxDelay = 3_600_000, jitter = 0.25, retryIf } = retries;
   if (!(factor >= 1 && Number.isFinite(factor))) throw invalidOption(what, 'factor', factor, 'a number of at least 1');
   if (retryIf !== undefined && typeof retryIf !== 'function') {

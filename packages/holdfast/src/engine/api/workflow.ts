@@ -2,7 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { checkMaxValueBytes } from '../../codec/codec.js';
 import { parseDuration } from '../../model/duration.js';
 import { HoldfastError } from '../../model/errors.js';
-import { checkOwnName } from '../../model/ids.js';
+import { checkUserName } from '../../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../../model/options.js';
 import { otherReleaseOf } from '../../model/process-wide.js';
 import { checkWorkflowRecovery } from '../../model/recovery.js';
@@ -13,19 +13,61 @@ import { batchItems, enqueueTogether } from '../start/enqueue.js';
 import { startChild, startWorkflow } from '../start/start.js';
 import { callTarget, registeredIn } from './call-target.js';
 import { currentExecution, currentScope } from './context.js';
-import type { Ended, Returned, SchemaOptions, Taken, WorkflowDefinition, WorkflowOptions } from './definition.js';
+import type {
+  FunctionArguments,
+  FunctionResult,
+  SchemaOptions,
+  WorkflowDefinition,
+  WorkflowOptions,
+  WorkflowResult,
+} from './definition.js';
 import { childResult, createHandle, type WorkflowHandle } from './handle.js';
 import { checkSomeStartOptions, checkStartOptionsTogether, type StartOptions } from './start-options.js';
 
-/** A workflow to call like any function, or to start in the background. */
+/** A workflow that you call like a function, or start in the background. */
 export interface Invocation<Args extends unknown[], Result> {
-  /** Runs to its end. */
+  /**
+   * Starts the workflow and waits until it ends. Resolves with the returned value. In a workflow function, the started
+   * workflow is a child of the calling workflow.
+   *
+   * @example
+   * ```ts
+   * const checkout = workflow('checkout', async (order: Order) => {
+   *   const payment = await run('charge', () => charge(order));
+   *   return payment.id;
+   * });
+   * const paymentId = await checkout(order);
+   * ```
+   */
   (...args: Args): Promise<Result>;
-  /** Starts in the background; resolves once the start is durable. */
+  /**
+   * Starts the workflow in the background. Resolves with a handle once the start is committed: from then on, a crash
+   * cannot lose the workflow.
+   *
+   * @example
+   * ```ts
+   * const handle = await checkout.start(order);
+   * console.log(`Started ${handle.id}`);
+   * const paymentId = await handle.result();
+   * ```
+   */
   start(...args: Args): Promise<WorkflowHandle<Result>>;
   /**
-   * Enqueues one workflow for each list of arguments: all of them or none, in one statement. `each` gives options of its
-   * own to a single one. Inside a workflow they are children, started one by one (and all of them, sooner or later).
+   * Enqueues one workflow for each list of arguments, all of them or none, in one statement. Resolves with the handles
+   * in the order of `inputs`. `each` returns start options for one workflow; these options override the options of
+   * `with()`.
+   *
+   * In a workflow function, the workflows are children and start one by one. If a crash interrupts the call, the replay
+   * starts the remaining children.
+   *
+   * @example
+   * ```ts
+   * const handles = await checkout.with({ queue: 'orders' }).startAll(
+   *   orders.map((order) => [order]),
+   *   ([order]) => ({ id: `order-${order.id}` }),
+   * );
+   * const paymentIds = await Promise.all(handles.map((handle) => handle.result()));
+   * ```
    */
   startAll(
     inputs: readonly Readonly<Args>[],
@@ -33,9 +75,21 @@ export interface Invocation<Args extends unknown[], Result> {
   ): Promise<WorkflowHandle<Result>[]>;
 }
 
+/** A durable function, as `workflow()` returns it. */
 export interface Workflow<Args extends unknown[] = never[], Result = unknown> extends Invocation<Args, Result> {
+  /** The name that was given to `workflow()`. */
   readonly workflowName: string;
-  /** The same workflow, started with these options. */
+  /**
+   * Returns the same workflow with start options for the next call.
+   *
+   * @example
+   * ```ts
+   * // A repeated call with the same ID returns the result of the first run.
+   * const paymentId = await checkout.with({ id: 'order-7', timeout: '10m' })(order);
+   * // On a queue, in the background:
+   * const handle = await checkout.with({ queue: 'orders', priority: 1 }).start(order);
+   * ```
+   */
   with(options: StartOptions): Invocation<Args, Result>;
 }
 
@@ -49,21 +103,57 @@ interface WorkflowInternals {
 }
 
 /**
- * Defines a workflow: an async function whose steps are recorded, so that it goes on after a crash where it was.
- * Nothing is registered, opened or started until `launch` is given the workflow.
+ * Defines a workflow: an async function that runs to its end even if its process dies. Holdfast records each step.
+ * After a crash, Holdfast runs the function again from the top, and recorded steps return their recorded outcomes.
+ *
+ * The function must be deterministic. Use `run` or `step` for everything that reads or changes the outside world, and
+ * `now`, `random` and `uuid` for time and random values. The definition itself starts and registers nothing: pass the
+ * workflow to `launch({ workflows })`.
+ *
+ * With an `input` schema, the function gets the first argument as the schema returns it.
+ *
+ * @example
+ * ```ts
+ * const Order = z.object({ id: z.string(), cents: z.number().positive() });
+ * const checkout = workflow(
+ *   'checkout',
+ *   async (order) => run('charge', () => charge(order.id, order.cents)),
+ *   { input: Order },
+ * );
+ * ```
  */
 export function workflow<
   Rest extends unknown[],
   Result,
-  // The default is for compilers that print the errors of both overloads: without a schema, this one objects to no argument.
+  // The default is for compilers that print the errors of both overloads: without a schema, this overload then rejects
+  // no argument.
   In extends StandardSchemaV1 = StandardSchemaV1<never, never>,
   Out extends StandardSchemaV1 | undefined = undefined,
 >(
   name: string,
-  fn: (input: StandardSchemaV1.InferOutput<In>, ...rest: Rest) => Returned<Out, Result>,
+  fn: (input: StandardSchemaV1.InferOutput<In>, ...rest: Rest) => FunctionResult<Out, Result>,
   options: SchemaOptions<In, Out> & { readonly input: In },
-): Workflow<[input: StandardSchemaV1.InferInput<In>, ...rest: Rest], Ended<Out, Result>>;
-// Without an input schema. With one that does not fit it comes last too, and its error is the one that the compiler prints.
+): Workflow<[input: StandardSchemaV1.InferInput<In>, ...rest: Rest], WorkflowResult<Out, Result>>;
+// The overload without an input schema. It is the last overload, so that the compiler prints the error of this overload
+// if a schema does not fit.
+/**
+ * Defines a workflow: an async function that runs to its end even if its process dies. Holdfast records each step.
+ * After a crash, Holdfast runs the function again from the top, and recorded steps return their recorded outcomes.
+ *
+ * The function must be deterministic. Use `run` or `step` for everything that reads or changes the outside world, and
+ * `now`, `random` and `uuid` for time and random values. The definition itself starts and registers nothing: pass the
+ * workflow to `launch({ workflows })`.
+ *
+ * @example
+ * ```ts
+ * const checkout = workflow('checkout', async (order: Order) => {
+ *   const payment = await run('charge', () => charge(order), { retries: 3 });
+ *   await sleep('1 day');
+ *   await run('ask for a review', () => sendReviewMail(order));
+ *   return payment.id;
+ * });
+ * ```
+ */
 export function workflow<
   Args extends unknown[],
   Result,
@@ -71,9 +161,9 @@ export function workflow<
   Out extends StandardSchemaV1 | undefined = undefined,
 >(
   name: string,
-  fn: (...args: Taken<In, Args>) => Returned<Out, Result>,
+  fn: (...args: FunctionArguments<In, Args>) => FunctionResult<Out, Result>,
   options?: SchemaOptions<In, Out>,
-): Workflow<Args, Ended<Out, Result>>;
+): Workflow<Args, WorkflowResult<Out, Result>>;
 export function workflow<Args extends unknown[], Result>(
   name: string,
   fn: (...args: Args) => Result,
@@ -82,7 +172,7 @@ export function workflow<Args extends unknown[], Result>(
   return workflowOf(define(name, fn as WorkflowDefinition['fn'], options));
 }
 
-/** A workflow to call, from what the engine is to know of it. */
+/** Builds the callable workflow of a definition. */
 export function workflowOf<Args extends unknown[], Result>(definition: WorkflowDefinition): Workflow<Args, Result> {
   const own: WorkflowInternals = { definition };
   return Object.assign(invocation<Args, Result>(own, {}), {
@@ -95,7 +185,10 @@ export function workflowOf<Args extends unknown[], Result>(definition: WorkflowD
   });
 }
 
-/** What the engine knows of a value if it is a workflow, made by this copy of the package or another. */
+/**
+ * Returns the internals of a workflow that this release made, in this copy of the package or in another. Undefined for
+ * every other value.
+ */
 export function workflowInternals(value: unknown): WorkflowInternals | undefined {
   if (typeof value !== 'function' || !(internals in value)) return undefined;
   return (value as unknown as { [internals]: WorkflowInternals })[internals];
@@ -113,14 +206,14 @@ const workflowOptionNames = [
   'maxValueBytes',
 ];
 
-/** The release that made a workflow, if that is not ours: we do not know what its objects look like. */
+/** Returns the release that made a workflow, if that release is not ours. We do not know the members of its objects. */
 export function otherReleaseOfWorkflow(value: unknown): string | undefined {
   return otherReleaseOf(value, 'workflow');
 }
 
-/** What the engine is to know of a plain function that becomes a workflow. */
+/** Checks the name and the options, and returns the definition of a plain function. */
 export function define(name: string, fn: WorkflowDefinition['fn'], options: WorkflowOptions): WorkflowDefinition {
-  checkOwnName('A workflow name', name);
+  checkUserName('A workflow name', name);
   const what = `Workflow "${name}"`;
   if (typeof fn !== 'function') throw invalidOption(what, 'fn', fn, 'a function');
   checkKnownOptions(what, options, workflowOptionNames);
@@ -190,7 +283,7 @@ async function startMany<Args extends unknown[], Result>(
   const child = childOf(own, options);
   if (child) {
     const { parent, definition } = child;
-    // Numbers are taken in this turn, before anything is awaited; the starts go together by group commit.
+    // All step numbers are taken synchronously, before the first await. Group commit writes the starts together.
     const started = items.map((item) =>
       startChild(parent, parent.takeStepNumber(), definition, item.options, item.args),
     );
@@ -198,12 +291,15 @@ async function startMany<Args extends unknown[], Result>(
     return ids.map((id) => createHandle<Result>(parent.engine, id));
   }
   const { engine, definition } = callTarget(own.definition, options);
-  engine.checkOpen();
+  engine.lifecycle.checkOpen();
   const ids = await enqueueTogether(engine, definition, items);
   return ids.map((id) => createHandle<Result>(engine, id));
 }
 
-/** A call takes two steps of its parent, start and result. Both numbers are taken now, before anything is awaited. */
+/**
+ * A call of a child takes two step numbers of its parent, one for the start and one for the result. Both numbers are
+ * taken synchronously, before the first await.
+ */
 function callChild({ parent, definition }: Child, options: StartOptions, args: unknown[]): Promise<unknown> {
   const startNumber = parent.takeStepNumber();
   const resultNumber = parent.takeStepNumber();
@@ -223,11 +319,11 @@ async function startRoot<Result>(
 
 interface Child {
   readonly parent: Execution;
-  /** What the parent's app has registered. */
+  /** The definition that the parent's app has registered. */
   readonly definition: WorkflowDefinition;
 }
 
-/** The child that the workflow is started as, if the call comes from a workflow function. */
+/** Returns the child to start if a workflow function makes the call. Undefined outside workflows. */
 function childOf(own: WorkflowInternals, options: StartOptions): Child | undefined {
   const scope = currentScope();
   if (!scope) return undefined;
@@ -235,7 +331,8 @@ function childOf(own: WorkflowInternals, options: StartOptions): Child | undefin
   if (scope.step) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
-      `Workflow "${name}" was called inside a step. A step that is tried again would start it again: call it from the workflow.`,
+      `Workflow "${name}" was called inside a step. A retry of the step would start the workflow again. ` +
+        'Call it from the workflow function.',
       { details: { name } },
     );
   }
@@ -243,7 +340,8 @@ function childOf(own: WorkflowInternals, options: StartOptions): Child | undefin
   if (options.app !== undefined && options.app !== engine.app) {
     throw new HoldfastError(
       'UNSUPPORTED_CALL',
-      `Workflow "${name}" cannot be a child in another app than its parent's: leave out the option "app", or start it from outside.`,
+      `Workflow "${name}" cannot start as a child in an app other than its parent's app. ` +
+        'Leave out the option "app", or start the workflow from code outside of workflows.',
       { details: { name } },
     );
   }

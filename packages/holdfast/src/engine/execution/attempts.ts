@@ -4,8 +4,8 @@ import type { ClaimedWorkflow, Engine } from '../engine.js';
 import type { Superseded } from '../write/checkpoints.js';
 import type { Frontier } from './frontier.js';
 
-/** An execution, as far as its attempts go. */
-interface Attempting {
+/** The part of an execution that attempts need. */
+interface AttemptHost {
   readonly engine: Engine;
   readonly claim: ClaimedWorkflow;
   readonly running: boolean;
@@ -14,78 +14,93 @@ interface Attempting {
 }
 
 /**
- * How often a step has been tried, counted over all executions of its workflow.
+ * Counts how often a step has been tried, over all executions of its workflow.
  *
- * 1. An attempt that fails and is to be followed by another goes on record, with the instant of the next. Nothing is written for a step
- *    that succeeds, or fails for good, at once.
- * 2. In an execution that may have had predecessors, an attempt goes on record before it begins. One of which nothing more is known when
- *    the next begins was interrupted: its process died, and perhaps by it. So it counts.
- * 3. An attempt that a shutdown interrupts is given back ({@link Attempts.giveBack}), and does not count. Neither does one that ended
- *    because its workflow was cancelled or set aside: no process has died since it was resumed ({@link Attempts.wasSetAside}).
+ * 1. A failed attempt that is followed by another attempt is recorded, with the instant of the next attempt. A step
+ *    that succeeds, or fails permanently, at its first attempt writes nothing.
+ * 2. In an execution that may have had predecessors, an attempt is recorded before it begins. If its end is unknown
+ *    when the next attempt begins, the attempt was interrupted: its process died, perhaps because of the attempt. So it
+ *    counts.
+ * 3. An attempt that a shutdown interrupts is given back ({@link Attempts.giveBack}) and does not count. An attempt
+ *    that ended because its workflow was cancelled or stalled does not count either: no process has died since the
+ *    workflow was resumed ({@link Attempts.endedWithoutCrash}).
  *
- * The first attempt of a first execution is not on record before it fails: if its process dies, it does not count. That is one attempt
- * more than the step was allowed, once, for the price of no statement where nothing goes wrong.
+ * The first attempt of a first execution is recorded only when it fails. If its process dies, the attempt does not
+ * count, so the step may get one attempt more than allowed, once. In return, a step that succeeds at once costs no
+ * extra statement.
  */
 export class Attempts {
-  /** Those on record as begun, by step. */
+  /** The current attempts that are recorded as begun, by step number. */
   private readonly begun = new Map<number, number>();
-  /** Those of which this execution has begun an attempt. */
+  /** The steps of which this execution has begun an attempt. */
   private readonly seen = new Set<number>();
 
-  constructor(private readonly execution: Attempting) {}
+  constructor(private readonly execution: AttemptHost) {}
 
-  /** The number of the attempt that begins now: it is on record. Waits until it may begin. More than `most`: there is none left. */
-  async begin(stepNumber: number, waitUntil: (at: number) => Promise<void>): Promise<Begun> {
+  /**
+   * Records that the next attempt begins, and returns its number. Waits until the attempt may begin. A number above the
+   * maximum means that no attempt is left.
+   */
+  async begin(stepNumber: number, waitUntil: (at: number) => Promise<void>): Promise<BegunAttempt> {
     const { owners } = this.execution.engine;
     let token = owners.next();
     for (;;) {
-      const now = await this.change(stepNumber, { token, attempt: null, nextAt: null });
-      if ('status' in now) return lost(this.execution, now);
-      if (now.token === token && this.wasSetAside(stepNumber, now)) {
-        await this.change(stepNumber, { token: owners.next(), attempt: now.attempt - 2, nextAt: 0 });
+      const state = await this.change(stepNumber, { token, attempt: null, nextAt: null });
+      if ('status' in state) return ownershipLost(this.execution, state);
+      if (state.token === token && this.endedWithoutCrash(stepNumber, state)) {
+        await this.change(stepNumber, { token: owners.next(), attempt: state.attempt - 2, nextAt: 0 });
         token = owners.next();
         continue;
       }
-      if (now.token === token) this.begun.set(stepNumber, now.attempt);
-      // Ended while that was written: it does not begin, and is given back.
+      if (state.token === token) this.begun.set(stepNumber, state.attempt);
+      // The execution ended while the record was written. The attempt does not begin, and `giveBack` gives it back.
       if (!this.execution.running) return this.execution.refuse();
-      if (now.token === token) return now;
-      await waitUntil(now.nextAt ?? 0);
+      if (state.token === token) return state;
+      await waitUntil(state.nextAt ?? 0);
     }
   }
 
-  /** Whether the attempt before this one has no end on record although no process died in it. Told once. */
-  private wasSetAside(stepNumber: number, now: Begun): boolean {
+  /**
+   * Returns whether the previous attempt has no recorded end although no process died in it. True at most once per
+   * step.
+   */
+  private endedWithoutCrash(stepNumber: number, state: BegunAttempt): boolean {
     if (this.seen.has(stepNumber)) return false;
     this.seen.add(stepNumber);
-    // The number of the workflow's attempt begins anew with a resume, and grows with each process that dies.
-    const isUnbroken = this.execution.claim.attempt === 1;
-    return isUnbroken && now.interrupted.at(-1) === now.attempt - 1;
+    // A resume resets the attempt number of the workflow, and each process that dies increases it. The number 1
+    // therefore means that no process has died since.
+    const noProcessDied = this.execution.claim.attempt === 1;
+    return noProcessDied && state.interrupted.at(-1) === state.attempt - 1;
   }
 
-  /** Another one follows at that instant. Not before this is on record: the next one would count for this one after a crash. */
+  /**
+   * Records a failed attempt and the instant of the next attempt. The next attempt waits for this record: otherwise,
+   * after a crash, the next attempt would be counted as this attempt.
+   */
   async failed(stepNumber: number, attempt: number, nextAt: number): Promise<void> {
     this.begun.delete(stepNumber);
     const { engine, claim } = this.execution;
     const token = engine.owners.next();
     const change = this.change(stepNumber, { token, attempt, nextAt });
-    const now = await change.catch((error: unknown) => {
+    const state = await change.catch((error: unknown) => {
       engine.logger.warn(
-        `An attempt of step ${stepNumber} of workflow "${claim.workflowId}" could not be put on record: ${describeError(error)}`,
+        `A failed attempt of step ${stepNumber} of workflow "${claim.workflowId}" could not be recorded: ` +
+          describeError(error),
       );
       return undefined;
     });
-    if (now && 'status' in now) return lost(this.execution, now);
+    if (state && 'status' in state) return ownershipLost(this.execution, state);
   }
 
   /**
-   * What is under way is interrupted by a shutdown, and begins again elsewhere under its number. What has succeeded may be among it, if its
-   * outcome did not get on record any more; of the others nobody reads the row again.
+   * Gives back the attempts that a shutdown interrupts. They begin again in another process, under the same number.
+   * Some of them may have succeeded without a recorded outcome. The row of a step with a recorded outcome is never read
+   * again.
    */
   giveBack(): void {
     for (const [stepNumber, attempt] of this.begun) {
-      const given = { token: this.execution.engine.owners.next(), attempt: attempt - 1, nextAt: 0 };
-      this.change(stepNumber, given).catch(() => {});
+      const givenBack = { token: this.execution.engine.owners.next(), attempt: attempt - 1, nextAt: 0 };
+      this.change(stepNumber, givenBack).catch(() => {});
     }
     this.begun.clear();
   }
@@ -98,34 +113,34 @@ export class Attempts {
   }
 }
 
-interface Begun {
+interface BegunAttempt {
   readonly attempt: number;
   readonly interrupted: readonly number[];
 }
 
-function lost(execution: Attempting, by: Superseded): Promise<never> {
+function ownershipLost(execution: AttemptHost, by: Superseded): Promise<never> {
   const { engine, claim } = execution;
-  engine.superseded(claim.workflowId, claim.owner, by);
+  engine.executions.supersede(claim.workflowId, claim.owner, by);
   return execution.refuse();
 }
 
-/** Nothing is left of its attempts, because processes died in them. */
+/** Returns the error of a step that has no attempt left, because processes died during its attempts. */
 export function exhaustedError(
   { workflowId }: ClaimedWorkflow,
   step: string,
-  most: number,
+  maxAttempts: number,
   interrupted: readonly number[],
 ): HoldfastError {
-  const among = interrupted.filter((attempt) => attempt <= most);
-  const named = among.length === 1 ? `attempt ${among[0]}` : `attempts ${among.join(', ')}`;
+  const counted = interrupted.filter((attempt) => attempt <= maxAttempts);
+  const named = counted.length === 1 ? `attempt ${counted[0]}` : `attempts ${counted.join(', ')}`;
   const why =
-    among.length === 0
-      ? 'they failed when more were allowed. Find out why'
-      : `its process ended during ${named}. Find out whether the step ends it (memory, a native crash)`;
+    counted.length === 0
+      ? 'the attempts failed while more were allowed. Find out why'
+      : `its process ended during ${named}. Find out whether the step ends the process (memory, a native crash)`;
   return new HoldfastError(
     'STEP_ATTEMPTS_EXHAUSTED',
-    `Step "${step}" of workflow "${workflowId}" has used up its ${most} attempts, and has no result: ${why}, then ` +
-      `app.workflows.retry("${workflowId}").`,
-    { details: { workflowId, step, attempts: most, interrupted: among } },
+    `Step "${step}" of workflow "${workflowId}" has used up its ${maxAttempts} attempts, and has no result: ${why}, ` +
+      `then call app.workflows.retry("${workflowId}").`,
+    { details: { workflowId, step, attempts: maxAttempts, interrupted: counted } },
   );
 }

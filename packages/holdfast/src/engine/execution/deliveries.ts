@@ -1,12 +1,12 @@
 import type { StepRecord } from '../../storage/contract/storage.js';
 
 /**
- * Gives results to a workflow's code in completion order, one per macrotask: in the first run as they are committed,
- * in a replay as they are on record, and live ones only after all recorded ones.
+ * Delivers results to a workflow's code in completion order, one per macrotask. In a first run, results arrive as they
+ * are committed. In a replay, results arrive in their recorded order, and live results only after all recorded results.
  *
- * This order is what makes a replay exact. Two branches of `Promise.all` or `race` continue in the order in which
- * their steps completed; if two results could arrive in one macrotask, or in another order, the branches could call
- * their next steps in another order and would receive each other's results.
+ * This order is what makes a replay exact. Two branches of `Promise.all` or `race` continue in the order in which their
+ * steps completed. If two results could arrive in one macrotask, or in another order, the branches could call their
+ * next steps in another order. Each branch would then receive the result of the other branch.
  *
  * **Invariant:** a result is delivered only after its row, and the rows of all results before it, are committed.
  */
@@ -18,7 +18,10 @@ export class Deliveries {
   private nextSeq: number;
   private nextLive: number;
   private stopped = false;
-  /** The place of the last result that the code was given; -1 before the first, and after those that have no place. */
+  /**
+   * The place (`completionSeq`) of the last delivered result; -1 before the first result, and after a result without a
+   * place.
+   */
   lastSeq = -1;
 
   constructor(
@@ -27,7 +30,7 @@ export class Deliveries {
     private readonly onHeldUp: () => void = () => {},
   ) {
     if (history.length === 0) {
-      [this.recorded, this.replayed, this.nextSeq, this.nextLive] = [none, noDeliveries, 0, 0];
+      [this.recorded, this.replayed, this.nextSeq, this.nextLive] = [noSteps, noDeliveries, 0, 0];
       return;
     }
     this.replayed = new Map();
@@ -37,51 +40,58 @@ export class Deliveries {
     this.nextLive = this.nextSeq;
   }
 
-  /** The place of a live result among all of this workflow's results. Taken when it is known, before it is written. */
+  /**
+   * Takes the next place in the completion order for a live result. The place is taken when the result is known, before
+   * the result is written.
+   */
   takeSeq(): number {
     return this.nextSeq++;
   }
 
-  /** The result of a recorded step is wanted now; it arrives when its turn comes. */
+  /** The code has asked for a recorded result. The result arrives after all recorded results before it. */
   replay(stepNumber: number, delivery: Delivery): void {
     this.replayed.set(stepNumber, delivery);
     this.request();
   }
 
-  /** A live result is committed; it arrives when those before it have. */
+  /** A live result is committed. The result arrives after all results before it. */
   commit(seq: number, delivery: Delivery): void {
     if (this.live === noDeliveries) this.live = new Map();
     this.live.set(seq, delivery);
     this.request();
   }
 
-  /** A place that was taken in vain: those after it need not wait for it. */
+  /** No result will have this place, so later results do not wait for it. */
   skip(seq: number): void {
-    this.commit(seq, nothing);
+    this.commit(seq, skippedPlace);
   }
 
-  /** Whether results of an earlier execution are still to come. */
+  /** True while recorded results of earlier executions are still to be delivered. */
   get replaying(): boolean {
     return this.cursor < this.recorded.length;
   }
 
-  /** Results that are known but have not arrived yet. */
+  /** Known results that have not been delivered. */
   undelivered(): Delivery[] {
     return [...this.replayed.values(), ...this.live.values()];
   }
 
-  /** The recorded step whose result is next while others wait behind it, if the code has yet to ask for it. */
-  get heldUpBy(): number | undefined {
+  /**
+   * The recorded step whose result is next, if other results wait behind it and the code has not asked for it.
+   * Undefined if no result waits.
+   */
+  get blockedBy(): number | undefined {
     if (this.stopped || !this.replaying || this.next() || this.replayed.size + this.live.size === 0) return undefined;
     return this.recorded[this.cursor]?.stepNumber;
   }
 
   /**
-   * Gives a sleep that DBOS began its place among what DBOS recorded, if it ended before some of that. DBOS notes the wake
-   * time only, so a sleep ended if a result came after that time; and then the code goes on to ask for that result.
-   * Not before the code asks for the sleep: the time limit of a receive has the same form, and nobody asks for it.
+   * Gives a sleep that DBOS began its place among the results that DBOS recorded, if the sleep ended before some of
+   * them. DBOS records only the wake time. A later result shows that the sleep ended, and that the code will ask for
+   * that result. The place is given when the code asks for the sleep, not before: the timeout of a receive is recorded
+   * in the same form, and the code never asks for it.
    */
-  placeSleep(sleep: StepRecord): boolean {
+  placeDbosSleep(sleep: StepRecord): boolean {
     const wakeAt = Number(sleep.output ?? sleep.completedAt);
     const isLater = (step: StepRecord, n: number): boolean =>
       n >= this.cursor && step.completionSeq === null && (step.completedAt ?? 0) >= wakeAt;
@@ -92,7 +102,7 @@ export class Deliveries {
 
   stop(): void {
     this.stopped = true;
-    // Not the one that all share.
+    // The shared empty map must not be changed.
     if (this.replayed !== noDeliveries) this.replayed.clear();
     if (this.live !== noDeliveries) this.live.clear();
   }
@@ -106,8 +116,8 @@ export class Deliveries {
       this.replayed.delete(stepNumber);
       this.lastSeq = completionSeq ?? -1;
     } else {
-      // A place that was taken in vain is not on record, so that a replay will not know of it.
-      if (delivery !== nothing) this.lastSeq = this.nextLive;
+      // A skipped place is not recorded, so a replay will not know it.
+      if (delivery !== skippedPlace) this.lastSeq = this.nextLive;
       this.live.delete(this.nextLive++);
     }
     delivery.deliver();
@@ -126,27 +136,32 @@ export class Deliveries {
   }
 }
 
-// What a first run has, and one without a result so far: shared and never written to, because most executions are
-// first runs, and many only wait.
-const none: StepRecord[] = [];
+// Shared empty collections for an execution without a history or without a result. They are never written to. They save
+// memory, because most executions are first runs, and many executions only wait.
+const noSteps: StepRecord[] = [];
 const noDeliveries = new Map<number, Delivery>();
-const nothing: Delivery = { deliver: () => {}, cancelled: () => {} };
+const skippedPlace: Delivery = { deliver: () => {}, cancelled: () => {} };
 
 export interface Delivery {
   /** Hands the result to the code that waits for it. */
   deliver(): void;
-  /** The workflow was cancelled before the result's turn came. */
+  /** The workflow was cancelled before the result was delivered. */
   cancelled(error: Error): void;
 }
 
-/** A sleep writes its wake time when it begins and gets its place in the order when it ends. */
+/**
+ * The step name of a sleep. A sleep is recorded with its wake time when it begins, and takes its place when it ends.
+ */
 export const sleepName = 'DBOS.sleep';
 
 function isBegunOnly(step: StepRecord): boolean {
   return step.name === sleepName;
 }
 
-/** Rows that DBOS wrote have no completion order; their time of completion is the best there is. */
+/**
+ * Compares two steps by completion order. Rows that DBOS wrote have no place in that order, so their completion time is
+ * compared instead.
+ */
 export function byCompletion(a: StepRecord, b: StepRecord): number {
   if (a.completionSeq !== null && b.completionSeq !== null) return a.completionSeq - b.completionSeq;
   if (a.completionSeq !== null) return 1;
@@ -155,14 +170,14 @@ export function byCompletion(a: StepRecord, b: StepRecord): number {
 }
 
 /**
- * The macrotasks in which results are delivered. Different workflows share one: they cannot see each other's order,
- * and a macrotask each would cost more than the rest of a step.
+ * Schedules the macrotasks that deliver results. Several workflows share a macrotask: they cannot observe each other's
+ * order, and one macrotask per workflow would cost more than the rest of a step.
  */
 export class Macrotasks {
   private due = new Set<Deliveries>();
   private scheduled = false;
 
-  /** `beforeResolve` is the last moment before user code learns of a result: a crash point. */
+  /** `beforeResolve` runs just before user code receives a result. It is a crash point for tests. */
   constructor(private readonly beforeResolve?: () => void) {}
 
   request(deliveries: Deliveries): void {
@@ -172,7 +187,7 @@ export class Macrotasks {
     setImmediate(() => this.run());
   }
 
-  /** Whether no result is on its way to user code. */
+  /** True if no result is about to be delivered. */
   get idle(): boolean {
     return !this.scheduled;
   }

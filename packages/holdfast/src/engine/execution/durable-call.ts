@@ -1,12 +1,16 @@
 /**
- * The durable calls of one execution, as promises that know whether the code has looked at them. A call that fails is no
- * unhandled rejection, since in a replay everything arrives early and is taken up later; so whether anybody ever did is
- * for us to know, or a missing `await` would lose the error without a word (unawaited.ts).
+ * The durable calls of one execution, as promises that know whether the code has observed them (awaited, chained or
+ * combined). A failed call is no unhandled rejection: in a replay, results arrive early and the code awaits them later.
+ * Therefore this class tracks whether the code ever observes a failed call. Otherwise a missing `await` would lose the
+ * error silently (unawaited.ts).
  */
 export class DurableCalls {
-  /** Not settled yet. Made with the first call: most executions that only wait have one. */
+  /** Calls without a result. Created with the first call: most executions that only wait have a single call. */
   private open: Set<DurableCall> | undefined;
-  /** Failed before anyone had looked. Whoever looks before the workflow ends takes the failure up after all. */
+  /**
+   * Calls that failed before the code observed them. Code that observes such a call before the workflow ends still
+   * handles the failure.
+   */
   private failed: FailedCall[] | undefined;
 
   begin<T>(name: string, stepNumber: number | undefined): DurableCall<T> {
@@ -16,7 +20,10 @@ export class DurableCalls {
     return call;
   }
 
-  /** The promise of a call that is made of others, or was refused before it became one. */
+  /**
+   * Tracks the promise of a call that consists of several durable calls, or that was refused before it became a durable
+   * call.
+   */
   follow<T>(name: string, stepNumber: number | undefined, promise: Promise<T>): Promise<T> {
     const call = this.begin<T>(name, stepNumber);
     promise.then(
@@ -26,26 +33,26 @@ export class DurableCalls {
     return call.promise;
   }
 
-  /** Those that have not been answered, in their order. */
-  underWay(): DurableCall[] {
+  /** Returns the unanswered calls, in call order. */
+  unanswered(): DurableCall[] {
     return [...(this.open ?? [])];
   }
 
-  /** Those of them that nobody has looked at. */
-  unlookedOpen(): DurableCall[] {
-    return this.underWay().filter((call) => !call.wasLookedAt);
+  /** Returns the unanswered calls that the code has not observed. */
+  unobservedOpen(): DurableCall[] {
+    return this.unanswered().filter((call) => !call.isObserved);
   }
 
-  /** Those that nobody has looked at, and that failed. */
-  unlookedFailed(): FailedCall[] {
-    return this.failed?.filter(({ call }) => !call.wasLookedAt) ?? [];
+  /** Returns the failed calls that the code has not observed. */
+  unobservedFailed(): FailedCall[] {
+    return this.failed?.filter(({ call }) => !call.isObserved) ?? [];
   }
 
   settled(call: DurableCall): void {
     this.open?.delete(call);
   }
 
-  failedUnseen(call: DurableCall, error: unknown): void {
+  failedUnobserved(call: DurableCall, error: unknown): void {
     this.failed ??= [];
     this.failed.push({ call, error });
   }
@@ -56,7 +63,7 @@ export interface FailedCall {
   readonly error: unknown;
 }
 
-/** One durable call: what the code was given, and how to answer it. */
+/** One durable call: the promise for the code, and the methods that settle it. */
 export class DurableCall<T = unknown> {
   readonly promise: CallPromise<T>;
   private resolvePromise!: (value: T) => void;
@@ -65,7 +72,7 @@ export class DurableCall<T = unknown> {
   constructor(
     private readonly calls: DurableCalls,
     readonly name: string,
-    /** Undefined for what was refused before it took one. */
+    /** Undefined for a call that was refused before it took a step number. */
     readonly stepNumber: number | undefined,
   ) {
     this.promise = new CallPromise((resolve, reject) => {
@@ -74,7 +81,7 @@ export class DurableCall<T = unknown> {
     });
   }
 
-  get wasLookedAt(): boolean {
+  get isObserved(): boolean {
     return this.promise.wasLookedAt;
   }
 
@@ -85,23 +92,24 @@ export class DurableCall<T = unknown> {
 
   reject(error: unknown): void {
     this.calls.settled(this as DurableCall);
-    if (!this.wasLookedAt) this.calls.failedUnseen(this as DurableCall, error);
+    if (!this.isObserved) this.calls.failedUnobserved(this as DurableCall, error);
     this.promise.markHandled();
     this.rejectPromise(error);
   }
 }
 
 /**
- * Whatever awaits, chains or combines a promise asks for its constructor first: `await` to see whether it must be wrapped,
- * `then`, `catch` and `finally` for what to return, `Promise.all` and the like for both. The answer makes it a promise
- * like any other, so that nothing about its timing differs.
+ * A promise that notes whether the code observes it. Every operation that awaits, chains or combines a promise first
+ * reads its `constructor`: `await` to decide whether to wrap it, `then`, `catch` and `finally` to choose the class of
+ * their result, `Promise.all` and similar functions for both. The getter notes the read and returns Promise. Therefore
+ * the promise behaves, and is timed, like any other promise.
  */
 class CallPromise<T> extends Promise<T> {
   #wasLookedAt = false;
 
-  // biome-ignore lint/complexity/useLiteralKeys: as a plain name it would be the class's own constructor, and no accessor.
+  // biome-ignore lint/complexity/useLiteralKeys: a plain name declares the constructor of the class, not an accessor.
   override get ['constructor'](): PromiseConstructor {
-    // Whoever asks the prototype (an inspection, a codec that wants to know the class) looks at no call.
+    // An access through the prototype (by an inspection, or by a codec that checks the class) does not observe a call.
     if (#wasLookedAt in this) this.#wasLookedAt = true;
     return Promise;
   }
@@ -110,7 +118,7 @@ class CallPromise<T> extends Promise<T> {
     return this.#wasLookedAt;
   }
 
-  /** Without that counting as a look. */
+  /** Marks a rejection as handled. This does not count as an observation. */
   markHandled(): void {
     const before = this.#wasLookedAt;
     this.catch(ignore);

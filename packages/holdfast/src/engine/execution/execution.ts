@@ -9,59 +9,74 @@ import { Deliveries } from './deliveries.js';
 import { DurableCalls } from './durable-call.js';
 import { Frontier } from './frontier.js';
 import { History } from './history.js';
-import { outside } from './scope-storage.js';
+import { runOutsideScope } from './scope-storage.js';
 import { cancelledError, mismatchAdvice, stalledError } from './workflow-errors.js';
 
 /**
- * - `running`: its code runs or waits; its writes count.
- * - `cancelled`: the workflow is CANCELLED. Its code sees that as an error at each durable call, so that it can clean
- *   up in memory; nothing durable succeeds any more.
- * - `parked`: another owner has the workflow, or the process is handing it over. Its code sees nothing at all: no
- *   promise of ours settles again, so no `catch` and no `finally` of it runs on account of the loss.
+ * - `running`: the code runs or waits, and its writes take effect.
+ * - `cancelled`: the workflow is CANCELLED. Each durable call of the code rejects with that error, so that the code can
+ *   clean up in memory. No durable call succeeds any more.
+ * - `parked`: another owner has the workflow, or this process hands it over. The code sees nothing: no promise of ours
+ *   settles again, so no `catch` and no `finally` block of the code runs because of the loss.
  * - `closed`: the function has returned or thrown.
  */
 export type ExecutionState = 'running' | 'cancelled' | 'parked' | 'closed';
 
 /**
- * How long the code may take to ask for a step that is on record. Deterministic code asks at once; one that waits for
- * something unrecorded in between gets the benefit of the doubt.
+ * Maximum time in milliseconds until the code must ask for a recorded step. Deterministic code asks at once. Code that
+ * waits for something unrecorded before the step gets this time.
  */
-const replayPatienceMs = 10_000;
+const maxReplayWaitMs = 10_000;
 
-/** One run of a workflow's function in this process, from a claim to its end. Nothing else holds on to it. */
+/**
+ * One run of a workflow's function in this process, from a claim to its end. Nothing keeps the object in memory after
+ * that.
+ */
 export class Execution {
   readonly deliveries: Deliveries;
   readonly history: History | undefined;
-  /** What its next row comes after. */
+  /** The committed results that the next row of this execution names as its predecessors. */
   frontier: Frontier;
   state: ExecutionState = 'running';
-  /** Epoch milliseconds that `now()` shows: the completion of the last result delivered, at first the start. */
+  /**
+   * Epoch milliseconds that `now()` returns: the completion of the last delivered result, or the start before the
+   * first.
+   */
   currentTime: number;
   deadlineTimer: Timer | undefined;
   private replayTimer: Timer | undefined;
-  /** Step bodies under way. */
+  /** Number of step functions that are running. */
   runningSteps = 0;
   readonly calls = new DurableCalls();
-  /** The place of the first failure that the code was given. */
+  /** The place (`completionSeq`) of the first failure that the code received. */
   firstFailure: number | undefined;
-  /** Durable calls whose result the code has not been given yet. */
+  /** Number of durable calls whose result the code has not received. */
   openCalls = 0;
-  /** Grows with each durable call and with each result: what has not changed for a while has been idle that long. */
+  /**
+   * A counter that grows with each durable call and each result. While the counter stays unchanged, the execution is
+   * idle.
+   */
   activity = 0;
-  /** What is news to other processes as soon as it is over: their readers of its streams have all there will be. */
-  tellAtEnd: Set<Topic> | undefined;
-  /** Its code awaits more than what is on record: letting go of it again would only make it begin that anew. */
+  /**
+   * Topics to announce when the execution ends: the readers of its streams in other processes then know that no value
+   * will follow.
+   */
+  announceAtEnd: Set<Topic> | undefined;
+  /**
+   * True if the code awaits something that is not recorded. Another suspension would only make the code begin that
+   * again.
+   */
   staysInMemory = false;
   private onLateCall: (() => void) | undefined;
   private steps = 0;
-  /** By step number: the place of the last result that the code had been given when it asked for the step. */
-  private askedAfter: number[] = noNumbers;
+  /** By step number: the place of the last result that the code had received when it asked for the step. */
+  private lastSeqAtCall: number[] = noNumbers;
   /**
-   * Attempts of steps may have begun in an execution before it that was ended. Not so in one that comes back from its rest: nothing
-   * was running when it was let go of.
+   * True if an earlier execution that was interrupted may have begun attempts of steps. False for an execution that
+   * returns from suspension: no step was running at the suspension.
    */
   hadPredecessors: boolean;
-  private ownAttempts: Attempts | undefined;
+  private attemptsInUse: Attempts | undefined;
   private retries: readonly RetryMark[] | undefined;
   private generator: SeededRandom | undefined;
   private controller: AbortController | undefined;
@@ -87,40 +102,55 @@ export class Execution {
     return this.state === 'running';
   }
 
-  /** It has used up half of its attempts: perhaps it is what ends its processes (storage/sql/dequeue.ts). */
+  /**
+   * True if the workflow has used up half of its attempts: it may be the workflow that ends its processes
+   * (storage/sql/dequeue.ts).
+   */
   get isSuspect(): boolean {
     const before = this.claim.attempt - 1;
     return before > 0 && before * 2 >= this.engine.registry.policyOf(this.claim.definition).maxAttempts;
   }
 
   /**
-   * Taken synchronously, at the call and before the first await: two steps started in one tick must get their numbers
-   * in call order, or a replay would hand each the other's result.
+   * Takes the next step number, synchronously at the call and before the first await. Two steps that start in one tick
+   * must get their numbers in call order. Otherwise a replay would give each step the result of the other.
    */
   takeStepNumber(): number {
-    if (this.steps === 0) this.askedAfter = [];
-    this.askedAfter.push(this.deliveries.lastSeq);
+    if (this.steps === 0) this.lastSeqAtCall = [];
+    this.lastSeqAtCall.push(this.deliveries.lastSeq);
     return this.steps++;
   }
 
-  /** A step is asked for. Its number may be older: that of a result which a direct call of a child waits for. */
-  ask(stepNumber: number): void {
-    this.askedAfter[stepNumber] = this.deliveries.lastSeq;
+  /**
+   * Notes that the code asks for a step. The step may have taken its number earlier: a direct call of a child takes the
+   * number of its result at the call.
+   */
+  noteCall(stepNumber: number): void {
+    this.lastSeqAtCall[stepNumber] = this.deliveries.lastSeq;
   }
 
-  /** The place of the last result that the code had been given when it asked for this step; -1: none. The same in a replay. */
+  /**
+   * Returns the place of the last result that the code had received when it asked for this step; -1 if it had received
+   * none. A replay returns the same place.
+   */
   requestedAfter(stepNumber: number): number {
-    return this.askedAfter[stepNumber] ?? -1;
+    return this.lastSeqAtCall[stepNumber] ?? -1;
   }
 
-  /** The ID of the workflow that this step starts, unless it is given another: the same in a replay. */
+  /**
+   * Returns the ID of the workflow that this step starts, unless the start names another ID. A replay returns the same
+   * ID.
+   */
   childId(stepNumber: number): string {
     const { number } = this.retryBefore(stepNumber);
     return `${this.workflowId}-${stepNumber}${number === 0 ? '' : `-r${number}`}`;
   }
 
-  /** Since when what is kept elsewhere for this step, under its workflow and number, is of this step and no other. */
-  isNewSince(stepNumber: number): number {
+  /**
+   * Returns the instant from which data stored elsewhere under this workflow and step number belongs to this step.
+   * Older data belongs to an earlier step of that number.
+   */
+  ownDataSince(stepNumber: number): number {
     return this.retryBefore(stepNumber).at ?? this.claim.createdAt;
   }
 
@@ -129,12 +159,15 @@ export class Execution {
     return retryBefore(this.retries, stepNumber, this.requestedAfter(stepNumber));
   }
 
-  /** Null: nothing that a retry would have to know of. Of those asked for before any failure it repeats none. */
+  /**
+   * The unanswered calls from after the first failure, as JSON: a retry must know of them. Null if there are none.
+   * Calls from before the first failure are left out, because a retry does not repeat them.
+   */
   get underWay(): string | null {
     const { firstFailure } = this;
     if (firstFailure === undefined) return null;
     const byNumber = new Map<number, UnderWay>();
-    for (const { stepNumber, name } of this.calls.underWay()) {
+    for (const { stepNumber, name } of this.calls.unanswered()) {
       if (stepNumber === undefined || byNumber.has(stepNumber)) continue;
       const requestedAfter = this.requestedAfter(stepNumber);
       if (requestedAfter >= firstFailure) byNumber.set(stepNumber, { stepNumber, name, requestedAfter });
@@ -146,14 +179,14 @@ export class Execution {
     return this.steps;
   }
 
-  /** Undefined: none of its steps has asked for them. */
-  get attemptsAsked(): Attempts | undefined {
-    return this.ownAttempts;
+  /** The attempts of its steps. Undefined if no step has used them. */
+  get attemptsIfUsed(): Attempts | undefined {
+    return this.attemptsInUse;
   }
 
   get attempts(): Attempts {
-    this.ownAttempts ??= new Attempts(this);
-    return this.ownAttempts;
+    this.attemptsInUse ??= new Attempts(this);
+    return this.attemptsInUse;
   }
 
   get random(): SeededRandom {
@@ -161,14 +194,17 @@ export class Execution {
     return this.generator;
   }
 
-  /** Aborts when the workflow is cancelled, lost to another executor, handed over, or has returned. */
+  /** Aborts when the workflow is cancelled, lost to another executor or handed over, or has ended. */
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
     if (!this.running) this.controller.abort(this.cancellation);
     return this.controller.signal;
   }
 
-  /** A wait (sleep, backoff, child result) that a cancellation ends at once. Returns the function that removes it. */
+  /**
+   * Registers a wait (sleep, backoff, child result) that a cancellation ends at once. Returns the function that removes
+   * the wait.
+   */
   onCancel(wait: Wait): () => void {
     if (this.waits === noWaits) this.waits = new Set();
     this.waits.add(wait);
@@ -176,8 +212,9 @@ export class Execution {
   }
 
   /**
-   * Until when it has nothing to do but wait, or undefined when a step is running. Waiting for another workflow counts
-   * as endless: whether that one has something to do is for itself to say.
+   * Returns the instant until which the execution only waits. Undefined while a step runs or nothing waits. A wait for
+   * another workflow counts as endless: the execution of that workflow reports by itself whether it has something to
+   * do.
    */
   idleUntil(): number | undefined {
     if (this.runningSteps > 0 || this.waits.size === 0) return undefined;
@@ -187,8 +224,9 @@ export class Execution {
   }
 
   /**
-   * What it waits for, if that is all it does and each wait can go on without it: then its memory holds nothing that a
-   * replay would not bring back. A call that is not a wait (a write under way, a result on its way) rules that out.
+   * Returns the waits if the execution only waits and each wait can continue without it. Its memory then holds nothing
+   * that a replay would not restore. Undefined if any other call is open, such as a write or a result that is about to
+   * be delivered.
    */
   suspendableWaits(): readonly SuspendableWait[] | undefined {
     if (!this.running || this.runningSteps > 0 || this.waits.size === 0) return undefined;
@@ -198,8 +236,9 @@ export class Execution {
   }
 
   /**
-   * Its code is let go of, and a replay takes its place when one of its waits ends. If it makes another durable call after
-   * all, because it also awaited something that is not on record, `stirred` is called: the replay will get there too.
+   * Drops the code of the execution. A replay replaces it when one of its waits ends. The code may still make a durable
+   * call, if it also awaited something unrecorded. Then `onLateCall` is called, because the replay will reach that call
+   * too.
    */
   suspend(onLateCall: () => void): void {
     this.park();
@@ -225,7 +264,10 @@ export class Execution {
     this.dropWaits();
   }
 
-  /** What a durable call does in an execution that is over: fail if cancelled, else never settle. */
+  /**
+   * Answers a durable call of an execution that has ended: rejects if the workflow was cancelled, and otherwise never
+   * settles.
+   */
   refuse(): Promise<never> {
     this.onLateCall?.();
     if (!this.cancellation) return new Promise(() => {});
@@ -235,33 +277,34 @@ export class Execution {
   }
 
   /**
-   * Results wait for a recorded one before them that the code has not asked for. If it never does, because that step
-   * was removed from the code, nothing would ever arrive.
+   * Stalls the workflow if results wait too long behind a recorded result that the code has not asked for. If the step
+   * was removed from the code, the code never asks for it, and no result would ever arrive.
    */
   private watchReplay(): void {
-    const step = this.deliveries.heldUpBy;
+    const step = this.deliveries.blockedBy;
     if (step === undefined || this.replayTimer || this.history?.wasRequested(step)) return;
     const { clock } = this.engine;
     const check = (): void => {
       this.replayTimer = undefined;
-      if (this.deliveries.heldUpBy !== step) this.watchReplay();
-      else if (!this.history?.wasRequested(step)) this.stallUnasked(step);
+      if (this.deliveries.blockedBy !== step) this.watchReplay();
+      else if (!this.history?.wasRequested(step)) this.stallMissingCall(step);
     };
-    this.replayTimer = clock.at(clock.now() + replayPatienceMs, check, 'background');
+    this.replayTimer = clock.at(clock.now() + maxReplayWaitMs, check, 'background');
   }
 
-  private stallUnasked(stepNumber: number): void {
+  private stallMissingCall(stepNumber: number): void {
     const { claim, history, engine } = this;
     const recorded = history?.peek(stepNumber)?.name;
     const diff = history?.diff();
-    const why = `its code does not ask for step ${stepNumber} "${recorded}", which is on record. ${mismatchAdvice(stepNumber, diff, history?.missing)}`;
+    const advice = mismatchAdvice(stepNumber, diff, history?.missing);
+    const why = `its code does not call step ${stepNumber} "${recorded}", which is in its history. ${advice}`;
     const error = stalledError('NON_DETERMINISM', claim, why, { stepNumber, recorded, diff });
-    void engine.stall(claim.workflowId, claim.owner, error);
+    void engine.executions.stall(claim.workflowId, claim.owner, error);
   }
 
   private dropWaits(): void {
     if (this.waits.size === 0) return;
-    for (const wait of this.waits) wait.dropped();
+    for (const wait of this.waits) wait.abandoned();
     this.waits = noWaits;
   }
 
@@ -270,25 +313,28 @@ export class Execution {
     this.deliveries.stop();
     this.deadlineTimer?.cancel();
     this.replayTimer?.cancel();
-    // Listeners run in here, on behalf of whoever cancels: perhaps another workflow.
-    outside(() => this.controller?.abort(this.cancellation));
+    // The listeners of the signal run inside this call, on behalf of the code that cancels: perhaps another workflow.
+    // Therefore they run outside of any scope.
+    runOutsideScope(() => this.controller?.abort(this.cancellation));
   }
 }
 
-// Of one that does not wait: shared and never written to, because most executions never do.
+// Shared empty collections for executions without waits or steps. They are never written to. Most executions never
+// wait.
 const noWaits = new Set<Wait>();
 const noNumbers: number[] = [];
 
 export interface Wait {
-  /** When it ends by itself, if that is known. */
+  /** The instant at which the wait ends by itself, if it is known. */
   until?: number;
+  /** Called when the workflow is cancelled. */
   cancelled(error: Error): void;
-  /** Nobody will hear of its end: let go of timers. */
-  dropped(): void;
+  /** Called when no code will receive the end of the wait: stops its timers. */
+  abandoned(): void;
   /**
-   * Goes on without the execution: `wake` is called when what is waited for may have come; `until` is seen to by the
-   * caller. Returns how to stop that, if there is something to stop. Absent while the wait lives in memory only. Must hold on to nothing of the
-   * execution, or letting go of it would free no memory.
+   * Continues the wait without the execution. Calls `wake` when the awaited thing may have happened; the caller handles
+   * `until`. Returns the function that stops the watch, if there is something to stop. Undefined if the wait exists
+   * only in memory. Must not refer to the execution: otherwise a suspension would free no memory.
    */
   watchWhileSuspended?: ((wake: () => void) => (() => void) | undefined) | undefined;
 }

@@ -3,21 +3,21 @@ import { Frontier } from './frontier.js';
 
 const row = (stepNumber: number, since: number) => ({ stepNumber, completionSeq: stepNumber, since });
 
-describe('what a row names as its predecessors', () => {
-  it('is nothing before anything was committed under the owner', () => {
+describe('Frontier', () => {
+  it('names no predecessor before the first commit under the owner token', () => {
     expect(new Frontier().after).toEqual({ afterStep: null, afterSeq: null, afterAlso: null });
   });
 
-  it('is the last result where one follows the other', () => {
+  it('names only the last result of sequential steps', () => {
     const frontier = new Frontier();
     for (const n of [0, 1, 2]) frontier.confirm(row(n, n), n + 1);
     expect(frontier.after).toEqual({ afterStep: 2, afterSeq: 2, afterAlso: null });
   });
 
-  it('is one result of each of several statements that were under way together, in whatever order they committed', () => {
+  it('names one result of each concurrent statement, in whatever order the statements committed', () => {
     const frontier = new Frontier();
     frontier.confirm(row(0, 0), 1);
-    // Submitted together, written by two statements, of which the later one was confirmed first.
+    // Submitted together and written by two statements. The later statement was confirmed first.
     for (const n of [4, 5]) frontier.confirm(row(n, 1), 2);
     for (const n of [1, 2, 3]) frontier.confirm(row(n, 1), 3);
     expect(frontier.results.map(({ step }) => step)).toEqual([4, 1]);
@@ -29,12 +29,12 @@ describe('what a row names as its predecessors', () => {
   it('keeps a result that was confirmed after the next row had been submitted', () => {
     const frontier = new Frontier();
     frontier.confirm(row(0, 0), 5);
-    // Submitted when 4 statements had been confirmed: nobody knows which of the two committed first.
+    // Submitted when 4 statements had been confirmed: it is unknown which of the two results committed first.
     frontier.confirm(row(1, 4), 6);
     expect(frontier.results.map(({ step }) => step)).toEqual([0, 1]);
   });
 
-  it('leaves out what has no place in the order, and begins with the last result of a record', () => {
+  it('ignores a row without a place in the completion order, and starts from the last result of a history', () => {
     const frontier = new Frontier();
     frontier.confirm({ stepNumber: 0, completionSeq: null, since: 0 }, 1);
     expect(frontier.results).toEqual([]);

@@ -1,38 +1,45 @@
 import type { After, StepRecord } from '../../storage/contract/steps.js';
 
-/** A result that is known to be committed, and the confirmed statement (counted by checkpoints.ts) that committed it. */
-interface Landed {
+/**
+ * A result that is known to be committed. `at` is the number of the statement that committed it, counted in the order
+ * of confirmation (checkpoints.ts).
+ */
+interface CommittedResult {
   readonly step: number;
   readonly seq: number;
   readonly at: number;
 }
 
-/** A row on its way: how many statements had been confirmed when it was submitted. */
+/** A submitted row. `since` is the number of statements that had been confirmed when the row was submitted. */
 export interface Submitted {
   readonly stepNumber: number;
   readonly completionSeq: number | null;
   readonly since?: number;
 }
 
-const none: readonly Landed[] = [];
+const none: readonly CommittedResult[] = [];
 const nothing: After = { afterStep: null, afterSeq: null, afterAlso: null };
 
 /**
- * The last results of an execution that are known to be committed: what its next row names as its predecessors, so that it
- * is refused where the database has lost one of them.
+ * The last results of an execution that are known to be committed. The next row of the execution names them as its
+ * predecessors. A database that has lost one of them refuses the row.
  *
- * **Invariant:** a database that has all of these has all results of the execution that are known to be committed. A result
- * is left out only for one that was submitted after its own confirmation, and so committed after it, or that the same
- * statement committed. As a rule one is left; after concurrent statements there is one for each of them.
+ * **Invariant:** a database that has all named results has all results of the execution that are known to be committed.
+ * A result is left out only if a named result implies it: the named result was submitted after the other was confirmed,
+ * and therefore committed after it, or the same statement committed both. Usually one result is named; after concurrent
+ * statements, one result of each statement.
  *
- * What former owners recorded need not be named: the claim that wrote the owner token came after it, and no row is written
+ * Results of former owners need no name: the claim that wrote the owner token came after them, and no row is written
  * without that token.
  */
 export class Frontier {
-  private landed: readonly Landed[] = none;
-  private named: After = nothing;
+  private committed: readonly CommittedResult[] = none;
+  private predecessors: After = nothing;
 
-  /** Also where the token stayed and the execution is new: by the last of its rows, the nearest that is known. */
+  /**
+   * Starts from the last recorded result of the history. An execution can be new although its owner token is unchanged;
+   * the last recorded result is then its closest known predecessor.
+   */
   static of(recorded: readonly StepRecord[] | undefined): Frontier {
     const frontier = new Frontier();
     let last: StepRecord | undefined;
@@ -41,34 +48,34 @@ export class Frontier {
     return frontier;
   }
 
-  /** What a row that is submitted now comes after. */
+  /** The predecessors of a row that is submitted now. */
   get after(): After {
-    return this.named;
+    return this.predecessors;
   }
 
-  /** The same, and the child whose start the row records. */
+  /** The predecessors of a row that records the start of a child: the results, and the row of the child. */
   afterChild(child: string): After {
-    const also = this.named.afterAlso === null ? [] : JSON.parse(this.named.afterAlso);
-    return { ...this.named, afterAlso: JSON.stringify([...also, { child }]) };
+    const also = this.predecessors.afterAlso === null ? [] : JSON.parse(this.predecessors.afterAlso);
+    return { ...this.predecessors, afterAlso: JSON.stringify([...also, { child }]) };
   }
 
-  /** The results named, for whoever looks whether they are still on record. */
+  /** The named results, for a check whether the database still has them. */
   get results(): readonly { readonly step: number; readonly seq: number }[] {
-    return this.landed;
+    return this.committed;
   }
 
-  /** A row is known to be committed, by the statement that was confirmed as number `at`. */
+  /** Notes that a row is committed, by the statement that was confirmed as number `at`. */
   confirm({ stepNumber: step, completionSeq: seq, since = 0 }: Submitted, at: number): void {
     if (seq === null) return;
-    const [first, second] = this.landed;
+    const [first, second] = this.committed;
     if (second !== undefined || (first !== undefined && first.at > since)) {
-      const left = this.landed.filter((each) => each.at > since);
-      if (left.some((each) => each.at === at)) return;
-      this.landed = [...left, { step, seq, at }];
-    } else this.landed = [{ step, seq, at }];
-    const [head, ...others] = this.landed as [Landed, ...Landed[]];
+      const remaining = this.committed.filter((each) => each.at > since);
+      if (remaining.some((each) => each.at === at)) return;
+      this.committed = [...remaining, { step, seq, at }];
+    } else this.committed = [{ step, seq, at }];
+    const [head, ...others] = this.committed as [CommittedResult, ...CommittedResult[]];
     const also = others.map((each) => ({ step: each.step, seq: each.seq }));
-    this.named = {
+    this.predecessors = {
       afterStep: head.step,
       afterSeq: head.seq,
       afterAlso: also.length === 0 ? null : JSON.stringify(also),

@@ -1,6 +1,6 @@
 import type { StepRecord } from '../../storage/contract/storage.js';
 
-/** What earlier executions of a workflow left on record, and what the code asks for this time. */
+/** The steps that earlier executions recorded, and the steps that the code calls this time. */
 export class History {
   private readonly byNumber: Map<number, StepRecord>;
   private readonly highest: number;
@@ -11,37 +11,42 @@ export class History {
     this.highest = steps.reduce((highest, step) => Math.max(highest, step.stepNumber), -1);
   }
 
-  /** The record for a step, if there is one. `matches` is false when it belongs to a step of another name. */
+  /**
+   * Notes that the code calls a step, and returns its record, if there is one. `matches` is false if the record belongs
+   * to a step of another name.
+   */
   request(stepNumber: number, name: string): { readonly step: StepRecord | undefined; readonly matches: boolean } {
     this.requested[stepNumber] = name;
     const step = this.byNumber.get(stepNumber);
     return { step, matches: step === undefined || step.name === name };
   }
 
+  /** Returns whether the code has called the step. */
   wasRequested(stepNumber: number): boolean {
     return this.requested[stepNumber] !== undefined;
   }
 
+  /** Returns the record of a step. Does not count as a call by the code. */
   peek(stepNumber: number): StepRecord | undefined {
     return this.byNumber.get(stepNumber);
   }
 
-  /** Whether anything is on record from this step on. */
+  /** Returns whether this step or a later step is recorded. */
   reaches(stepNumber: number): boolean {
     return this.highest >= stepNumber;
   }
 
-  /** The first place in the order of completion that is empty although there are later ones. */
+  /** The first empty place in the completion order that has recorded places after it. */
   get missing(): number | undefined {
-    const places = new Set(this.steps.flatMap(({ completionSeq }) => completionSeq ?? []));
+    const recordedPlaces = new Set(this.steps.flatMap(({ completionSeq }) => completionSeq ?? []));
     let place = 0;
-    while (places.delete(place)) place++;
-    return places.size === 0 ? undefined : place;
+    while (recordedPlaces.delete(place)) place++;
+    return recordedPlaces.size === 0 ? undefined : place;
   }
 
-  /** Recorded steps beside requested ones, the first difference marked. */
+  /** Shows the recorded steps beside the steps that the code calls, with a mark at the first difference. */
   diff(): string {
-    const lines = ['  step  on record                       asked for now'];
+    const lines = ['  step  recorded                        called now'];
     const last = Math.max(this.highest, this.requested.length - 1);
     const differs = (n: number): boolean => {
       const recorded = this.byNumber.get(n)?.name;

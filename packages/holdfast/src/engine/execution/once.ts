@@ -1,6 +1,6 @@
 import { isHoldfastError } from '../../model/errors.js';
 import type { NewStep, StepRecord } from '../../storage/contract/storage.js';
-import type { Landing, WrittenWithEffects } from '../write/checkpoints.js';
+import type { TrackedRow, WrittenWithEffects } from '../write/checkpoints.js';
 import { sleepName } from './deliveries.js';
 import type { DurableCall } from './durable-call.js';
 import type { Execution } from './execution.js';
@@ -8,23 +8,25 @@ import { failedInstead, type Outcome } from './outcome.js';
 import { warnOfLateFailure } from './unawaited.js';
 import { mismatchAdvice, type Result, stalledError } from './workflow-errors.js';
 
-/** Does the work. `begun` is what an earlier execution recorded of an operation that it did not see the end of. */
+/**
+ * Does the work of an operation. `begun` is the record of an operation that an earlier execution began and did not end.
+ */
 export type Live = (stepNumber: number, begun: StepRecord | undefined) => Promise<Outcome>;
 
 /**
- * The one primitive that decides between replay and run; every durable operation is a few lines on top of it.
+ * The one primitive that decides between replay and run. Every durable operation is a few lines on top of it.
  *
- * A recorded operation is answered from its record, in its recorded turn. Any other is performed, its outcome
- * committed, and only then given to the code. An execution that has lost its workflow gets no answer at all.
+ * A recorded operation returns its recorded outcome, in the recorded order. Any other operation runs: its outcome is
+ * committed, and only then given to the code. A call of an execution that has lost its workflow never settles.
  */
 export function once<T>(execution: Execution, name: string, live: Live): Promise<T> {
   return onceAt(execution, execution.takeStepNumber(), name, live);
 }
 
-/** {@link once} for an operation that had to take its number earlier. */
+/** {@link once} for an operation that had to take its step number earlier. */
 export function onceAt<T>(execution: Execution, stepNumber: number, name: string, live: Live): Promise<T> {
   if (!execution.running) return execution.refuse();
-  execution.ask(stepNumber);
+  execution.noteCall(stepNumber);
   execution.openCalls++;
   execution.activity++;
   const call = execution.calls.begin<T>(name, stepNumber);
@@ -33,23 +35,26 @@ export function onceAt<T>(execution: Execution, stepNumber: number, name: string
   if (found && !found.matches) stall(execution, stepNumber, name);
   else {
     const done =
-      found?.step && (isComplete(found.step) || execution.deliveries.placeSleep(found.step))
+      found?.step && (isComplete(found.step) || execution.deliveries.placeDbosSleep(found.step))
         ? replay(execution, found.step, caller)
         : perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
-    done.catch((error) => setAside(execution, stepNumber, name, error));
+    done.catch((error) => stallAfterError(execution, stepNumber, name, error));
   }
   return call.promise;
 }
 
-/** Takes a step number for a row that an operation may write beside its own, and checks what is on record there. */
-export function reserve(execution: Execution, name: string): number {
+/**
+ * Takes a step number for a row that an operation may write beside its own row. Stalls the workflow if the history has
+ * another step under that number.
+ */
+export function reserveStepNumber(execution: Execution, name: string): number {
   const stepNumber = execution.takeStepNumber();
   const found = execution.history?.request(stepNumber, name);
   if (found && !found.matches) stall(execution, stepNumber, name);
   return stepNumber;
 }
 
-/** Answers a call of an execution that is over: with its cancellation, or not at all. */
+/** Answers a call of an execution that has ended: with its cancellation error, or never. */
 function refuse(execution: Execution, caller: DurableCall): void {
   execution.refuse().catch((error) => caller.reject(error));
 }
@@ -69,24 +74,30 @@ function stall(execution: Execution, stepNumber: number, name: string): void {
   const { claim, history, engine } = execution;
   const diff = history?.diff();
   const recorded = history?.peek(stepNumber)?.name;
-  const why = `its code asks for step ${stepNumber} "${name}", but "${recorded}" is on record there. ${mismatchAdvice(stepNumber, diff, history?.missing)}`;
+  const advice = mismatchAdvice(stepNumber, diff, history?.missing);
+  const why = `its code calls step ${stepNumber} "${name}", but its history has "${recorded}" there. ${advice}`;
   const error = stalledError('NON_DETERMINISM', claim, why, { stepNumber, recorded, requested: name, diff });
-  void engine.stall(claim.workflowId, claim.owner, error);
+  void engine.executions.stall(claim.workflowId, claim.owner, error);
 }
 
-/** What nobody foresaw must not end the process, and must not be passed over. */
-function setAside(execution: Execution, stepNumber: number, name: string, error: unknown): void {
+/** Stalls the workflow after an unexpected error. Such an error must not end the process, and must not go unnoticed. */
+function stallAfterError(execution: Execution, stepNumber: number, name: string, error: unknown): void {
   const { claim, engine } = execution;
-  const why = `what came of step ${stepNumber} "${name}" could not be dealt with. ${engine.codecs.errors.describe(error)}`;
-  void engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
+  const cause = engine.codecs.errors.describe(error);
+  const why = `the outcome of step ${stepNumber} "${name}" could not be processed. ${cause}`;
+  void engine.executions.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
 }
 
-/** The record's value is decoded when the code asks for it and handed over when its turn comes. */
+/**
+ * Answers a call from its record. The value is decoded when the code makes the call, and delivered in the recorded
+ * order.
+ */
 async function replay(execution: Execution, step: StepRecord, caller: DurableCall): Promise<void> {
   const result = await readResult(execution, step).catch((error) => {
     const { claim, engine } = execution;
-    const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${engine.codecs.errors.describe(error)}`;
-    return engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
+    const cause = engine.codecs.errors.describe(error);
+    const why = `the record of step ${step.stepNumber} "${step.name}" cannot be read. ${cause}`;
+    return engine.executions.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
   });
   if (!execution.running) return refuse(execution, caller);
   if (!result) return;
@@ -106,7 +117,8 @@ async function perform(execution: Execution, operation: Operation, caller: Durab
   try {
     outcome = await operation.live(operation.stepNumber, operation.begun);
   } catch (error) {
-    // Operations turn what the user's code throws into an outcome. What arrives here ended the wait itself.
+    // Operations turn the errors of user code into outcomes. An error that arrives here comes from the wait itself, and
+    // is not recorded.
     if (!execution.running) return refuse(execution, caller);
     execution.openCalls--;
     caller.reject(error);
@@ -116,12 +128,12 @@ async function perform(execution: Execution, operation: Operation, caller: Durab
     if (!outcome.result.ok) warnOfLateFailure(execution, caller, outcome.result.error);
     return refuse(execution, caller);
   }
-  const objection = outcome.objection?.();
+  const objection = outcome.finalCheck?.();
   if (objection !== undefined) outcome = await failedInstead(execution, outcome, objection);
   const seq = outcome.seq ?? execution.deliveries.takeSeq();
   if (outcome.writtenAt !== undefined) {
     const landed = { stepNumber: operation.stepNumber, completionSeq: seq, since: outcome.since ?? 0 };
-    execution.frontier.confirm(landed, execution.engine.checkpoints.landing());
+    execution.frontier.confirm(landed, execution.engine.checkpoints.countConfirmed());
     return execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, outcome.writtenAt));
   }
   const completedAt = execution.engine.clock.now();
@@ -133,7 +145,7 @@ async function perform(execution: Execution, operation: Operation, caller: Durab
     written = await write(execution, operation, outcome, seq, completedAt);
   }
   if (typeof written === 'object') {
-    execution.engine.superseded(execution.workflowId, execution.claim.owner, written);
+    execution.engine.executions.supersede(execution.workflowId, execution.claim.owner, written);
   } else if (written === 'without-effects') {
     outcome = { ...outcome, result: { ok: false, error: outcome.errorIfAbsent?.value } };
   } else outcome.onCommit?.();
@@ -141,7 +153,7 @@ async function perform(execution: Execution, operation: Operation, caller: Durab
   execution.deliveries.commit(seq, delivery(execution, caller, outcome.result, completedAt));
 }
 
-/** The database will not have this value. The step did run, so that it failed is what goes on record instead. */
+/** Returns the outcome to record if the database refuses a value. The step did run, so it is recorded as failed. */
 async function refusedOutcome(execution: Execution, outcome: Outcome, error: unknown): Promise<Outcome> {
   if (!isHoldfastError(error, 'STORAGE_REFUSED')) throw error;
   return failedInstead(execution, outcome, error);
@@ -158,14 +170,14 @@ function write(
   const { workflowId, owner } = execution.claim;
   const { stepNumber } = operation;
   const { frontier } = execution;
-  const since = checkpoints.landings;
+  const since = checkpoints.confirmedCount;
   if (outcome.begun) {
     const end = { workflowId, owner, stepNumber, completedAt, completionSeq, ...frontier.after };
     return checkpoints.completeStep({ ...end, frontier, since });
   }
   const child = outcome.startsChild ? outcome.childWorkflowId : null;
   const { afterStep, afterSeq, afterAlso } = child === null ? frontier.after : frontier.afterChild(child);
-  const row: Landing<NewStep> = {
+  const row: TrackedRow<NewStep> = {
     workflowId,
     owner,
     stepNumber,

@@ -4,41 +4,44 @@ import type { Engine } from '../engine.js';
 import type { Execution } from './execution.js';
 import type { Result } from './workflow-errors.js';
 
-/** What an operation came to: the text for the record and the value or error for the code. */
+/** The outcome of an operation: the text for its record, and the value or error for the code. */
 export interface Outcome {
   readonly output: string | null;
   readonly error: string | null;
   readonly serialization: string | null;
   readonly childWorkflowId: string | null;
   readonly startedAt: number;
-  /** Its row was written when it began, so that only its end is missing. */
+  /** True if the row of the operation was written when it began. Only its completion is missing then. */
   readonly begun: boolean;
   readonly result: Result;
-  /** What it brings about, committed together with its record. */
+  /** Effects that commit together with the record. */
   readonly effects?: readonly Effect[];
-  /** The record's error, and the result, if a recipient of its messages does not exist. */
+  /** The error to record and to return instead, if a recipient of a message does not exist. */
   readonly errorIfAbsent?: Encoded;
-  /** Asked in the moment in which it takes its place: what it fails with after all, if anything. */
-  readonly objection?: () => unknown;
-  /** Called when record and effects are committed. */
+  /**
+   * Called just before the outcome takes its place in the completion order. Returns the error with which the operation
+   * fails instead, or undefined.
+   */
+  readonly finalCheck?: () => unknown;
+  /** Called when the record and its effects are committed. */
   readonly onCommit?: () => void;
-  /** Its place among the results, if it had to take that before it was known. */
+  /** Place in the completion order, if the operation had to take its place before its result was known. */
   readonly seq?: number;
-  /** Its record is committed already, with that place and this time of completion. */
+  /** Completion time of a record that is already committed, under the place `seq`. */
   readonly writtenAt?: number;
-  /** How many statements had been confirmed when that record was submitted (frontier.ts). */
+  /** Number of statements that had been confirmed when that record was submitted (frontier.ts). */
   readonly since?: number;
-  /** It records the start of `childWorkflowId`, in the same database. */
+  /** True if the operation started `childWorkflowId`, in the same database. */
   readonly startsChild?: true;
 }
 
 /**
- * The outcome of an operation that gave a value. The code gets the value as it reads from the record, as a replay would:
- * what becomes of the step's own object later must not show. A value that cannot be stored, not be read back, or is larger than
- * `maxBytes` (default: the limit of the app) makes the operation one that failed.
+ * Returns the outcome of an operation that returned a value. The code gets the value as decoded from the record, like
+ * in a replay: later changes of the step's own object must not show. If the value cannot be stored, cannot be read back
+ * or is larger than `maxBytes` (default: the limit of the app), the operation has failed.
  *
- * Never throws and never rejects: an operation without an outcome on record would be done again by every replay. Our own
- * codec answers at once.
+ * Never throws and never rejects: every replay would repeat an operation without a recorded outcome. Our own codec
+ * answers synchronously.
  */
 export function succeeded(
   execution: Execution,
@@ -66,8 +69,9 @@ function valueOutcome({ name }: Codec, startedAt: number, { text, value }: Encod
 }
 
 /**
- * The outcome of an operation that threw. The code gets the error as it reads from the record: in the first run exactly
- * what it gets in a replay, so that no branch depends on, say, a class that the record does not keep. Never rejects.
+ * Returns the outcome of an operation that threw. The code gets the error as decoded from the record, so the first run
+ * sees exactly the error that a replay sees. No branch can depend on, for example, a class that the record does not
+ * keep. Never rejects.
  */
 export async function failed(execution: Execution, startedAt: number, thrown: unknown): Promise<Outcome> {
   const codec = execution.engine.codecs.native;
@@ -84,16 +88,16 @@ export async function failed(execution: Execution, startedAt: number, thrown: un
   };
 }
 
-/** The same in the place of another outcome, with nothing of what that was to bring about. */
+/** Returns a failed outcome in place of another outcome, without the effects of that outcome. */
 export async function failedInstead(execution: Execution, outcome: Outcome, thrown: unknown): Promise<Outcome> {
-  const { effects: _, errorIfAbsent: __, onCommit: ___, objection: ____, ...rest } = outcome;
+  const { effects: _, errorIfAbsent: __, onCommit: ___, finalCheck: ____, ...rest } = outcome;
   const { output, error, serialization, result } = await failed(execution, outcome.startedAt, thrown);
   return { ...rest, output, error, serialization, result };
 }
 
 /**
- * What a workflow's own row is written with: the format that it has; or, if this app lacks that, the app's own, since the
- * row still needs its ERROR, and whoever reads that learns of the format.
+ * Returns the codec for the row of a workflow: the format that the row has, or the app's own format if the app lacks
+ * that format. The row still needs its ERROR, and readers without the format get an error that names the format.
  */
 export function codecOf({ codecs }: Engine, serialization: string | null): Codec {
   try {

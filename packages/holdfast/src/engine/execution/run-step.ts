@@ -1,13 +1,14 @@
 import { HoldfastError, isFatal, isHoldfastError } from '../../model/errors.js';
 import type { Effect } from '../../storage/contract/messaging.js';
-import { enter, type Scope, type StepScope, stepScope } from '../api/context.js';
+import { runInScope, type Scope, type StepScope, stepScope } from '../api/context.js';
 import { notifyEffects } from '../wait/notify-effects.js';
 import { exhaustedError } from './attempts.js';
 import type { Execution, Wait } from './execution.js';
 import { failed, type Outcome, succeeded } from './outcome.js';
 
-/** A step's options, checked and in milliseconds. */
+/** The checked options of a step. Durations are milliseconds. */
 export interface StepPolicy {
+  /** Maximum number of retries. */
   readonly max: number;
   readonly initialMs: number;
   readonly factor: number;
@@ -15,7 +16,7 @@ export interface StepPolicy {
   readonly jitter: number;
   readonly retryIf?: (error: unknown) => boolean;
   readonly timeoutMs?: number;
-  /** Most bytes of the result, if that is not the limit of the app. */
+  /** Maximum size of the stored result in bytes, if it differs from the limit of the app. */
   readonly maxBytes?: number;
 }
 
@@ -26,19 +27,22 @@ export interface StepCall {
   readonly policy: StepPolicy;
 }
 
-/** Runs a step's function until it succeeds or its attempts are used up, and puts the outcome into words. */
+/** Runs the function of a step until it succeeds or has used up its attempts. Returns the outcome to record. */
 export function performStep(execution: Execution, call: StepCall): Promise<Outcome> {
   return performAttempts(execution, call, async (scope, startedAt) => {
     const value = await runAttempt(scope, call);
-    const said = endAttempt(scope.step);
-    // Not part of the attempt: a value that cannot be stored would not become storable by running the step again.
+    const effectsOfAttempt = endAttempt(scope.step);
+    // Encoding is not part of the attempt: another run of the step would not make the value storable.
     const outcome = await succeeded(execution, stepResult(call.name), startedAt, value, call.policy.maxBytes);
-    const effects = (await Promise.all(said)).filter((each) => each !== undefined);
+    const effects = (await Promise.all(effectsOfAttempt)).filter((each) => each !== undefined);
     return withEffects(execution, outcome, effects, scope.step.objections);
   });
 }
 
-/** The same for a step of which an attempt is more than a call of its function. What an attempt throws, it failed with. */
+/**
+ * {@link performStep} for a step whose attempt is more than a call of its function. An attempt fails with the error
+ * that `perform` throws.
+ */
 export async function performAttempts(
   execution: Execution,
   call: Omit<StepCall, 'fn'>,
@@ -46,24 +50,24 @@ export async function performAttempts(
 ): Promise<Outcome> {
   const startedAt = execution.engine.clock.now();
   execution.runningSteps++;
-  const most = call.policy.max + 1;
-  const isCounted = most > 1 && execution.hadPredecessors;
+  const maxAttempts = call.policy.max + 1;
+  const isCounted = maxAttempts > 1 && execution.hadPredecessors;
   try {
     for (let attempt = 1; ; attempt++) {
       if (!execution.engine.startGate.isOpen) await untilConfirmed(execution);
       if (isCounted) {
         const begun = await execution.attempts.begin(call.stepNumber, (at) => waitUntil(execution, at));
         attempt = begun.attempt;
-        if (attempt > most) {
-          const error = exhaustedError(execution.claim, call.name, most, begun.interrupted);
+        if (attempt > maxAttempts) {
+          const error = exhaustedError(execution.claim, call.name, maxAttempts, begun.interrupted);
           return await failed(execution, startedAt, error);
         }
-        // The database was waited for, and this process may have been stopped meanwhile.
+        // The write of the attempt took time, and this process may have been stopped meanwhile.
         if (!execution.engine.startGate.isOpen) await untilConfirmed(execution);
       }
       const scope = stepScope(execution, call.stepNumber, attempt);
       try {
-        return await probed(scope, call, () => perform(scope, startedAt));
+        return await reportToProbe(scope, call, () => perform(scope, startedAt));
       } catch (error) {
         endAttempt(scope.step);
         if (!mayRetry(execution, call, attempt, error)) return await failed(execution, startedAt, error);
@@ -75,11 +79,17 @@ export async function performAttempts(
   }
 }
 
+/** Names the result of a step in error messages. */
 export function stepResult(stepName: string): string {
   return `The result of step "${stepName}"`;
 }
 
-function probed(scope: Scope & { step: StepScope }, call: Omit<StepCall, 'fn'>, perform: () => Promise<Outcome>) {
+/** Runs an attempt and reports it to the test kit, if there is one. */
+function reportToProbe(
+  scope: Scope & { step: StepScope },
+  call: Omit<StepCall, 'fn'>,
+  perform: () => Promise<Outcome>,
+) {
   const { execution, step } = scope;
   const { engine, claim, workflowId } = execution;
   const { stepProbe } = engine.registry;
@@ -91,14 +101,14 @@ function probed(scope: Scope & { step: StepScope }, call: Omit<StepCall, 'fn'>, 
   return perform().finally(step.probed.end);
 }
 
-/** What comes after the end of an attempt is no part of it. */
+/** Ends an attempt and returns its effects. Effects that the code adds later do not count. */
 function endAttempt(step: StepScope): NonNullable<StepScope['effects']> {
   const effects = step.effects ?? [];
   step.effects = null;
   return effects;
 }
 
-/** A step that failed leaves nothing behind but its error. */
+/** Adds the effects of an attempt to its outcome. A failed step leaves only its error. */
 function withEffects(
   execution: Execution,
   outcome: Outcome,
@@ -106,28 +116,28 @@ function withEffects(
   objections: StepScope['objections'] = [],
 ): Outcome {
   if (effects.length === 0 || !outcome.result.ok) return outcome;
-  const objection = (): unknown => objections.map((object) => object()).find((error) => error !== undefined);
-  return { ...outcome, effects, objection, onCommit: () => notifyEffects(execution, effects) };
+  const finalCheck = (): unknown => objections.map((object) => object()).find((error) => error !== undefined);
+  return { ...outcome, effects, finalCheck, onCommit: () => notifyEffects(execution, effects) };
 }
 
 function mayRetry(execution: Execution, call: Omit<StepCall, 'fn'>, attempt: number, error: unknown): boolean {
   const { max, retryIf } = call.policy;
   if (attempt > max || !execution.running || isFatal(error)) return false;
-  // What it writes to stays closed: the function may have succeeded, and would only do its work once more for nothing.
+  // The stream stays closed. The function may have succeeded, and a retry would only repeat its work.
   if (isHoldfastError(error, 'STREAM_CLOSED')) return false;
-  // The step's own error is what counts; a broken filter must not replace it.
-  const broken = (how: string): false => {
+  // The step fails with its own error. An error of `retryIf` must not replace that error.
+  const refuseRetry = (how: string): false => {
     execution.engine.logger.warn(`retryIf of step "${call.name}" ${how}`);
     return false;
   };
   try {
-    const answer: unknown = enter(stepScope(execution, call.stepNumber, attempt), () => retryIf?.(error));
+    const answer: unknown = runInScope(stepScope(execution, call.stepNumber, attempt), () => retryIf?.(error));
     if (!isPromise(answer)) return answer !== false;
-    // What it resolves with is not waited for; that it rejects must not end the process.
+    // The promise is not awaited, and its rejection must not end the process.
     Promise.resolve(answer).catch(() => {});
-    return broken('returned a promise, so there is no retry: let it return true or false itself.');
+    return refuseRetry('returned a promise, so there is no retry. Return true or false synchronously.');
   } catch (failure) {
-    return broken(`threw, so there is no retry: ${execution.engine.codecs.errors.describe(failure)}`);
+    return refuseRetry(`threw, so there is no retry: ${execution.engine.codecs.errors.describe(failure)}`);
   }
 }
 
@@ -137,7 +147,7 @@ function isPromise(value: unknown): value is PromiseLike<unknown> {
 
 function runAttempt(scope: Scope & { step: StepScope }, call: StepCall): unknown {
   const { fn, policy } = call;
-  return policy.timeoutMs === undefined ? enter(scope, fn) : runTimed(scope, call, policy.timeoutMs);
+  return policy.timeoutMs === undefined ? runInScope(scope, fn) : runTimed(scope, call, policy.timeoutMs);
 }
 
 function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCall, timeoutMs: number) {
@@ -145,10 +155,10 @@ function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCa
   const timeout = new AbortController();
   const signal = AbortSignal.any([execution.signal, timeout.signal]);
   Object.defineProperty(step, 'signal', { value: signal });
-  // Node 24 works out the reason of a signal that nobody listens to when it is asked for: if the workflow has ended by then,
-  // that would be the reason, and not the timeout.
-  const listen = (): void => {};
-  signal.addEventListener('abort', listen, { once: true });
+  // The listener makes Node 24 compute the reason of the signal at the abort. Without a listener, Node computes the
+  // reason when it is read: if the workflow has ended by then, the end would be the reason instead of the timeout.
+  const ignoreAbort = (): void => {};
+  signal.addEventListener('abort', ignoreAbort, { once: true });
   return new Promise<unknown>((resolve, reject) => {
     const timer = clock.at(clock.now() + timeoutMs, () => {
       const error = new HoldfastError(
@@ -160,12 +170,12 @@ function runTimed({ execution, step }: Scope & { step: StepScope }, call: StepCa
       timeout.abort(error);
       reject(error);
     });
-    // The promise keeps the first settlement: what the body does after its timeout goes nowhere.
-    Promise.resolve(enter({ execution, step }, async () => call.fn()))
+    // The promise keeps its first settlement: the result of a function after its timeout is discarded.
+    Promise.resolve(runInScope({ execution, step }, async () => call.fn()))
       .then(resolve, reject)
       .finally(() => {
         timer.cancel();
-        signal.removeEventListener('abort', listen);
+        signal.removeEventListener('abort', ignoreAbort);
       });
   });
 }
@@ -177,18 +187,21 @@ async function backOff(
   error: unknown,
 ): Promise<void> {
   const { policy } = call;
-  const full = Math.min(policy.maxDelayMs, policy.initialMs * policy.factor ** (attempt - 1));
-  const ms = Math.round(full * (1 - policy.jitter * Math.random()));
+  const maxMs = Math.min(policy.maxDelayMs, policy.initialMs * policy.factor ** (attempt - 1));
+  const ms = Math.round(maxMs * (1 - policy.jitter * Math.random()));
   const { clock, codecs, logger } = execution.engine;
   logger.warn(
     `Step "${call.name}" of workflow "${execution.workflowId}" failed (attempt ${attempt} of ${policy.max + 1}), ` +
-      `next one in ${ms} ms: ${codecs.errors.describe(error)}`,
+      `next attempt in ${ms} ms: ${codecs.errors.describe(error)}`,
   );
   const nextAt = clock.now() + ms;
   await Promise.all([execution.attempts.failed(call.stepNumber, attempt, nextAt), waitUntil(execution, nextAt)]);
 }
 
-/** Holds up an attempt until this process knows again that it is not taken for dead, unless the workflow ends before. */
+/**
+ * Waits until the start gate is open: other executors do not take this process for dead, and the database accepts
+ * outcomes. If the workflow ends first, rejects with its cancellation or never settles.
+ */
 export async function untilConfirmed(execution: Execution): Promise<void> {
   const { startGate } = execution.engine;
   while (!startGate.isOpen) {
@@ -203,15 +216,15 @@ export async function untilConfirmed(execution: Execution): Promise<void> {
           stop();
           reject(error);
         },
-        dropped: stop,
+        abandoned: stop,
       });
     });
   }
-  // What ended it may have come between the confirmation and here.
+  // The workflow may have ended between the opening of the gate and this line.
   if (!execution.running) await execution.refuse();
 }
 
-/** Resolves at that instant; rejects at once when the workflow is cancelled. */
+/** Resolves at the instant `until`. Rejects at once when the workflow is cancelled. */
 export function waitUntil(
   execution: Execution,
   until: number,
@@ -229,7 +242,7 @@ export function waitUntil(
         timer.cancel();
         reject(error);
       },
-      dropped: () => timer.cancel(),
+      abandoned: () => timer.cancel(),
       watchWhileSuspended,
     });
   });

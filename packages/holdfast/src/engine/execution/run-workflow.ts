@@ -1,8 +1,8 @@
 import type { Codec } from '../../codec/codec.js';
 import { type HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { FinishedWorkflow } from '../../storage/contract/storage.js';
-import { enter } from '../api/context.js';
-import { refusalOf } from '../start/authorization.js';
+import { runInScope } from '../api/context.js';
+import { authorizationErrorOf } from '../start/authorization.js';
 import { schemaError } from '../start/workflow-row.js';
 import type { Written } from '../write/checkpoints.js';
 import type { Execution } from './execution.js';
@@ -11,17 +11,18 @@ import { reportUnawaited } from './unawaited.js';
 import { mismatchAdvice, type Result, stalledError } from './workflow-errors.js';
 
 /**
- * The life of one execution: read the input, run the function, commit the outcome. What goes wrong with that itself is
- * told to `notRun`.
+ * Runs one execution: reads the input, calls the function, commits the outcome. Reports an error of this work itself to
+ * `onFailure`.
  */
 export async function runWorkflow(
   execution: Execution,
-  notRun: (execution: Execution, error: unknown) => void,
+  onFailure: (execution: Execution, error: unknown) => void,
 ): Promise<void> {
-  // All in one function: every workflow that waits would hold another suspended call, and each await costs.
+  // All of it is one function: with several functions, each waiting workflow would keep another suspended call in
+  // memory, and each await costs time.
   try {
     if (isInputMissing(execution)) return await stallWithoutInput(execution);
-    // Awaited in any case, so that none of its code runs before its start has returned.
+    // Always awaited, so that no code of the workflow runs before its start has returned.
     const args = await readArguments(execution);
     if (!args.ok && isHoldfastError(args.error, 'UNKNOWN_SERIALIZER')) return await stallUnread(execution, args.error);
     let result: Result = args;
@@ -33,20 +34,20 @@ export async function runWorkflow(
       }
     }
     if (!execution.running) return;
-    if (args.ok && execution.history?.reaches(execution.stepCount)) return await stallUnasked(execution);
+    if (args.ok && execution.history?.reaches(execution.stepCount)) return await stallMissingCalls(execution);
     reportUnawaited(execution, result.ok);
-    // No result is delivered from here on: steps that nobody awaited may still be under way, and what they would set
-    // off while a schema takes its time, a replay would not repeat.
+    // No result is delivered from here on. Steps that the code did not await may still be running while the output
+    // schema runs. Calls that follow such a step would not be repeated by a replay.
     execution.close();
     await settle(execution, execution.claim.definition.output ? await checkOutput(execution, result) : result);
   } catch (error) {
-    notRun(execution, error);
+    onFailure(execution, error);
   }
 }
 
 function readArguments(execution: Execution): Result | Promise<Result> {
   const { args, inputs, serialization } = execution.claim;
-  const refusal = refusalOf(execution.claim);
+  const refusal = authorizationErrorOf(execution.claim);
   if (refusal) return failed(refusal);
   if (args) return { ok: true, value: args };
   try {
@@ -61,7 +62,10 @@ function succeeded(value: unknown): Result {
   return { ok: true, value };
 }
 
-/** A damaged input cannot be read by anybody, now or later. An ERROR that people see is better than a workflow that stays PENDING. */
+/**
+ * An input that cannot be decoded ends the workflow: no process can read it, now or later. A visible ERROR is better
+ * than a workflow that stays PENDING.
+ */
 function failed(error: unknown): Result {
   return { ok: false, error };
 }
@@ -71,25 +75,30 @@ function isInputMissing({ claim: { args, inputs } }: Execution): boolean {
 }
 
 /**
- * No input where this code looks for it, unlike one that is there and cannot be read: some other system may keep it
- * elsewhere, as DBOS 5 began to. Ending such work would destroy it, so the workflow is set aside, with all that it has.
+ * Stalls a workflow without a stored input. Unlike an input that cannot be decoded, this input may be stored elsewhere
+ * by another system, as DBOS 5 began to do. An ERROR would destroy such work, so the workflow is stalled with all its
+ * data.
  */
 function stallWithoutInput({ claim, engine }: Execution): Promise<void> {
   const why =
-    'it has no stored input, neither in workflow_status nor in workflow_input. If another system started it, let that one ' +
-    'continue it, or upgrade Holdfast and resume it: app.workflows.resume(id). If its input is lost, delete it and start it again.';
-  return engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
+    'it has no stored input, neither in workflow_status nor in workflow_input. If another system started it, ' +
+    'continue it with that system, or upgrade Holdfast and resume it: app.workflows.resume(id). If its input is ' +
+    'lost, delete the workflow and start it again.';
+  return engine.executions.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
 }
 
-/** An input in a format that this process lacks. Another process, or this one with its serializer, can still run the workflow. */
+/**
+ * Stalls a workflow whose input has a format that this process lacks. Another process, or this process with the
+ * serializer, can still run the workflow.
+ */
 function stallUnread({ claim, engine }: Execution, { message }: HoldfastError): Promise<void> {
-  const why = `its input cannot be read here. ${message} Then resume it: app.workflows.resume(id).`;
-  return engine.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
+  const why = `this process cannot read its input. ${message} Then resume it: app.workflows.resume(id).`;
+  return engine.executions.stall(claim.workflowId, claim.owner, stalledError('WORKFLOW_STALLED', claim, why));
 }
 
 function call(execution: Execution, args: readonly unknown[]): unknown {
   const fn = execution.claim.definition.fn as (...args: readonly unknown[]) => unknown;
-  return enter({ execution, step: undefined }, () => fn(...args));
+  return runInScope({ execution, step: undefined }, () => fn(...args));
 }
 
 async function checkOutput(execution: Execution, result: Result): Promise<Result> {
@@ -104,21 +113,22 @@ async function checkOutput(execution: Execution, result: Result): Promise<Result
   }
 }
 
-/** The function ended without asking for steps that are on record: the code that recorded them was another. */
-function stallUnasked(execution: Execution): Promise<void> {
+/** Stalls a workflow whose function ended without calling recorded steps: different code recorded these steps. */
+function stallMissingCalls(execution: Execution): Promise<void> {
   const { claim, history, stepCount, engine } = execution;
   const diff = history?.diff();
-  const why = `its code ended after ${stepCount} steps, but more are on record. ${mismatchAdvice(stepCount, diff, history?.missing)}`;
+  const advice = mismatchAdvice(stepCount, diff, history?.missing);
+  const why = `its code ended after ${stepCount} steps, but its history has more. ${advice}`;
   const error = stalledError('NON_DETERMINISM', claim, why, { stepCount, diff });
-  return engine.stall(claim.workflowId, claim.owner, error);
+  return engine.executions.stall(claim.workflowId, claim.owner, error);
 }
 
 async function settle(execution: Execution, result: Result): Promise<void> {
   const { engine, claim } = execution;
   const { workflowId, owner, serialization } = claim;
   const encoded = encodeOutcome(execution, result);
-  // Not awaited in any case: each await costs as much as the rest of this function. And not told by its class: programs that
-  // replace the global Promise have promises of two.
+  // Awaited only if it is a promise: each await costs as much as the rest of this function. Libraries such as zone.js
+  // replace the global Promise, so `instanceof Promise` would be unreliable here.
   let outcome: StoredOutcome = 'status' in encoded ? encoded : await encoded;
   const finish = (): Promise<Written> => {
     const underWay = outcome.status === 'ERROR' ? execution.underWay : null;
@@ -131,14 +141,15 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   try {
     written = await finish();
   } catch (refusal) {
-    // The database will not have this outcome; that it will not is one that it does have.
+    // The database refuses this outcome, so the refusal is recorded as the error of the workflow instead.
     outcome = await encodeOutcome(execution, { ok: false, error: refusal });
     written = await finish();
   }
-  if (written !== 'written') return engine.superseded(workflowId, owner, written);
-  const heard = engine.finished({ workflowId, ...outcome, serialization, statusReason: null }, owner);
-  // A parent hears of its child later, by its record; but the failure of work in the background must leave a trace.
-  if (result.ok || heard || claim.parentWorkflowId !== null) return;
+  if (written !== 'written') return engine.executions.supersede(workflowId, owner, written);
+  const hasWaiter = engine.executions.finish({ workflowId, ...outcome, serialization, statusReason: null }, owner);
+  // A parent gets the error of its child when it awaits the child. The failure of a background workflow must leave a
+  // trace in the log.
+  if (result.ok || hasWaiter || claim.parentWorkflowId !== null) return;
   engine.logger.warn(`Workflow "${workflowId}" (${claim.name}) failed: ${engine.codecs.errors.describe(result.error)}`);
 }
 

@@ -1,11 +1,14 @@
 /**
- * Looks in on every attempt of a step from outside, and may put another function in the place of the step's own:
- * `holdfast/testing` moves its clock only while no attempt is under way, and stubs steps. Production has none.
+ * Observes every attempt of a step, and may replace the function of a step. `holdfast/testing` uses a probe to move its
+ * clock only while no attempt is running, and to stub steps. Production has no probe.
  */
 export interface StepProbe {
-  /** An attempt of a step begins. */
+  /** Called when an attempt of a step begins. */
   begin(attempt: AttemptFacts): ProbedAttempt;
-  /** The function that runs instead of the step's own, if there is one. It gets the arguments of the call. */
+  /**
+   * Returns the function that runs instead of the step's own function, if there is one. It gets the arguments of the
+   * call.
+   */
   stubOf(stepName: string): StepStub | undefined;
 }
 
@@ -17,12 +20,15 @@ export interface AttemptFacts {
   readonly step: string;
   readonly stepNumber: number;
   readonly attempt: number;
-  /** False as soon as the workflow has ended or is another owner's: the attempt's result will go nowhere. */
+  /** False once the workflow has ended or has another owner: the result of the attempt is then discarded. */
   isWanted(): boolean;
 }
 
 export interface ProbedAttempt {
-  /** The attempt waits for something that the clock brings about, such as another workflow. Returns how to end that. */
+  /**
+   * Notes that the attempt waits for something that depends on the clock, such as another workflow. Returns the
+   * function that ends the wait.
+   */
   wait(): () => void;
   readonly end: () => void;
 }

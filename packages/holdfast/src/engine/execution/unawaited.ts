@@ -2,26 +2,26 @@ import { isErrorNamed } from '../../model/errors.js';
 import type { DurableCall } from './durable-call.js';
 import type { Execution } from './execution.js';
 
-/** How many calls a line of the log names. */
+/** Maximum number of calls that one log line names. */
 const maxNamed = 5;
 
 /**
- * A workflow ends although calls of it are under way, or have failed, that its code has never looked at: a missing
- * `await`, most likely. Said once for each place in the code. What lost a race, or has a `catch`, was looked at, and what
- * the workflow itself failed before it could await is told by its error.
+ * Warns if a workflow ends although calls that its code never observed are running or have failed. The usual cause is a
+ * missing `await`. Each place in the code is reported once. A call that lost a race, or has a `catch`, was observed. If
+ * the workflow failed, only failed calls are reported: its error explains why it did not await the running calls.
  */
 export function reportUnawaited(execution: Execution, returned: boolean): void {
-  for (const { call, error } of execution.calls.unlookedFailed()) warnOfFailure(execution, call, error);
-  const open = returned ? execution.calls.unlookedOpen() : [];
+  for (const { call, error } of execution.calls.unobservedFailed()) warnOfFailure(execution, call, error);
+  const open = returned ? execution.calls.unobservedOpen() : [];
   if (open.length > 0) warnOfOpen(execution, open);
   else if (execution.runningSteps > 0) noteRunning(execution);
 }
 
-/** The same for a failure that arrives when the workflow has ended. */
+/** Warns about an unobserved call that fails after the workflow has ended. */
 export function warnOfLateFailure(execution: Execution, call: DurableCall, error: unknown): void {
-  // What stops because its signal aborted did what it should.
-  const obeyed = isErrorNamed(error, 'AbortError');
-  if (execution.state === 'closed' && !call.wasLookedAt && !obeyed) warnOfFailure(execution, call, error);
+  // A call that stops because its signal aborted did what it should.
+  const stoppedBySignal = isErrorNamed(error, 'AbortError');
+  if (execution.state === 'closed' && !call.isObserved && !stoppedBySignal) warnOfFailure(execution, call, error);
 }
 
 function warnOfFailure({ engine, claim }: Execution, call: DurableCall, error: unknown): void {
@@ -30,31 +30,33 @@ function warnOfFailure({ engine, claim }: Execution, call: DurableCall, error: u
   engine.warnOnce(
     `unawaited failure ${JSON.stringify([name, call.name])}`,
     `Workflow "${workflowId}" (${name}) did not await ${describeCall(call)}, which failed: ${failure}. ` +
-      'The workflow ended regardless. Await the call; or, if its failure does not matter, end it in .catch(() => {}). ' +
-      'Said once, not for each workflow.',
+      'The workflow ended regardless. Await the call, or append .catch(() => {}) if its failure does not matter. ' +
+      'This warning is logged once, not for each workflow.',
   );
 }
 
 function warnOfOpen({ engine, claim }: Execution, open: readonly DurableCall[]): void {
   const { name, workflowId } = claim;
   const named = open.slice(0, maxNamed).map(describeCall);
-  // How many there are, and the numbers of their steps, may differ from workflow to workflow.
+  // The number of calls, and their step numbers, may differ from workflow to workflow.
   const names = [...new Set(open.slice(0, maxNamed).map((call) => call.name))];
   if (open.length > maxNamed) named.push(`${open.length - maxNamed} more`);
-  const [theirs, them] = open.length === 1 ? ['its result is', 'it'] : ['their results are', 'them'];
+  const [are, theirResults, them] =
+    open.length === 1 ? ['is', 'its result is', 'it'] : ['are', 'their results are', 'them'];
   engine.warnOnce(
     `unawaited ${JSON.stringify([name, ...names])}`,
-    `Workflow "${workflowId}" (${name}) returned while it had not awaited ${named.join(', ')}, still under way: ${theirs} ` +
-      `not recorded. Await ${them}; or, to leave ${them} behind on purpose, end each in .catch(() => {}). ` +
-      'Said once, not for each workflow.',
+    `Workflow "${workflowId}" (${name}) returned without awaiting ${named.join(', ')}, which ${are} still ` +
+      `running: ${theirResults} not recorded. Await ${them}, or append .catch(() => {}) if the workflow need not ` +
+      `wait for ${them}. This warning is logged once, not for each workflow.`,
   );
 }
 
-/** Only a note: the slower branch of a race is left behind on purpose. */
+/** Logged as information only: the slower branch of a race is left running on purpose. */
 function noteRunning({ engine, claim, runningSteps }: Execution): void {
-  const steps = runningSteps === 1 ? 'a step was' : `${runningSteps} steps were`;
+  const [steps, theirResults] =
+    runningSteps === 1 ? ['a step was', 'its result is'] : [`${runningSteps} steps were`, 'their results are'];
   engine.logger.info(
-    `Workflow "${claim.workflowId}" (${claim.name}) ended while ${steps} still running: their results are not recorded.`,
+    `Workflow "${claim.workflowId}" (${claim.name}) ended while ${steps} still running: ${theirResults} not recorded.`,
   );
 }
 

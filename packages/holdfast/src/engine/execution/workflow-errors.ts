@@ -3,27 +3,28 @@ import type { ErrorDetails } from '../../model/error-details.js';
 import { HoldfastError } from '../../model/errors.js';
 import type { Ending } from '../../storage/contract/storage.js';
 
-/** What came of a call or of a workflow, for the code that awaits it. */
+/** The value or error of a call or of a workflow, for the code that awaits it. */
 export type Result = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
 
-/** The value that a workflow returned, or the error that it ended with, thrown. */
+/** Resolves with the value that a workflow returned, or rejects with the error that it ended with. */
 export async function resultOf(codecs: Codecs, ending: Ending): Promise<unknown> {
-  const result = await readEnding(codecs, ending);
+  const result = await decodeEnding(codecs, ending);
   return result.ok ? result.value : Promise.reject(result.error);
 }
 
-/** What a workflow came to. Rejects only if this process cannot read that. */
-export async function readEnding(codecs: Codecs, ending: Ending): Promise<Result> {
+/** Decodes the value or error of a workflow that has ended. Rejects only if this process cannot decode it. */
+export async function decodeEnding(codecs: Codecs, ending: Ending): Promise<Result> {
   const { workflowId, status } = ending;
   const codec = codecs.for(ending.serialization);
   if (status === 'SUCCESS') {
     return { ok: true, value: ending.output === null ? undefined : await codec.decode(ending.output) };
   }
-  // A workflow may throw anything; whoever waits gets just that. A stalled one carries the error that stalled it.
+  // A workflow may throw any value, and its waiters get exactly that value. A stalled workflow stores the error that
+  // stalled it.
   if (ending.error !== null) return { ok: false, error: await codec.decodeError(ending.error) };
   if (status === 'ERROR') return { ok: false, error: undefined };
   if (status === 'CANCELLED') return { ok: false, error: cancelledError(workflowId, ending.statusReason) };
-  if (status === 'STALLED') return { ok: false, error: setAsideError(workflowId, ending.statusReason) };
+  if (status === 'STALLED') return { ok: false, error: stalledByRecoveryError(workflowId, ending.statusReason) };
   return { ok: false, error: deadError(workflowId, status) };
 }
 
@@ -31,7 +32,7 @@ function deadError(workflowId: string, status: Ending['status']): HoldfastError 
   return new HoldfastError(
     'WORKFLOW_DEAD',
     `Workflow "${workflowId}" is ${status}: it was started too often without finishing. ` +
-      'Find out why it brings its process down, then `resume` it.',
+      'Find out why its process ends each time, then call app.workflows.resume(id).',
     { details: { workflowId, status } },
   );
 }
@@ -44,25 +45,30 @@ export function notFoundError(workflowId: string): HoldfastError {
 
 export function cancelledError(workflowId: string, reason: string | null): HoldfastError {
   const why = reason === null ? 'was cancelled' : `was cancelled: ${reason}`;
-  const advice = 'app.workflows.resume(id) goes on after its last step.';
+  const advice = 'app.workflows.resume(id) continues it after its last recorded step.';
   return new HoldfastError('WORKFLOW_CANCELLED', `Workflow "${workflowId}" ${why}. ${advice}`, {
     details: { workflowId, reason },
   });
 }
 
-/** Why a workflow was cancelled that outlived its deadline. */
+/** The reason that is stored for a workflow that is cancelled at its deadline. */
 export function timeoutReason(): string {
   return 'its timeout passed';
 }
 
-/** Set aside by recovery, which knows no error: only that nobody is to go on with it unasked. */
-function setAsideError(workflowId: string, reason: string | null): HoldfastError {
-  return new HoldfastError('WORKFLOW_STALLED', `Workflow "${workflowId}" is STALLED: ${reason ?? 'it was set aside'}`, {
-    details: { workflowId, reason },
-  });
+/**
+ * Returns the error of a workflow that recovery stalled. Recovery stores a reason and no error: the workflow continues
+ * only if someone resumes it.
+ */
+function stalledByRecoveryError(workflowId: string, reason: string | null): HoldfastError {
+  return new HoldfastError(
+    'WORKFLOW_STALLED',
+    `Workflow "${workflowId}" is STALLED: ${reason ?? 'no reason is stored. Resume it: app.workflows.resume(id).'}`,
+    { details: { workflowId, reason } },
+  );
 }
 
-/** Why a workflow was set aside: running on would be a guess. */
+/** Returns the error of a workflow that is stalled because any way to continue it would be a guess. */
 export function stalledError(
   code: 'NON_DETERMINISM' | 'WORKFLOW_STALLED',
   workflow: { readonly workflowId: string; readonly name: string },
@@ -76,18 +82,19 @@ export function stalledError(
 }
 
 /**
- * What to do about code that no longer matches a record from this step on, with the two side by side. `missing`: a place in the
- * order that the record lacks although it has later ones.
+ * Advises what to do about code that does not match the history from this step on. `diff` shows the two side by side.
+ * `missing` is an empty place in the completion order that has recorded places after it.
  */
 export function mismatchAdvice(stepNumber: number, diff: string | undefined, missing?: number): string {
-  const holes =
+  const gap =
     missing === undefined
       ? ''
-      : `The record has later results than number ${missing} of its order, and not that one. A retry, and steps side by side that were ` +
-        'interrupted, leave such a place. If the database may have lost it (a restored backup, a failover that lost commits), no code fits ' +
-        'the record: fork it from before the gap. Otherwise: ';
+      : `The history has no result number ${missing}, although it has later results. A retry leaves such a gap, and ` +
+        'so do interrupted concurrent steps. If the database may have lost the result (a restored backup, a failover ' +
+        'that lost commits), no code matches the history: fork the workflow from a step before the gap. Otherwise: ';
   return (
-    `${holes}Deploy the code that started it, or guard the change with patch(), then resume it. Or run the new code from there, ` +
-    `which does again what was done from that step on: app.workflows.fork(id, { fromStep: ${stepNumber} }).\n${diff ?? ''}`
+    `${gap}Deploy the code that started the workflow, or guard the change with patch(), then resume the workflow. ` +
+    `Or run the new code from this step: app.workflows.fork(id, { fromStep: ${stepNumber} }). ` +
+    `The fork repeats everything that was done from this step on.\n${diff ?? ''}`
   );
 }

@@ -1,138 +1,152 @@
 import type { Clock, Timer } from '../../model/clock.js';
-import { outside } from '../execution/scope-storage.js';
+import { runOutsideScope } from '../execution/scope-storage.js';
 
-/** With more busy executions of its queues than this, a process takes no more, unless it is launched with another number. */
+/** Default limit of a process: with this many busy executions of its queues, it takes no more work. */
 export const defaultMaxRunning = 1_000;
 
 /**
- * What is taken although there is no room, when for so long none has come free: what keeps the process busy may wait for
- * work that is still on a queue. For twice as long each time that this changes nothing.
+ * How many workflows are taken beyond the limit if no capacity has become free for some time. The busy executions may
+ * wait for work that is still on a queue. The time doubles each time that the extra work frees no capacity.
  */
-const exception = { most: 50, firstMs: 1_000, longestMs: 60_000 };
+const overflow = { max: 50, firstMs: 1_000, longestMs: 60_000 };
 
-/** How soon it is looked again whether there is room: that an execution waits now is nobody's news. */
-const lookMs = 100;
+/** How often waiters check the capacity. No notification announces that an execution has begun to wait. */
+const pollMs = 100;
 
-/** Under a lower limit than this, each slot that comes free is filled by itself. Otherwise pages are of half of it. */
-const worthPages = 200;
-/** Of a first page, however many share it. */
-const minShare = 10;
+/** Below this limit, each free slot is filled at once. Otherwise a claim waits until half of the limit is free. */
+const minPagedLimit = 200;
+/** Minimum size of a first page, even if many processes share the work. */
+const minFirstPage = 10;
 
-/** What is counted: an execution, and not what is left of one at rest. */
+/** An execution that is counted. Suspended workflows are not counted. */
 export interface Occupant {
   idleUntil(): number | undefined;
 }
 
-/** Called when room may have come; with true if executions have ended since the seeker came. */
+/** Called when there may be capacity. `haveEnded` is true if executions have ended since the waiter was added. */
 export type CapacityWaiter = (haveEnded: boolean) => void;
 
 /**
- * How much more of all its queues together a process takes into its hands. What it has is lost time, and an attempt, when it
- * dies, and nobody else can take it meanwhile.
+ * Limits how much work a process takes from all its queues together. If the process dies, its work loses time and one
+ * attempt. Until then no other process can take this work.
  *
- * An execution that only waits takes no room: parents would keep out the children that they wait for. It may also wait in
- * the middle of a step, where nobody sees it, for work that is on a queue. Therefore a little more is taken when nothing has
- * come free for a while, and all that is queued begins in the end.
+ * An execution that only waits needs no capacity, because otherwise parents would block the children that they wait
+ * for. An execution may also wait for queued work in the middle of a step, where the engine does not notice the wait.
+ * Therefore a process takes some extra work when no capacity has become free for a while, so that all queued work
+ * starts in the end.
  */
 export class ProcessCapacity {
-  /** Set at launch. */
-  limit = defaultMaxRunning;
   private readonly occupants = new Set<Occupant>();
-  /** Their code has ended, and their outcomes are being written. As many as may run, so that a slow database stops it all. */
+  /**
+   * Executions whose code has ended and whose outcomes are being written. Limited, so that a slow database stops
+   * claims.
+   */
   private readonly settling = new Set<Occupant>();
-  /** Of claims that are under way. */
+  /** Number of workflows that open claims may return. */
   private reserved = 0;
-  private excess = 0;
-  private patienceMs = exception.firstMs;
+  private overflowCount = 0;
+  private overflowDelayMs = overflow.firstMs;
   private fullSince: number | undefined;
-  private ended = 0;
-  /** In the order of their coming, with the number of ends when each came and the number that each waits for. */
-  private readonly waiters = new Map<CapacityWaiter, { readonly since: number; readonly at: number }>();
-  private soonest = Number.POSITIVE_INFINITY;
+  private endedCount = 0;
+  /**
+   * The waiters in the order of their calls. `endedBefore` is the number of ended executions at the call, `wakeCount`
+   * the number that the waiter waits for.
+   */
+  private readonly waiters = new Map<CapacityWaiter, { readonly endedBefore: number; readonly wakeCount: number }>();
+  private minWakeCount = Number.POSITIVE_INFINITY;
   private scheduled = false;
-  /** With so many ends fewer than they wait for, seekers are woken all the same. */
-  private leniency = 0;
+  /** Waiters are woken even if this many ends are missing. */
+  private tolerance = 0;
   private timer: Timer | undefined;
 
-  constructor(private readonly clock: Pick<Clock, 'now' | 'at'>) {}
+  constructor(
+    private readonly clock: Pick<Clock, 'now' | 'at'>,
+    /** Maximum number of busy executions. */
+    readonly limit: number = defaultMaxRunning,
+  ) {}
 
   enter(occupant: Occupant): void {
     this.occupants.add(occupant);
   }
 
-  /** Not in memory any more, but not over either. */
-  rest(occupant: Occupant): void {
+  /** Stops counting an execution that was suspended. This does not count as an end. */
+  suspend(occupant: Occupant): void {
     this.occupants.delete(occupant);
   }
 
-  /** Its code has ended. What comes next may be claimed while its outcome is being written. */
+  /** Notes that the code of an execution has ended. Its capacity is free while its outcome is being written. */
   settle(occupant: Occupant): void {
     if (this.settling.size >= this.limit || !this.occupants.has(occupant)) return;
     this.settling.add(occupant);
-    this.vacate(occupant);
+    this.remove(occupant);
   }
 
   leave(occupant: Occupant): void {
-    if (!this.settling.delete(occupant)) this.vacate(occupant);
+    if (!this.settling.delete(occupant)) this.remove(occupant);
   }
 
-  private vacate(occupant: Occupant): void {
+  private remove(occupant: Occupant): void {
     if (!this.occupants.delete(occupant)) return;
-    this.ended++;
-    if (this.ended >= this.soonest) this.wakeSoon();
+    this.endedCount++;
+    if (this.endedCount >= this.minWakeCount) this.wakeSoon();
   }
 
-  /** How many more may begin. */
+  /** Returns how many more executions may start. */
   free(): number {
     if (this.limit === Number.POSITIVE_INFINITY) return this.limit;
-    const taken = this.busy() + this.reserved;
-    if (taken < this.limit) [this.excess, this.patienceMs] = [0, exception.firstMs];
+    const used = this.busy() + this.reserved;
+    if (used < this.limit) [this.overflowCount, this.overflowDelayMs] = [0, overflow.firstMs];
     const now = this.clock.now();
-    const free = this.limit + this.excess - taken;
+    const free = this.limit + this.overflowCount - used;
     if (free > 0) {
       this.fullSince = undefined;
       return free;
     }
     this.fullSince ??= now;
-    if (now - this.fullSince < this.patienceMs) return 0;
+    if (now - this.fullSince < this.overflowDelayMs) return 0;
     this.fullSince = undefined;
-    this.patienceMs = Math.min(exception.longestMs, 2 * this.patienceMs);
-    this.excess = taken - this.limit + exception.most;
-    return exception.most;
+    this.overflowDelayMs = Math.min(overflow.longestMs, 2 * this.overflowDelayMs);
+    this.overflowCount = used - this.limit + overflow.max;
+    return overflow.max;
   }
 
-  /** Keeps so much for a claim that is about to be made, until the function that it returns is called. */
+  /** Reserves capacity for a claim. Returns a function that releases the reservation. */
   reserve(count: number): () => void {
     this.reserved += count;
     return () => {
       this.reserved -= count;
-      // Less may have been there to claim. Nothing has ended, but who would have taken it found no room meanwhile.
-      if (this.ended + 1 >= this.soonest) this.wakeSoon(1);
+      // The claim may have returned less work. No execution has ended, but other waiters found no capacity meanwhile.
+      if (this.endedCount + 1 >= this.minWakeCount) this.wakeSoon(1);
     };
   }
 
-  /** How much to take at first: a short backlog is for all who share it. */
-  firstPage(most: number, peers: number): number {
-    return Math.max(minShare, Math.ceil(most / (1 + peers)));
+  /** Returns the size of the first page, so that a short backlog is divided between this process and its peers. */
+  firstPage(max: number, peers: number): number {
+    return Math.max(minFirstPage, Math.ceil(max / (1 + peers)));
   }
 
-  /** After a full page: how many executions are to end before the next, for the sake of larger pages and of the others. */
+  /**
+   * Returns how many executions must end before the next claim after a full page. This gives larger pages, and leaves
+   * work for other processes.
+   */
   endsBeforeNext(page: number, peers: number): number {
-    const least = this.limit < worthPages ? 1 : Math.min(page, Math.ceil(this.limit / 2));
-    return Math.max(least - this.free(), peers > 0 ? this.busy() - (page >> 1) : 0);
+    const min = this.limit < minPagedLimit ? 1 : Math.min(page, Math.ceil(this.limit / 2));
+    return Math.max(min - this.free(), peers > 0 ? this.busy() - (page >> 1) : 0);
   }
 
-  /** When so many executions have ended, or when there is room in a moment. Who waits already waits anew. */
-  waitForCapacity(seeker: CapacityWaiter, ends: number): void {
-    this.stopWaiting(seeker);
-    const at = this.ended + Math.max(1, ends);
-    this.waiters.set(seeker, { since: this.ended, at });
-    this.soonest = Math.min(this.soonest, at);
-    this.lookSoon();
+  /**
+   * Calls the waiter after this many ends, or when a poll finds capacity. A waiter that already waits starts again.
+   */
+  waitForCapacity(waiter: CapacityWaiter, ends: number): void {
+    this.stopWaiting(waiter);
+    const wakeCount = this.endedCount + Math.max(1, ends);
+    this.waiters.set(waiter, { endedBefore: this.endedCount, wakeCount });
+    this.minWakeCount = Math.min(this.minWakeCount, wakeCount);
+    this.pollSoon();
   }
 
-  stopWaiting(seeker: CapacityWaiter): void {
-    this.waiters.delete(seeker);
+  stopWaiting(waiter: CapacityWaiter): void {
+    this.waiters.delete(waiter);
     if (this.waiters.size === 0) this.timer?.cancel();
     if (this.waiters.size === 0) this.timer = undefined;
   }
@@ -143,42 +157,44 @@ export class ProcessCapacity {
     return busy;
   }
 
-  private lookSoon(): void {
+  private pollSoon(): void {
     if (this.timer || this.waiters.size === 0) return;
-    const look = (): void => {
+    const poll = (): void => {
       this.timer = undefined;
       this.wake(() => true);
-      this.lookSoon();
+      this.pollSoon();
     };
-    this.timer = outside(() => this.clock.at(this.clock.now() + lookMs, look, 'background'));
+    this.timer = runOutsideScope(() => this.clock.at(this.clock.now() + pollMs, poll, 'background'));
   }
 
-  /** At the end of this turn of the event loop: what ends with one commit makes room together. */
-  private wakeSoon(leniency = 0): void {
-    this.leniency = Math.max(this.leniency, leniency);
+  /**
+   * Wakes waiters at the end of the event loop turn, so that all executions that end with one commit count together.
+   */
+  private wakeSoon(tolerance = 0): void {
+    this.tolerance = Math.max(this.tolerance, tolerance);
     if (this.scheduled) return;
     this.scheduled = true;
-    outside(() =>
+    runOutsideScope(() =>
       setImmediate(() => {
-        const until = this.ended + this.leniency;
-        [this.scheduled, this.leniency] = [false, 0];
-        this.wake((at) => at <= until);
+        const until = this.endedCount + this.tolerance;
+        [this.scheduled, this.tolerance] = [false, 0];
+        this.wake((wakeCount) => wakeCount <= until);
       }),
     );
   }
 
-  /** No more of them than there is room for; the others keep their places. */
-  private wake(isDue: (at: number) => boolean): void {
+  /** Wakes waiters in order, but not more than there is capacity for. The other waiters keep their places. */
+  private wake(isDue: (wakeCount: number) => boolean): void {
     let free = this.waiters.size > 0 ? this.free() : 0;
-    this.soonest = Number.POSITIVE_INFINITY;
-    for (const [seeker, { since, at }] of this.waiters) {
-      if (free <= 0 || !isDue(at)) {
-        this.soonest = Math.min(this.soonest, at);
+    this.minWakeCount = Number.POSITIVE_INFINITY;
+    for (const [waiter, { endedBefore, wakeCount }] of this.waiters) {
+      if (free <= 0 || !isDue(wakeCount)) {
+        this.minWakeCount = Math.min(this.minWakeCount, wakeCount);
         continue;
       }
       free--;
-      this.stopWaiting(seeker);
-      seeker(this.ended > since);
+      this.stopWaiting(waiter);
+      waiter(this.endedCount > endedBefore);
     }
   }
 }

@@ -4,7 +4,7 @@ import { didYouMean } from '../../model/suggest.js';
 import type { QueueRecord } from '../../storage/contract/queues.js';
 import type { Storage } from '../../storage/contract/storage.js';
 
-/** What this process knows of the queues of the database. Whoever reads them anew brings it up to date. */
+/** The queues of the database as this process last read them. Every code that reads queues updates the cache. */
 export class QueueCache {
   private queues = new Map<string, QueueRecord>();
   private readAt = Number.NEGATIVE_INFINITY;
@@ -16,7 +16,7 @@ export class QueueCache {
     this.readAt = performance.now();
   }
 
-  /** One queue as it was just read. */
+  /** Stores one queue that was just read. */
   put(queue: QueueRecord): void {
     this.queues.set(queue.name, queue);
   }
@@ -25,7 +25,7 @@ export class QueueCache {
     return this.queues.get(name);
   }
 
-  /** Whether a workflow of this queue gives its slot back when it is let go of. */
+  /** True if a workflow of this queue frees its slot while it is suspended. */
   releasesSlots(name: string | null): boolean {
     const queue = name === null ? undefined : this.queues.get(name);
     return queue !== undefined && releasesSlots(queue.settings);
@@ -39,17 +39,22 @@ export class QueueCache {
     this.update(await this.storage.queues.list());
   }
 
-  /** The queue to enqueue on, or a typed error that names the one that was probably meant. */
+  /**
+   * Returns the queue to enqueue on. Throws a typed error that suggests a similar name if the queue does not exist.
+   */
   async require(name: string, refresh = () => this.refresh()): Promise<QueueRecord> {
-    if (!this.queues.has(name) || performance.now() - this.readAt > freshMs) await refresh();
+    if (!this.queues.has(name) || performance.now() - this.readAt > maxAgeMs) await refresh();
     const found = this.queues.get(name);
     if (found) return found;
     throw unknownQueue(name, this.names());
   }
 }
 
-/** A process that works on queues reads them all the time; one that only enqueues reads them this often. */
-const freshMs = 5_000;
+/**
+ * Maximum age of the cache. A process that works on queues reads them often anyway; this is for one that only
+ * enqueues.
+ */
+const maxAgeMs = 5_000;
 
 export function unknownQueue(name: string, known: readonly string[]): HoldfastError {
   return new HoldfastError(

@@ -2,31 +2,38 @@ import type { Clock } from '../../model/clock.js';
 import { noPartition } from '../../model/queues.js';
 import { type Occupant, ProcessCapacity } from './process-capacity.js';
 
-/** With more executions than this that have something to do, a process takes on no more of what has no limit of its own. */
+/** With more busy executions than this, a process takes no more work that has no limit of its own. */
 export const maxBusy = 1_000;
 
-/** A suspect that has done something for so long has not ended its process by it, and others may wait for that one. */
-const suspectedMs = 30_000;
+/** A suspect that runs for this long has not killed its process, so other suspects no longer wait for it. */
+const maxSuspectMs = 30_000;
 
-/** What is counted: an execution (execution.ts), or what is left of it at rest (suspended.ts). */
+/** A counted workflow: an execution (execution.ts) or a suspended workflow (suspended.ts). */
 interface Counted extends Occupant {
   readonly claim: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
   readonly isSuspended?: true;
 }
 
-/** What this process runs of each queue, and of each partition: what limits per process are measured by. */
+interface QueueLoadOptions {
+  readonly clock: Pick<Clock, 'now' | 'at'>;
+  readonly maxRunning?: number | undefined;
+  /** Called when an execution of a queue has ended in this process. */
+  onFreed(freed: { readonly queueName: string; readonly wasSuspect: boolean }): void;
+}
+
+/**
+ * Counts the workflows that this process runs of each queue and partition. The limits per process use these counts.
+ */
 export class QueueLoad {
   private readonly queues = new Map<string, LoadCounts>();
-  /** Since when a suspect runs here. */
+  /** The instant since which each suspect runs in this process. */
   private readonly suspectSince = new WeakMap<Counted, number>();
-  /** Called when an execution of a queue has ended here. */
-  onFreed: ((queueName: string, wasSuspect: boolean) => void) | undefined;
-  /** For more of any queue. */
+  /** The capacity of this process for work of all queues. */
   readonly capacity: ProcessCapacity;
 
-  constructor(private readonly clock: Pick<Clock, 'now' | 'at'>) {
-    this.capacity = new ProcessCapacity(clock);
+  constructor(private readonly options: QueueLoadOptions) {
+    this.capacity = new ProcessCapacity(options.clock, options.maxRunning);
   }
 
   enter(execution: Counted): void {
@@ -36,7 +43,7 @@ export class QueueLoad {
     this.queues.set(queueName, load);
     load.executions.add(execution);
     this.capacity.enter(execution);
-    if (execution.isSuspect) this.suspectSince.set(execution, this.clock.now());
+    if (execution.isSuspect) this.suspectSince.set(execution, this.options.clock.now());
     if (partition !== null) load.partitions.set(partition, (load.partitions.get(partition) ?? 0) + 1);
   }
 
@@ -45,44 +52,45 @@ export class QueueLoad {
     const load = queueName === null ? undefined : this.queues.get(queueName);
     if (queueName === null || !load?.executions.delete(execution)) return;
     if (partition !== null) {
-      const left = (load.partitions.get(partition) ?? 1) - 1;
-      if (left > 0) load.partitions.set(partition, left);
+      const remaining = (load.partitions.get(partition) ?? 1) - 1;
+      if (remaining > 0) load.partitions.set(partition, remaining);
       else load.partitions.delete(partition);
     }
     if (load.executions.size === 0) this.queues.delete(queueName);
     this.capacity.leave(execution);
-    this.onFreed?.(queueName, execution.isSuspect);
+    this.options.onFreed({ queueName, wasSuspect: execution.isSuspect });
   }
 
-  /** The same work in another form: nothing becomes free. */
-  replace(former: Counted, latter: Counted): void {
-    const executions = this.queues.get(former.claim.queueName ?? '')?.executions;
-    if (!executions?.delete(former)) return;
-    executions.add(latter);
-    this.capacity.rest(former);
-    if (!latter.isSuspended) this.capacity.enter(latter);
-    if (latter.isSuspect) this.suspectSince.set(latter, this.suspectSince.get(former) ?? this.clock.now());
+  /** Replaces an execution by its suspended workflow, or the reverse. This is no end, so `onFreed` is not called. */
+  replace(previous: Counted, replacement: Counted): void {
+    const executions = this.queues.get(previous.claim.queueName ?? '')?.executions;
+    if (!executions?.delete(previous)) return;
+    executions.add(replacement);
+    this.capacity.suspend(previous);
+    if (!replacement.isSuspended) this.capacity.enter(replacement);
+    if (replacement.isSuspect)
+      this.suspectSince.set(replacement, this.suspectSince.get(previous) ?? this.options.clock.now());
   }
 
   of(queueName: string): number {
     return this.queues.get(queueName)?.executions.size ?? 0;
   }
 
-  /** Of a partition; those without a key are those of a queue that had no partitions when they began. */
+  /** Returns the count of a partition. Workflows without a partition started when their queue had no partitions. */
   ofPartition(queueName: string, partition: string): number {
     const load = this.queues.get(queueName);
     if (!load) return 0;
     if (partition !== noPartition) return load.partitions.get(partition) ?? 0;
-    const keyed = [...load.partitions].reduce((sum, [key, count]) => sum + (key === noPartition ? 0 : count), 0);
-    return load.executions.size - keyed;
+    const partitioned = [...load.partitions].reduce((sum, [key, count]) => sum + (key === noPartition ? 0 : count), 0);
+    return load.executions.size - partitioned;
   }
 
-  /** Whether something runs here that has used up half of its attempts, not for long yet, and does not just wait. */
+  /** True if a suspect runs here, is not waiting, and started recently. A suspect has used up half of its attempts. */
   hasSuspect(queueName: string): boolean {
-    const longAgo = this.clock.now() - suspectedMs;
+    const oldestStart = this.options.clock.now() - maxSuspectMs;
     for (const execution of this.queues.get(queueName)?.executions ?? []) {
       if (!execution.isSuspect || execution.idleUntil() !== undefined) continue;
-      if ((this.suspectSince.get(execution) ?? longAgo) > longAgo) return true;
+      if ((this.suspectSince.get(execution) ?? oldestStart) > oldestStart) return true;
     }
     return false;
   }

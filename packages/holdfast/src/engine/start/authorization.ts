@@ -6,18 +6,18 @@ import type { StartOptions } from '../api/start-options.js';
 import type { ClaimedWorkflow } from '../engine.js';
 import type { Execution } from '../execution/execution.js';
 
-/** On whose behalf a workflow runs, and who may start which. The roles are JSON text, as they are stored. */
+/** The user of a workflow and the roles of that user. `roles` is JSON text, as stored. */
 export type Identity = Pick<NewWorkflow, 'user' | 'roles' | 'assumedRole'>;
 
 type Guarded = Pick<WorkflowDefinition, 'name' | 'className' | 'configName' | 'requireRole'>;
 
 /**
- * Who starts the workflow: whom the start names, or whom its parent runs for. A typed error if the workflow requires a
- * role that they do not have.
+ * Returns the identity of a start: the user that the start names, or the user of the parent. Throws a typed error if
+ * the workflow requires a role that the user does not have.
  *
- * User and roles are one thing: a start that names a user of its own does not get the roles of its parent's.
+ * User and roles belong together: a start that names its own user does not get the roles of the parent.
  */
-export function identityOf(
+export function authorize(
   workflow: Guarded,
   options: Pick<StartOptions, 'user' | 'roles'>,
   parent: Execution | null,
@@ -37,23 +37,27 @@ export function identityOf(
 }
 
 /**
- * Why a workflow that this process has taken must not run: who enqueued it did not know which role it requires. One
- * that has steps on record was let in before, perhaps when it required another role, and goes on to its end.
+ * Returns why a claimed workflow must not run, if its user lacks the required role. The process that enqueued the
+ * workflow may not have known the required role. A workflow with recorded steps was allowed to start earlier, perhaps
+ * under another requirement, and continues to its end.
  */
-export function refusalOf(claimed: ClaimedWorkflow): HoldfastError | undefined {
+export function authorizationErrorOf(claimed: ClaimedWorkflow): HoldfastError | undefined {
   const { definition, roles, recorded } = claimed;
   if (!definition.requireRole || (recorded && recorded.length > 0)) return undefined;
   return roleFor(definition, roles) === null ? notAuthorized(definition, claimed) : undefined;
 }
 
-/** The first of the roles that the workflow requires which is among these. Null: none is, or it requires none. */
+/**
+ * Returns the first role that the workflow requires and the user has. Null: the user has none of them, or the workflow
+ * requires none.
+ */
 export function roleFor({ requireRole }: Pick<Guarded, 'requireRole'>, roles: string | null): string | null {
   if (!requireRole) return null;
   const own = parseRoles(roles);
   return requireRole.find((role) => own.includes(role)) ?? null;
 }
 
-/** Other programs write this column too: what is no list of texts grants nothing. */
+/** Parses stored roles. Other programs write this column too, so anything but a list of strings grants no role. */
 export function parseRoles(text: string | null): string[] {
   if (text === null) return [];
   try {
@@ -74,7 +78,8 @@ function notAuthorized(workflow: Guarded, { user, roles }: Pick<Identity, 'user'
   return new HoldfastError(
     'NOT_AUTHORIZED',
     `Workflow "${name}" requires the role ${quoted(required, 'or')}, and ${who} has ` +
-      `${own.length === 0 ? 'no roles' : `only ${quoted(own, 'and')}`}. Start it for someone who has it: with({ user, roles }).`,
+      `${own.length === 0 ? 'no roles' : `only ${quoted(own, 'and')}`}. ` +
+      'Start it for a user with that role: with({ user, roles }).',
     { details: { name, user, roles: own, required } },
   );
 }

@@ -1,43 +1,47 @@
-import { misplacedOption } from '../../model/options.js';
-import { callerTransaction, type Purpose } from '../../storage/caller/transaction.js';
+import { wrongOption } from '../../model/options.js';
 import type { TransactionStorage } from '../../storage/contract/storage.js';
+import { callerTransaction, type Purpose } from '../../storage/open-datasource.js';
 import { refuseInWorkflow } from '../api/context.js';
 import type { StartOptions } from '../api/start-options.js';
 import type { Engine } from '../engine.js';
 import { asCall } from '../wait/work-signals.js';
 import { explainEnqueued } from '../write/enqueue-writer.js';
-import { enqueuedRow, idOf, newsOf } from './enqueue.js';
+import { enqueuedId, enqueuedRow, queueTopic } from './enqueue.js';
 import type { Startable } from './workflow-row.js';
 
 /**
- * Storage inside a transaction of the caller's own, or a typed error before anything is done in it. No statement of ours
- * fails in it then, unless the database does: the caller can catch what is refused and go on.
+ * Returns storage inside the caller's own transaction, or throws a typed error before it changes anything there. After
+ * that, no statement of ours fails in the transaction unless the database fails. The caller can therefore catch a
+ * refusal and continue the transaction.
  */
-export async function storageIn(
+export async function transactionStorage(
   engine: Engine,
   what: string,
   tx: unknown,
   purpose: Purpose,
 ): Promise<TransactionStorage> {
   refuseInWorkflow(what, 'Call it in a transaction() or a step.');
-  const within = engine.storage.inTransaction(callerTransaction(what, tx));
-  if (!(await within.isOpen())) {
-    throw misplacedOption(
+  const storage = engine.storage.inTransaction(callerTransaction(what, tx));
+  if (!(await storage.isOpen())) {
+    throw wrongOption(
       what,
       'tx',
-      "is a client on which no transaction has begun: what is done through it would commit by itself. Query 'begin' first",
+      "is a client without an open transaction: each statement on it would commit by itself. Query 'begin' first",
     );
   }
-  if (await within.reaches(purpose)) return within;
-  throw misplacedOption(
+  if (await storage.reaches(purpose)) return storage;
+  throw wrongOption(
     what,
     'tx',
-    `is a transaction of another database, or of a role without the rights that it takes to ${purpose}. Both must be in ` +
-      'one database to commit together',
+    `is a transaction on another database, or its role lacks the rights to ${purpose}. Your data and the tables of ` +
+      'Holdfast must be in one database to commit together',
   );
 }
 
-/** Puts a workflow on a queue in a transaction of the caller's. Resolves with its ID, or that of the one it duplicates. */
+/**
+ * Enqueues a workflow in the caller's transaction. Resolves with its ID, or with the ID of the workflow that it
+ * duplicates.
+ */
 export async function enqueueIn(
   engine: Engine,
   tx: unknown,
@@ -47,14 +51,14 @@ export async function enqueueIn(
 ): Promise<string> {
   const what = `startIn() of "${workflow.name}"`;
   const row = await enqueuedRow(engine, workflow, options, args, null);
-  const within = await storageIn(engine, what, tx, 'start a workflow');
+  const storage = await transactionStorage(engine, what, tx, 'start a workflow');
   for (;;) {
-    const created = await within.workflows.enqueueMany([row]);
-    const [enqueued] = await explainEnqueued(within, [row], created);
-    // Undefined: the deduplication ID was held, and is free again.
+    const created = await storage.workflows.enqueueMany([row]);
+    const [enqueued] = await explainEnqueued(storage, [row], created);
+    // Undefined: another workflow had the deduplication ID at the insert, and no longer has it. The insert is repeated.
     if (!enqueued) continue;
-    const id = idOf(engine, row, options, enqueued);
-    if (created.size > 0) await within.announce([asCall(newsOf(row))]);
+    const id = enqueuedId(engine, row, options, enqueued);
+    if (created.size > 0) await storage.announce([asCall(queueTopic(row))]);
     return id;
   }
 }

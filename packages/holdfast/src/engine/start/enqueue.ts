@@ -1,6 +1,6 @@
 import { parseDuration } from '../../model/duration.js';
 import type { HoldfastError } from '../../model/errors.js';
-import { invalidOption, misplacedOption } from '../../model/options.js';
+import { invalidOption, wrongOption } from '../../model/options.js';
 import { internalQueue } from '../../model/queues.js';
 import { sameKey } from '../../model/workflow-key.js';
 import type { QueueRecord } from '../../storage/contract/queues.js';
@@ -18,12 +18,15 @@ import type { Execution } from '../execution/execution.js';
 import { unknownQueue } from '../queue/queue-cache.js';
 import type { Topic } from '../wait/news.js';
 import { duplicateError, type Enqueued } from '../write/enqueue-writer.js';
-import { checkArguments, checkSame, commonRow, type Startable } from './workflow-row.js';
+import { checkArguments, checkRepeatedStart, commonRow, type Startable } from './workflow-row.js';
 
-/** Most workflows that one call of `startAll` enqueues: they become one statement. */
-const largestBatch = 100_000;
+/** Maximum number of workflows in one call of `startAll`, which enqueues them in one statement. */
+const maxBatch = 100_000;
 
-/** Puts a workflow on a queue. Resolves with its ID, or that of the one it is a duplicate of, once it is durable. */
+/**
+ * Enqueues a workflow. Resolves once the row is committed, with the ID of the workflow or of the workflow that it
+ * duplicates.
+ */
 export async function enqueueWorkflow(
   engine: Engine,
   workflow: Startable,
@@ -34,21 +37,22 @@ export async function enqueueWorkflow(
   const row = await enqueuedRow(engine, workflow, options, args, parent);
   const enqueued = await engine.enqueueWriter.enqueue(row);
   if (enqueued.is === 'superseded' && parent) {
-    engine.superseded(parent.workflowId, parent.claim.owner, enqueued.by);
+    engine.executions.supersede(parent.workflowId, parent.claim.owner, enqueued.by);
     return parent.refuse();
   }
-  // Also when it is there already: the call may be the repetition of one that could not tell.
-  if (enqueued.is === 'created' || enqueued.is === 'existing') engine.news.announce(newsOf(row));
-  return idOf(engine, row, options, enqueued);
+  // An existing workflow is announced too: this call may repeat an earlier call that committed the row and ended before
+  // its notification.
+  if (enqueued.is === 'created' || enqueued.is === 'existing') engine.news.announce(queueTopic(row));
+  return enqueuedId(engine, row, options, enqueued);
 }
 
-/** One of the workflows that are enqueued together. */
+/** One workflow of a batch. */
 export interface BatchItem {
   readonly options: StartOptions;
   readonly args: readonly unknown[];
 }
 
-/** What `startAll` was given, checked. */
+/** Checks the arguments of `startAll` and returns the items of the batch. */
 export function batchItems<Args extends readonly unknown[]>(
   name: string,
   options: StartOptions,
@@ -57,27 +61,28 @@ export function batchItems<Args extends readonly unknown[]>(
 ): BatchItem[] {
   const what = `startAll() of "${name}"`;
   if (!Array.isArray(inputs))
-    throw invalidOption(what, 'inputs', inputs, 'a list of lists of arguments, as in [[1], [2]]');
-  const odd = inputs.findIndex((args: unknown) => !Array.isArray(args));
-  if (odd >= 0) throw invalidOption(what, `inputs[${odd}]`, inputs[odd], 'a list of arguments, as in [1]');
+    throw invalidOption(what, 'inputs', inputs, 'a list of argument lists, such as [[1], [2]]');
+  const wrong = inputs.findIndex((args: unknown) => !Array.isArray(args));
+  if (wrong >= 0) throw invalidOption(what, `inputs[${wrong}]`, inputs[wrong], 'a list of arguments, such as [1]');
   if (each !== undefined && typeof each !== 'function') {
     throw invalidOption(what, 'each', each, 'a function that returns start options for one of the inputs');
   }
-  if (inputs.length > largestBatch) {
-    throw invalidOption(what, 'inputs', inputs.length, `at most ${largestBatch} in one call`);
+  if (inputs.length > maxBatch) {
+    throw invalidOption(what, 'inputs', inputs.length, `at most ${maxBatch} in one call`);
   }
   checkStartOptionNames(name, options);
   return inputs.map((args, i) => {
     const own = each?.(args, i) ?? {};
-    // Before they are spread: nothing of a promise would be left to refuse.
+    // The check comes before the spread: spreading a promise, for example, yields no options, and the mistake would go
+    // unnoticed.
     checkStartOptionNames(name, own);
-    const both = { ...options, ...own };
-    checkStartOptionValues(name, both);
-    return { args, options: both };
+    const merged = { ...options, ...own };
+    checkStartOptionValues(name, merged);
+    return { args, options: merged };
   });
 }
 
-/** Puts many workflows on queues, all or none, in one statement. */
+/** Enqueues many workflows in one statement, all or none. */
 export async function enqueueTogether(
   engine: Engine,
   workflow: Startable,
@@ -85,20 +90,21 @@ export async function enqueueTogether(
 ): Promise<string[]> {
   const rows = await Promise.all(items.map(({ options, args }) => enqueuedRow(engine, workflow, options, args, null)));
   checkDistinct(workflow, items, rows);
-  let left = rows.map((row, i) => ({ row, options: items[i]?.options ?? {} }));
+  let remaining = rows.map((row, i) => ({ row, options: items[i]?.options ?? {} }));
   const ids = new Map<EnqueuedWorkflow, string>();
-  while (left.length > 0) {
-    const enqueued = await engine.enqueueWriter.enqueueAll(left.map(({ row }) => row));
-    for (const [i, { row, options }] of left.entries()) {
+  while (remaining.length > 0) {
+    const enqueued = await engine.enqueueWriter.enqueueAll(remaining.map(({ row }) => row));
+    for (const [i, { row, options }] of remaining.entries()) {
       const each = enqueued[i] as Enqueued;
-      if (each.is !== 'left-out') ids.set(row, idOf(engine, row, options, each));
+      if (each.is !== 'left-out') ids.set(row, enqueuedId(engine, row, options, each));
     }
     if (enqueued.every((each) => each.is === 'created' || each.is === 'existing')) break;
-    // What was to give way to an existing workflow has; the others still go together.
-    left = left.filter((_, i) => enqueued[i]?.is !== 'held');
+    // An item whose deduplication ID an existing workflow holds is done: it returned that workflow. The other items
+    // still go together in one statement.
+    remaining = remaining.filter((_, i) => enqueued[i]?.is !== 'held');
   }
   const counts = new Map<Topic, number>();
-  for (const topic of rows.map(newsOf)) counts.set(topic, (counts.get(topic) ?? 0) + 1);
+  for (const topic of rows.map(queueTopic)) counts.set(topic, (counts.get(topic) ?? 0) + 1);
   for (const [topic, count] of counts) engine.news.announce(topic, count);
   return rows.map((row) => ids.get(row) ?? row.workflowId);
 }
@@ -111,14 +117,14 @@ function checkDistinct(workflow: Startable, items: readonly BatchItem[], rows: r
       if (key === undefined) continue;
       if (seen[option].has(key)) {
         const what = `startAll() of "${workflow.name}", item ${i}`;
-        throw invalidOption(what, option, items[i]?.options[option], 'given to no other item of the batch');
+        throw invalidOption(what, option, items[i]?.options[option], 'different for each item of the batch');
       }
       seen[option].add(key);
     }
   }
 }
 
-/** What an enqueueing stores, checked against its queue. */
+/** Builds the row of an enqueued workflow and checks the row against its queue. */
 export async function enqueuedRow(
   engine: Engine,
   workflow: Startable,
@@ -126,7 +132,7 @@ export async function enqueuedRow(
   args: readonly unknown[],
   parent: Execution | null,
 ): Promise<EnqueuedWorkflow> {
-  // Without a schema the arguments are encoded before anything is awaited: the caller may change them afterwards.
+  // Without a schema, the arguments are encoded before the first await, because the caller may change them afterwards.
   const checked = workflow.input ? await checkArguments(workflow, options, args, parent) : args;
   const common = await commonRow(engine, workflow, options, checked, parent);
   const place = await placeOf(engine, workflow, options);
@@ -146,7 +152,7 @@ export async function enqueuedRow(
   };
 }
 
-/** The queue, and whose workers are to take it from there. */
+/** Returns the queue, and the app and version whose workers take the workflow from the queue. */
 async function placeOf(
   engine: Engine,
   workflow: Pick<Startable, 'name'>,
@@ -155,44 +161,45 @@ async function placeOf(
   const what = `The start of workflow "${workflow.name}"`;
   const queueName = queueNameOf(what, options.queue);
   const own = engine.writer.appName === '' ? null : engine.writer.appName;
-  // A process that does not work on the queue does not know at which version those are that do.
+  // A process that does not work on the queue does not know the version of the processes that do.
   const version = options.version ?? (engine.worksOn(queueName) ? engine.version : null);
   if (queueName === internalQueue) return { queueName, appName: own, version };
-  const queue = await fittingQueue(engine, what, queueName, options);
+  const queue = await requireMatchingQueue(engine, what, queueName, options);
   if (queue.appName === null || queue.appName === own) return { queueName, appName: own, version };
-  // Another application's: its workers take it, at whatever version they are.
+  // The queue belongs to another app. The workers of that app take the workflow, whatever their version.
   if (own !== null)
     engine.warnOnce(
       `queue ${queueName}`,
-      `Queue "${queueName}" belongs to the app "${queue.appName}": work runs there.`,
+      `Queue "${queueName}" belongs to the app "${queue.appName}". Workflows on this queue run in that app.`,
     );
   return { queueName, appName: queue.appName, version: options.version ?? null };
 }
 
-/** The queue, if what is to be put on it has what it asks for. */
-export async function fittingQueue(
+/** Returns the queue if it accepts these options, or throws a typed error. */
+export async function requireMatchingQueue(
   engine: Engine,
   what: string,
   name: string,
   options: Pick<StartOptions, 'partition' | 'priority'>,
 ): Promise<QueueRecord> {
   const { queueCache } = engine;
-  // In a workflow what fails goes on record as the outcome: that the database was out of reach must not be that.
+  // In a workflow, an error becomes the recorded outcome of the call. A database out of reach must not become that
+  // outcome, so the read is repeated until the database answers.
   const refresh = async (): Promise<void> => {
     if (currentExecution()) await engine.untilAnswered('Reading the queues', () => queueCache.refresh());
     else await queueCache.refresh();
   };
   const queue = await queueCache.require(name, refresh);
-  if (misfit(what, queue, options) === undefined) return queue;
-  // It may have been changed a moment ago.
+  if (mismatch(what, queue, options) === undefined) return queue;
+  // The cached settings may be out of date, so the queue is read again.
   await refresh();
-  const now = await queueCache.require(name, refresh);
-  const error = misfit(what, now, options);
+  const current = await queueCache.require(name, refresh);
+  const error = mismatch(what, current, options);
   if (error) throw error;
-  return now;
+  return current;
 }
 
-function misfit(
+function mismatch(
   what: string,
   queue: QueueRecord,
   options: Pick<StartOptions, 'partition' | 'priority'>,
@@ -200,32 +207,35 @@ function misfit(
   const { name, settings } = queue;
   const { partition, priority } = options;
   if (settings.partition !== null && partition === undefined) {
-    return misplacedOption(what, 'partition', `is missing: queue "${name}" is divided into partitions`);
+    return wrongOption(what, 'partition', `is missing: queue "${name}" is divided into partitions`);
   }
   if (settings.partition === null && partition !== undefined) {
-    return misplacedOption(what, 'partition', `must be left out: queue "${name}" has no partitions`);
+    return wrongOption(what, 'partition', `must be left out: queue "${name}" has no partitions`);
   }
-  return priority === undefined ? undefined : priorityMisfit(what, queue);
+  return priority === undefined ? undefined : priorityError(what, queue);
 }
 
-/** Why a workflow of the queue cannot have a priority. */
-export function priorityMisfit(what: string, { name, settings }: QueueRecord): HoldfastError | undefined {
+/**
+ * Returns the error for a workflow with a priority on a queue without priorities. Undefined: the queue has priorities.
+ */
+export function priorityError(what: string, { name, settings }: QueueRecord): HoldfastError | undefined {
   if (settings.priority) return undefined;
-  return misplacedOption(what, 'priority', `must be left out: queue "${name}" is set to { priority: false }`);
+  return wrongOption(what, 'priority', `must be left out: queue "${name}" is set to { priority: false }`);
 }
 
-/** What became of an enqueueing, for its caller: the workflow's ID, or a typed error. */
-export function idOf(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqueued: Enqueued): string {
-  if (enqueued.is === 'existing') checkSame(engine, row, row, enqueued.workflow);
+/** Returns the workflow ID for the caller of an enqueue, or throws a typed error. */
+export function enqueuedId(engine: Engine, row: EnqueuedWorkflow, options: StartOptions, enqueued: Enqueued): string {
+  if (enqueued.is === 'existing') checkRepeatedStart(engine, row, row, enqueued.workflow);
   if (enqueued.is === 'queueless') throw unknownQueue(row.queueName, []);
   if (enqueued.is !== 'held') return row.workflowId;
   const { by } = enqueued;
-  // Another workflow's handle would have the result of that, and this one would never run.
+  // A handle to a different workflow would return the result of that workflow, and the requested workflow would never
+  // run.
   if (options.onDuplicate === 'return-existing' && sameKey(by, row)) return by.workflowId;
   throw duplicateError({ ...row, dedupId: row.dedupId ?? '' }, by);
 }
 
-/** Who works on the queue is to look at it now. */
-export function newsOf({ queueName, delayUntil }: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): Topic {
+/** Returns the topic that tells the workers of the queue to poll it now. */
+export function queueTopic({ queueName, delayUntil }: Pick<EnqueuedWorkflow, 'queueName' | 'delayUntil'>): Topic {
   return delayUntil === null ? `queue:${queueName}` : 'delays';
 }

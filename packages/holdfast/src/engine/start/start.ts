@@ -2,7 +2,7 @@ import { nativeCodecName } from '../../codec/codec.js';
 import { isPrimitive } from '../../codec/format.js';
 import { describeKey } from '../../model/workflow-key.js';
 import type { NewWorkflow, WorkflowRecord } from '../../storage/contract/storage.js';
-import { enter, stepScope } from '../api/context.js';
+import { runInScope, stepScope } from '../api/context.js';
 import type { WorkflowDefinition } from '../api/definition.js';
 import { isDetached, isQueued, type StartOptions } from '../api/start-options.js';
 import type { Engine } from '../engine.js';
@@ -11,16 +11,16 @@ import { onceAt } from '../execution/once.js';
 import { failed } from '../execution/outcome.js';
 import type { Started } from '../write/checkpoints.js';
 import { enqueueWorkflow } from './enqueue.js';
-import { checkArguments, checkSame, commonRow, conflictError } from './workflow-row.js';
+import { checkArguments, checkRepeatedStart, commonRow, conflictError } from './workflow-row.js';
 
-/** Starts a workflow from ordinary code. Resolves with its ID once it is durable. */
+/** Starts a workflow from ordinary code. Resolves with its ID once the start is committed. */
 export async function startWorkflow(
   engine: Engine,
   definition: WorkflowDefinition,
   options: StartOptions,
   args: readonly unknown[],
 ): Promise<string> {
-  engine.checkOpen();
+  engine.lifecycle.checkOpen();
   if (isQueued(options, engine.version)) return enqueueWorkflow(engine, definition, options, args, null);
   const checked = definition.input ? await checkArguments(definition, options, args, null) : args;
   const row = await newRow(engine, definition, options, checked, null);
@@ -30,8 +30,8 @@ export async function startWorkflow(
 }
 
 /**
- * Starts a workflow from inside another. The child's row is committed before the parent's record of it, so that a
- * record never points to a child that does not exist; a crash in between finds the same child again by its ID.
+ * Starts a child of a workflow. The row of the child is committed before the parent's record of the start, so a record
+ * never refers to a missing child. After a crash between the two, the replay finds the same child by its ID.
  */
 export function startChild(
   execution: Execution,
@@ -45,7 +45,7 @@ export function startChild(
   );
 }
 
-/** An operation of a workflow that leads to another workflow, whose ID is what it leaves on record. */
+/** Runs an operation that starts another workflow, as a step whose record holds the ID of that workflow. */
 export function recordStart(
   execution: Execution,
   stepNumber: number,
@@ -56,8 +56,8 @@ export function recordStart(
   return onceAt(execution, stepNumber, name, async () => {
     const startedAt = execution.engine.clock.now();
     try {
-      // The schema of its input is user code that a replay does not run.
-      const id = await enter(stepScope(execution, stepNumber, 1), start);
+      // The start runs in the scope of a step, because the input schema is user code that a replay does not run.
+      const id = await runInScope(stepScope(execution, stepNumber, 1), start);
       const common = { startedAt, begun: false, output: null, error: null, serialization: null };
       const isHere = engine === execution.engine && { startsChild: true as const };
       return { ...common, childWorkflowId: id, ...isHere, result: { ok: true, value: id } };
@@ -88,7 +88,7 @@ async function insertChild(
     detached: isDetached(options),
   });
   if (isSuperseded(started)) {
-    engine.superseded(claim.workflowId, claim.owner, started);
+    engine.executions.supersede(claim.workflowId, claim.owner, started);
     return execution.refuse();
   }
   begin(engine, definition, row, started, checked, execution);
@@ -99,6 +99,7 @@ function isSuperseded(started: Started): started is Exclude<Started, 'created' |
   return started !== 'created' && !('workflowId' in started);
 }
 
+/** Runs a new workflow here, or checks the existing workflow that has the ID. */
 function begin(
   engine: Engine,
   definition: WorkflowDefinition,
@@ -110,8 +111,9 @@ function begin(
   if (started === 'created') {
     const { workflowId, name, owner, createdAt, deadlineAt, inputs, serialization, attributes } = row;
     const { user, roles, assumedRole } = row;
-    // One literal, no spreads: V8 would give each of these objects a shape of its own, in memory while the workflow is.
-    engine.run({
+    // One literal without spreads: with spreads, V8 gives each of these objects a hidden class of its own. The objects
+    // stay in memory as long as their workflows.
+    engine.executions.run({
       workflowId,
       name,
       owner,
@@ -132,19 +134,19 @@ function begin(
       queueName: null,
       partition: null,
       definition,
-      args: readsBackAlike(row, args) ? args : undefined,
+      args: decodesToSame(row, args) ? args : undefined,
     });
     return;
   }
   if (!('workflowId' in started)) throw conflictError(row.workflowId, 'another workflow', describeKey(definition));
-  checkSame(engine, definition, row, started);
+  checkRepeatedStart(engine, definition, row, started);
 }
 
 /**
- * Whether the arguments at hand are what a recovery will read. Other formats than our own may give back something
- * else (a text for a Date), and an object may be changed by the caller while the workflow runs.
+ * Returns whether the arguments in memory equal the arguments that a recovery will read. Other formats than our own may
+ * decode to something else (a string for a Date), and the caller may change an object while the workflow runs.
  */
-function readsBackAlike(row: NewWorkflow, args: readonly unknown[]): boolean {
+function decodesToSame(row: NewWorkflow, args: readonly unknown[]): boolean {
   return row.serialization === nativeCodecName && args.every(isPrimitive);
 }
 
@@ -156,7 +158,7 @@ async function newRow(
   parent: Execution | null,
 ): Promise<NewWorkflow> {
   const common = await commonRow(engine, definition, options, args, parent);
-  // A child has its parent's deadline, or an earlier one of its own.
+  // A child gets the deadline of its parent, or its own deadline if that is earlier.
   const own = common.timeoutMs === null ? Number.POSITIVE_INFINITY : common.createdAt + common.timeoutMs;
   const deadlineAt = Math.min(own, common.deadlineAt ?? Number.POSITIVE_INFINITY);
   return {

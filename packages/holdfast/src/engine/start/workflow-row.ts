@@ -10,21 +10,21 @@ import type { WorkflowDefinition } from '../api/definition.js';
 import { isDetached, type StartOptions } from '../api/start-options.js';
 import type { Engine } from '../engine.js';
 import type { Execution } from '../execution/execution.js';
-import { identityOf } from './authorization.js';
+import { authorize } from './authorization.js';
 
-/** What a start needs to know of a workflow. */
+/** The members of a definition that a start needs. */
 export type Startable = WorkflowKey &
   Pick<WorkflowDefinition, 'timeoutMs' | 'input' | 'serialization' | 'requireRole' | 'maxBytes'>;
 
-/** A workflow of which no more is known than what it is called: a client's, say. */
-export function byName({ name, className, configName }: WorkflowKey): Startable {
+/** A workflow of which only the name is known. A client, for example, has no definition. */
+export function startableByName({ name, className, configName }: WorkflowKey): Startable {
   const unknown = { timeoutMs: null, input: undefined, requireRole: undefined, maxBytes: undefined };
   return { name, className, configName, ...unknown, serialization: 'native' };
 }
 
 /**
- * What starts of every kind store alike. `deadlineAt` is the parent's, if it has one. Refuses who may not start the
- * workflow.
+ * Builds the columns that all kinds of starts store. `deadlineAt` is the deadline of the parent, if there is one.
+ * Throws if the user may not start the workflow.
  */
 export async function commonRow(
   engine: Engine,
@@ -38,12 +38,13 @@ export async function commonRow(
   const createdAt = engine.clock.now();
   const { attributes, roles } = options;
   const { name, className, configName } = workflow;
-  // Every claim reads them. Those of a parent were within the limit.
+  // Encoded to check the size limit, because every claim reads the roles. Roles from the parent have already been
+  // checked.
   if (roles) await engine.codecs.portable.encode([...roles], `The roles of the start of workflow "${name}"`);
   return {
     workflowId: options.id ?? newWorkflowId(createdAt),
     ...{ name, className, configName },
-    ...identityOf(workflow, options, parent),
+    ...authorize(workflow, options, parent),
     inputs: await codec.encodeArguments(args, what, workflow.maxBytes),
     serialization: codec.name,
     createdAt,
@@ -61,20 +62,24 @@ function timeoutOf(workflow: Startable, { timeout }: StartOptions): number | nul
   return parseDuration(timeout, `The timeout of workflow "${workflow.name}"`);
 }
 
-/** The arguments as the workflow's schema, if it has one, makes them. Who may not start it learns nothing of it. */
+/**
+ * Returns the arguments as the schema of the workflow, if there is one, returns them. Authorization is checked first: a
+ * user who may not start the workflow learns nothing about its schema.
+ */
 export async function checkArguments(
   workflow: Startable,
   options: StartOptions,
   args: readonly unknown[],
   parent: Execution | null,
 ): Promise<readonly unknown[]> {
-  identityOf(workflow, options, parent);
+  authorize(workflow, options, parent);
   if (!workflow.input) return args;
   const result = await workflow.input['~standard'].validate(args[0]);
   if (!result.issues) return [result.value, ...args.slice(1)];
   throw schemaError('INVALID_INPUT', `The input of workflow "${workflow.name}"`, result.issues);
 }
 
+/** Returns the error that lists the issues a schema found. */
 export function schemaError(
   code: 'INVALID_INPUT' | 'INVALID_OUTPUT',
   what: string,
@@ -89,11 +94,19 @@ export function schemaError(
   });
 }
 
-/** What a start would have stored, had its ID not been taken. */
-type Repeated = Pick<NewWorkflow, 'inputs' | 'serialization'>;
+/** The columns that a start would have stored if its ID had been new. */
+type RepeatedStart = Pick<NewWorkflow, 'inputs' | 'serialization'>;
 
-/** A start under a taken ID is the start that took it, if it was of the same workflow. */
-export function checkSame(engine: Engine, workflow: WorkflowKey, repeated: Repeated, existing: WorkflowRecord): void {
+/**
+ * Checks a start under an ID that already exists. The start counts as a repetition if both are of the same workflow;
+ * otherwise it is an error.
+ */
+export function checkRepeatedStart(
+  engine: Engine,
+  workflow: WorkflowKey,
+  repeated: RepeatedStart,
+  existing: WorkflowRecord,
+): void {
   if (!sameKey(existing, workflow)) {
     throw conflictError(existing.workflowId, describeKey(existing), describeKey(workflow));
   }
@@ -102,23 +115,28 @@ export function checkSame(engine: Engine, workflow: WorkflowKey, repeated: Repea
 }
 
 /**
- * An ID that is not as unique as its user thinks: the second payment under it is never made. By what was read of the first
- * anyway, and without the values, which may be nobody's business. Formats of users may write one value in many ways.
+ * Warns if a repeated start has other arguments. The ID is then not as unique as the user thinks, and, for example, a
+ * second payment is never made. The check uses only the row that was read anyway. The warning leaves out the arguments,
+ * which may be confidential. Custom formats are not compared, because such a format may write one value in several
+ * ways.
  */
-function warnOfOtherArguments(engine: Engine, repeated: Repeated, existing: WorkflowRecord): void {
+function warnOfOtherArguments(engine: Engine, repeated: RepeatedStart, existing: WorkflowRecord): void {
   const { workflowId, inputs, serialization } = existing;
   if (inputs === null || repeated.inputs === null || serialization !== repeated.serialization) return;
   if (serialization !== nativeCodecName && serialization !== engine.codecs.portable.name) return;
-  if (inputs === repeated.inputs || inOneOrder(inputs) === inOneOrder(repeated.inputs)) return;
+  if (inputs === repeated.inputs || withSortedKeys(inputs) === withSortedKeys(repeated.inputs)) return;
   engine.warnOnce(
     `other arguments of ${workflowId}`,
-    `Workflow "${workflowId}" was started again with other arguments than the first time. An ID is one run: the caller got the ` +
-      'first one, and the new arguments are not used. Give another run another ID.',
+    `Workflow "${workflowId}" was started again with other arguments than the first time. An ID stands for one run: ` +
+      'the caller got the first run, and the new arguments are ignored. Use a new ID for a new run.',
   );
 }
 
-/** The same whatever the order of members. Long texts are not worth it. */
-function inOneOrder(json: string): string {
+/**
+ * Returns the JSON text with sorted object keys. Texts over 100,000 characters are returned as they are, because
+ * sorting them would cost too much.
+ */
+function withSortedKeys(json: string): string {
   if (json.length > 100_000) return json;
   const sorted = (_: string, value: unknown): unknown =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -127,6 +145,7 @@ function inOneOrder(json: string): string {
   return JSON.stringify(JSON.parse(json), sorted);
 }
 
+/** Returns the error for a start under an ID that belongs to a different workflow. */
 export function conflictError(workflowId: string, existing: string, requested: string): HoldfastError {
   return new HoldfastError(
     'WORKFLOW_CONFLICT',
@@ -135,12 +154,15 @@ export function conflictError(workflowId: string, existing: string, requested: s
   );
 }
 
-/** The caller will wait for a workflow that this process must not run, perhaps for ever: that should not be silent. */
+/**
+ * Warns if the existing workflow belongs to another version. This process must not run that workflow, so the caller may
+ * wait forever.
+ */
 function warnOfOtherVersion(engine: Engine, existing: WorkflowRecord): void {
   if (engine.version === '' || isTerminal(existing.status)) return;
   if (existing.version === null || existing.version === engine.version) return;
   engine.logger.warn(
-    `Workflow "${existing.workflowId}" was started before, by version "${existing.version}", and is unfinished. This ` +
-      `process is version "${engine.version}" and will not run it: it waits for a process of that version.`,
+    `Workflow "${existing.workflowId}" was already started by version "${existing.version}" and is unfinished. This ` +
+      `process is version "${engine.version}" and will not run it. The workflow waits for a process of its version.`,
   );
 }

@@ -1,4 +1,4 @@
-/** Things with a time, the earliest first: a binary heap. */
+/** A binary heap of items with an instant. The item with the earliest instant comes first. */
 export class DeadlineHeap<T extends { readonly at: number }> {
   private readonly heap: T[] = [];
 
@@ -26,18 +26,18 @@ export class DeadlineHeap<T extends { readonly at: number }> {
     const { heap } = this;
     const first = heap[0];
     const last = heap.pop();
-    if (last !== undefined && heap.length > 0) this.sink(0, last);
+    if (last !== undefined && heap.length > 0) this.siftDown(0, last);
     return first;
   }
 
-  /** Keeps only these. */
+  /** Removes all items for which `isKept` returns false. */
   filter(isKept: (item: T) => boolean): void {
     const kept = this.heap.filter(isKept);
     this.heap.length = 0;
     for (const item of kept) this.add(item);
   }
 
-  private sink(from: number, item: T): void {
+  private siftDown(from: number, item: T): void {
     const { heap } = this;
     let i = from;
     for (;;) {

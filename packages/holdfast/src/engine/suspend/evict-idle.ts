@@ -1,25 +1,33 @@
 import type { Clock } from '../../model/clock.js';
+import type { Emitter } from '../../model/emitter.js';
 import type { Logger } from '../../model/logger.js';
+import type { EngineEvents } from '../events.js';
 import type { Execution } from '../execution/execution.js';
 import { Loop } from '../loop.js';
 import type { QueueCache } from '../queue/queue-cache.js';
 
-/** How often executions are looked through for those that only wait. */
-const lookMs = 1_000;
+/** How often the executions in memory are checked for those that only wait. */
+const intervalMs = 1_000;
 
-/** How often at most, when there are many. */
-const crowdedLookMs = 50;
+/** Shortest delay between two checks while too many executions are in memory. */
+const crowdedIntervalMs = 50;
 
-/** More than this many are not to wait in memory, however short the time. */
+/** With more executions in memory than this, waiting executions are suspended even before `suspendAfter`. */
 export const maxWaitingInMemory = 1_000;
 
-/** A wait that ends sooner than this is not worth a replay. */
-const shortestRestMs = 5_000;
+/** An execution whose wait ends sooner than this is not suspended, because the replay would cost more. */
+const minWaitMs = 5_000;
 
-/** Even in a crowd: its code may be awaiting something beside the wait, and is about to go on. */
+/**
+ * Minimum idle time of every suspended execution. Its code may await something else than the wait, and may be about
+ * to continue.
+ */
 const minIdleMs = 200;
 
-/** Reading back so many steps costs as much again: with as many more, it is to have waited for that much longer. */
+/**
+ * Reading this many steps costs as much as reading the workflow itself. An execution with more steps must have waited
+ * longer before it is suspended.
+ */
 const stepsPerRead = 100;
 
 export const defaultSuspendAfterMs = 60_000;
@@ -28,47 +36,52 @@ interface EvictionHost {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly queueCache: Pick<QueueCache, 'releasesSlots'>;
-  readonly inMemory: ReadonlyMap<string, Execution>;
-  suspend(execution: Execution): boolean;
-  onCrowded: (() => void) | undefined;
+  readonly events: Emitter<EngineEvents>;
+  readonly executions: {
+    readonly inMemory: ReadonlyMap<string, Execution>;
+    suspend(execution: Execution): boolean;
+  };
 }
 
 /**
- * Lets go of workflows that have only waited for a while (`suspendAfter`), or of those that have waited longest
- * when there are many, so that a hundred thousand sleepers fit into a small process. They come back by replay (suspended.ts).
+ * Suspends workflows that have only waited for some time (`suspendAfter`). While too many executions are in memory,
+ * workflows that wait are suspended earlier, so that a hundred thousand sleeping workflows fit into a small process.
+ * Suspended workflows continue by replay (suspended.ts).
  */
 export function evictIdle(host: EvictionHost, suspendAfterMs: number): Loop {
-  const { clock, logger, inMemory, queueCache } = host;
-  const idle = new WeakMap<Execution, Idle>();
+  const { clock, logger, executions, queueCache } = host;
+  const { inMemory } = executions;
+  const seenIdle = new WeakMap<Execution, Idle>();
   const runOnce = async (): Promise<void> => {
     const now = clock.now();
     for (const execution of inMemory.values()) {
       const until = execution.idleUntil();
-      if (until === undefined || until - now < shortestRestMs || execution.staysInMemory) continue;
+      if (until === undefined || until - now < minWaitMs || execution.staysInMemory) continue;
       const { activity } = execution;
-      const seen = idle.get(execution);
-      if (seen?.activity !== activity) idle.set(execution, { activity, since: now });
-      const idleMs = seen?.activity === activity ? now - seen.since : 0;
-      const reads = 1 + execution.stepCount / stepsPerRead;
-      // Those that came back last are last in the order of the map.
-      const isCrowded = inMemory.size > maxWaitingInMemory && reads < 10 && idleMs >= minIdleMs;
-      // What was taken over, or came back for nothing, has waited since its last result. It is not to keep a slot from
-      // others that it had given back: when a process dies, all that rested there need one for a moment.
-      const isBack = execution.claim.recorded !== undefined && queueCache.releasesSlots(execution.claim.queueName);
-      const waitedMs = isBack && idleMs >= minIdleMs ? now - execution.currentTime : idleMs;
-      if (isCrowded || waitedMs >= suspendAfterMs * reads) host.suspend(execution);
+      const before = seenIdle.get(execution);
+      if (before?.activity !== activity) seenIdle.set(execution, { activity, since: now });
+      const idleMs = before?.activity === activity ? now - before.since : 0;
+      const replayCost = 1 + execution.stepCount / stepsPerRead;
+      // The map is in insertion order, so workflows that continued recently come last.
+      const isCrowded = inMemory.size > maxWaitingInMemory && replayCost < 10 && idleMs >= minIdleMs;
+      // A replayed workflow was taken over, or continued although its wait had not ended. It has waited since its last
+      // result, so that time counts. It must soon free the slot that it had freed before: after the death of a
+      // process, all workflows that were suspended there need a slot for a moment.
+      const isReplayed = execution.claim.recorded !== undefined && queueCache.releasesSlots(execution.claim.queueName);
+      const waitedMs = isReplayed && idleMs >= minIdleMs ? now - execution.currentTime : idleMs;
+      if (isCrowded || waitedMs >= suspendAfterMs * replayCost) executions.suspend(execution);
     }
   };
-  const loop = new Loop({ name: 'The release of idle workflows', everyMs: lookMs, clock, logger, runOnce });
+  const loop = new Loop({ name: 'Suspending idle workflows', everyMs: intervalMs, clock, logger, runOnce });
   let isWoken = false;
-  host.onCrowded = () => {
+  host.events.on('crowded', () => {
     if (isWoken) return;
     isWoken = true;
     setTimeout(() => {
       isWoken = false;
       loop.wake();
-    }, crowdedLookMs).unref();
-  };
+    }, crowdedIntervalMs).unref();
+  });
   return loop;
 }
 

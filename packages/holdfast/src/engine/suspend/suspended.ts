@@ -5,25 +5,26 @@ import { reload } from '../claims.js';
 import type { Engine } from '../engine.js';
 import type { Execution, SuspendableWait } from '../execution/execution.js';
 import type { Frontier } from '../execution/frontier.js';
-import { outside } from '../execution/scope-storage.js';
+import { runOutsideScope } from '../execution/scope-storage.js';
 import { timeoutReason } from '../execution/workflow-errors.js';
 import { maxBusy } from '../queue/queue-load.js';
 import type { Topic } from '../wait/news.js';
 import { DeadlineHeap } from './deadline-heap.js';
 
-/** How many are read back by one statement. */
+/** Number of suspended workflows that one statement reads. */
 const pageSize = 200;
 
 /**
- * How long until the next page when there are too many busy executions already (a replay is work too, but those who keep
- * the process busy might wait for one), or until one that could not be read is tried again.
+ * `busy`: delay before the next page if too many executions are busy. A replay is work too, but the busy executions
+ * may wait for a suspended workflow, so the page is only delayed. `failure`: delay before the retry of a workflow that
+ * could not be read.
  */
 const pauseMs = { busy: 200, failure: 5_000 };
 
-/** Of so many that left by way of their queue it is remembered that their code had gone on. */
+/** Maximum number of remembered workflows that made a late call before they went back to their queue. */
 const maxLateCallers = 1_000;
 
-/** A workflow of this process that is not in memory: all that is left is where it stands and what it waits for. */
+/** A workflow that this process owns but does not keep in memory. Only its position and its waits are left. */
 export class SuspendedWorkflow implements OwnedWorkflow {
   readonly isSuspended = true;
   readonly workflowId: string;
@@ -31,30 +32,30 @@ export class SuspendedWorkflow implements OwnedWorkflow {
   readonly claim: { readonly queueName: string | null; readonly partition: string | null };
   readonly isSuspect: boolean;
   readonly hadPredecessors: boolean;
-  readonly tellAtEnd: Set<Topic> | undefined;
-  /** What its next row comes after. */
+  readonly announceAtEnd: Set<Topic> | undefined;
+  /** The committed results that its next row must name. */
   readonly frontier: Frontier;
   readonly deadlineAt: number | null;
-  /** Its slot in its queue: kept, or being given back, given back, or being asked for again. */
+  /** Its slot of the queue: held, being freed (`leaving`), free, or free while the workflow goes back to its queue. */
   slot: 'held' | 'leaving' | 'free' | 'returning' = 'held';
-  /** It was woken while its slot was being given back. */
+  /** True if the workflow was woken while its slot was being freed. */
   isDue = false;
-  /** Its code went on although it was let go of. */
+  /** True if the suspended code made another durable call. */
   hadLateCall = false;
-  /** Ends its waits. */
-  stops: readonly (() => void)[] = none;
+  /** Functions that end the waits. */
+  stops: readonly (() => void)[] = noStops;
 
   constructor(
     execution: Execution,
-    /** When it is due, whatever else happens. */
+    /** The latest instant at which the workflow must continue. */
     readonly at: number,
   ) {
     const { workflowId, owner, queueName, partition, deadlineAt } = execution.claim;
     [this.workflowId, this.owner, this.deadlineAt] = [workflowId, owner, deadlineAt];
-    this.claim = queueName === null ? ofNoQueue : { queueName, partition };
+    this.claim = queueName === null ? noQueue : { queueName, partition };
     this.isSuspect = execution.isSuspect;
     this.hadPredecessors = execution.hadPredecessors;
-    this.tellAtEnd = execution.tellAtEnd;
+    this.announceAtEnd = execution.announceAtEnd;
     this.frontier = execution.frontier;
   }
 
@@ -63,29 +64,30 @@ export class SuspendedWorkflow implements OwnedWorkflow {
   }
 }
 
-const none: readonly never[] = [];
-const ofNoQueue = { queueName: null, partition: null };
+const noStops: readonly never[] = [];
+const noQueue = { queueName: null, partition: null };
 
 /**
- * Workflows of this process that only wait and were let go of. They are PENDING and this process's like any other that
- * it runs; when what they wait for may have come, their history is read and they are run again from it. That is no
- * attempt, and no write: their owner token stays, and whoever has taken them over meanwhile has fenced it.
+ * The suspended workflows of this process. They only wait, are PENDING, and still belong to this process. When a wait
+ * may have ended, this process reads the history of the workflow and runs it again. This is no new attempt and no
+ * write: the owner token stays the same. A process that has taken the workflow over meanwhile has fenced this token.
  *
- * **Invariant:** a wait is watched for here before the execution stops watching, and the first look at what it waits for
- * begins after that: what comes in between is seen by one of the two.
+ * **Invariant:** this class watches a wait before the execution stops watching it, and its first query for the result
+ * starts after that. Therefore one of the two sees every result that arrives in between.
  *
- * In a queue with `whileWaiting: 'release'` one that rests gives its slot back: its row is marked, and whoever counts
- * what the queue runs passes over it. It goes on by way of the queue, like work that was handed over.
+ * On a queue with `whileWaiting: 'release'` a suspended workflow frees its slot. Its row is marked, and processes that
+ * count the running workflows of the queue do not count it. It continues through the queue, like work that was handed
+ * over.
  *
- * **Invariant:** what is marked never becomes unmarked but by a claim. What counts for the limits of a queue would else
- * grow between the counts that somebody plans by and their claim.
+ * **Invariant:** only a claim removes the mark. Otherwise the number of workflows that count for the limits of a queue
+ * could grow after a process has counted them, and before it claims.
  */
 export class SuspendedWorkflows {
   private readonly workflows = new Map<string, SuspendedWorkflow>();
   private readonly deadlines = new DeadlineHeap<SuspendedWorkflow>();
   private readonly due = new Set<SuspendedWorkflow>();
   private readonly lateCallers = new Set<string>();
-  private returning = false;
+  private reloading = false;
   private closed = false;
   private timer: Timer | undefined;
   private timerAt = Number.POSITIVE_INFINITY;
@@ -96,15 +98,15 @@ export class SuspendedWorkflows {
     return this.workflows.size;
   }
 
-  /** Nobody is on the way back. */
+  /** True if no workflow is about to continue. */
   get isIdle(): boolean {
-    return this.due.size === 0 && !this.returning;
+    return this.due.size === 0 && !this.reloading;
   }
 
-  /** When the next one is due; now, if one is on its way back. */
+  /** The instant at which the next workflow continues; negative infinity if one is about to continue. */
   get nextAt(): number {
     if (!this.isIdle) return Number.NEGATIVE_INFINITY;
-    this.passOverGone();
+    this.dropGone();
     return this.deadlines.first?.at ?? Number.POSITIVE_INFINITY;
   }
 
@@ -116,112 +118,113 @@ export class SuspendedWorkflows {
     return this.workflows.get(workflowId);
   }
 
-  /** All of them; whoever closes hands them over. */
+  /** Removes and returns all suspended workflows. The caller hands them over. */
   close(): OwnedWorkflow[] {
     this.closed = true;
     this.timer?.cancel();
     this.due.clear();
     const all = [...this.workflows.values()];
-    for (const rest of all) this.take(rest.workflowId);
+    for (const suspended of all) this.take(suspended.workflowId);
     return all;
   }
 
-  /** Takes the place of an execution, which the caller then lets go of. */
+  /** Adds a suspended workflow in place of an execution. The caller then drops the execution. */
   add(execution: Execution, waits: readonly SuspendableWait[]): SuspendedWorkflow {
     let at = execution.claim.deadlineAt ?? Number.POSITIVE_INFINITY;
     for (const { until } of waits) at = Math.min(at, until ?? at);
-    const rest = new SuspendedWorkflow(execution, at);
-    this.workflows.set(rest.workflowId, rest);
-    const wake = wakerOf(rest, (due) => this.wake(due));
+    const suspended = new SuspendedWorkflow(execution, at);
+    this.workflows.set(suspended.workflowId, suspended);
+    const wake = createWaker(suspended, (due) => this.wake(due));
     const stops = waits.flatMap((wait) => wait.watchWhileSuspended(wake) ?? []);
-    if (stops.length > 0) rest.stops = stops;
-    if (at < Number.POSITIVE_INFINITY) this.deadlines.add(rest);
-    this.arm();
-    if (this.engine.queueCache.releasesSlots(rest.claim.queueName)) void outside(() => this.giveSlotBack(rest));
-    return rest;
+    if (stops.length > 0) suspended.stops = stops;
+    if (at < Number.POSITIVE_INFINITY) this.deadlines.add(suspended);
+    this.setTimer();
+    const { queueCache } = this.engine;
+    if (queueCache.releasesSlots(suspended.claim.queueName)) void runOutsideScope(() => this.freeSlot(suspended));
+    return suspended;
   }
 
-  /** For code that goes on although it was let go of. */
-  lateCallHandler(rest: SuspendedWorkflow): () => void {
-    return wakerOf(rest, (due) => {
+  /** Returns the function to call when suspended code makes another durable call. */
+  lateCallHandler(suspended: SuspendedWorkflow): () => void {
+    return createWaker(suspended, (due) => {
       due.hadLateCall = true;
       this.wake(due);
     });
   }
 
-  /** Whether its code had gone on when it last left by way of its queue. Asked once, by the execution that comes next. */
+  /** True if the code made a late call before the workflow went back to its queue. The next execution asks once. */
   hadLateCall(workflowId: string): boolean {
     return this.lateCallers.delete(workflowId);
   }
 
-  /** It is here no more: it runs again, or is someone else's, or has ended. */
+  /** Removes a workflow because it runs again, has another owner, or has ended. */
   take(workflowId: string): SuspendedWorkflow | undefined {
-    const rest = this.workflows.get(workflowId);
-    if (!rest) return undefined;
+    const suspended = this.workflows.get(workflowId);
+    if (!suspended) return undefined;
     this.workflows.delete(workflowId);
-    this.due.delete(rest);
-    for (const stop of rest.stops) stop();
-    // What is gone before its time stays on the agenda until it is most of it.
+    this.due.delete(suspended);
+    for (const stop of suspended.stops) stop();
+    // Removed workflows stay in the heap until they are the majority.
     if (this.workflows.size === 0 || this.deadlines.size > 2 * this.workflows.size + 1_000) {
       this.deadlines.filter((each) => this.isHere(each));
-      this.arm();
+      this.setTimer();
     }
-    return rest;
+    return suspended;
   }
 
-  private isHere(rest: SuspendedWorkflow): boolean {
-    return this.workflows.get(rest.workflowId) === rest;
+  private isHere(suspended: SuspendedWorkflow): boolean {
+    return this.workflows.get(suspended.workflowId) === suspended;
   }
 
-  private passOverGone(): void {
+  private dropGone(): void {
     for (let first = this.deadlines.first; first && !this.isHere(first); first = this.deadlines.first)
       this.deadlines.takeFirst();
   }
 
-  private wake(rest: SuspendedWorkflow): void {
-    if (this.closed || !this.isHere(rest)) return;
-    if (rest.slot === 'leaving') rest.isDue = true;
-    if (rest.slot === 'free') outside(() => this.goToQueue(rest));
-    if (rest.slot !== 'held') return;
-    this.due.add(rest);
-    if (this.returning) return;
-    this.returning = true;
-    // Together with what else becomes due in this turn of the event loop.
-    outside(() => setImmediate(() => void this.reloadDue()));
+  private wake(suspended: SuspendedWorkflow): void {
+    if (this.closed || !this.isHere(suspended)) return;
+    if (suspended.slot === 'leaving') suspended.isDue = true;
+    if (suspended.slot === 'free') runOutsideScope(() => this.returnToQueue(suspended));
+    if (suspended.slot !== 'held') return;
+    this.due.add(suspended);
+    if (this.reloading) return;
+    this.reloading = true;
+    // One statement reads all workflows that become due in this event loop turn.
+    runOutsideScope(() => setImmediate(() => void this.reloadDue()));
   }
 
-  private async giveSlotBack(rest: SuspendedWorkflow): Promise<void> {
+  private async freeSlot(suspended: SuspendedWorkflow): Promise<void> {
     const { checkpoints, queueLoad, logger } = this.engine;
-    const { workflowId, owner, frontier } = rest;
-    rest.slot = 'leaving';
-    const written = await checkpoints.setAtRest({ workflowId, owner, ...frontier.after }).catch((error) => {
-      logger.warn(`Workflow "${workflowId}" keeps its place in its queue while it waits: ${describeError(error)}`);
+    const { workflowId, owner, frontier } = suspended;
+    suspended.slot = 'leaving';
+    const written = await checkpoints.markSuspended({ workflowId, owner, ...frontier.after }).catch((error) => {
+      logger.warn(`Workflow "${workflowId}" keeps its slot of its queue while it waits: ${describeError(error)}`);
       return undefined;
     });
-    if (typeof written === 'object') return this.engine.superseded(workflowId, owner, written);
-    rest.slot = written === undefined ? 'held' : 'free';
-    if (rest.slot === 'free' && this.isHere(rest)) queueLoad.leave(rest);
-    if (rest.isDue) this.wake(rest);
+    if (typeof written === 'object') return this.engine.executions.supersede(workflowId, owner, written);
+    suspended.slot = written === undefined ? 'held' : 'free';
+    if (suspended.slot === 'free' && this.isHere(suspended)) queueLoad.leave(suspended);
+    if (suspended.isDue) this.wake(suspended);
   }
 
-  /** Or to its end, if its deadline is what it was woken by. */
-  private goToQueue(rest: SuspendedWorkflow): void {
+  /** Puts a workflow without a slot back on its queue, or cancels it if its deadline has passed. */
+  private returnToQueue(suspended: SuspendedWorkflow): void {
     const { checkpoints, clock, news } = this.engine;
-    const { workflowId, owner, deadlineAt, claim } = rest;
-    rest.slot = 'returning';
-    if (rest.hadLateCall) this.rememberLateCall(workflowId);
+    const { workflowId, owner, deadlineAt, claim } = suspended;
+    suspended.slot = 'returning';
+    if (suspended.hadLateCall) this.rememberLateCall(workflowId);
     const at = clock.now();
     const isOver = deadlineAt !== null && deadlineAt <= at;
-    const gone = isOver
-      ? this.engine.cancel([workflowId], timeoutReason())
-      : checkpoints.putBack({ workflowId, owner, at });
-    const left = (): void => {
-      if (this.isHere(rest)) this.lose(rest);
+    const departure = isOver
+      ? this.engine.cancellations.cancel([workflowId], timeoutReason())
+      : checkpoints.returnToQueue({ workflowId, owner, at });
+    const onDeparture = (): void => {
+      if (this.isHere(suspended)) this.drop(suspended);
       if (!isOver) news.announce(`queue:${claim.queueName}`);
     };
-    gone.then(left, (error) => {
-      rest.slot = 'free';
-      this.tryLater(rest, error);
+    departure.then(onDeparture, (error) => {
+      suspended.slot = 'free';
+      this.retryLater(suspended, error);
     });
   }
 
@@ -231,12 +234,13 @@ export class SuspendedWorkflows {
     if (oldest !== undefined && this.lateCallers.size > maxLateCallers) this.lateCallers.delete(oldest);
   }
 
-  private arm(): void {
+  private setTimer(): void {
     const at = this.deadlines.first?.at ?? Number.POSITIVE_INFINITY;
     if (this.closed || at === this.timerAt) return;
     this.timer?.cancel();
     this.timerAt = at;
-    if (at < Number.POSITIVE_INFINITY) this.timer = outside(() => this.engine.clock.at(at, () => this.wakeDue()));
+    if (at < Number.POSITIVE_INFINITY)
+      this.timer = runOutsideScope(() => this.engine.clock.at(at, () => this.wakeDue()));
   }
 
   private wakeDue(): void {
@@ -246,50 +250,51 @@ export class SuspendedWorkflows {
       this.deadlines.takeFirst();
       this.wake(first);
     }
-    this.arm();
+    this.setTimer();
   }
 
   private async reloadDue(): Promise<void> {
     while (this.due.size > 0 && !this.closed) {
-      if (this.engine.busy > maxBusy) await new Promise((resolve) => setTimeout(resolve, pauseMs.busy));
+      if (this.engine.executions.busyCount > maxBusy) await new Promise((resolve) => setTimeout(resolve, pauseMs.busy));
       const page = [...this.due].slice(0, pageSize);
       await this.reloadPage(page);
     }
-    this.returning = false;
+    this.reloading = false;
   }
 
   private async reloadPage(page: readonly SuspendedWorkflow[]): Promise<void> {
-    const asked = new Set(page);
+    const paged = new Set(page);
     const isAwaited = (workflowId: string): boolean => {
-      const rest = this.workflows.get(workflowId);
-      return rest !== undefined && asked.has(rest);
+      const suspended = this.workflows.get(workflowId);
+      return suspended !== undefined && paged.has(suspended);
     };
-    const unread = new Set<SuspendedWorkflow>();
-    const failed = (rest: SuspendedWorkflow, error: unknown): void => {
-      unread.add(rest);
-      this.tryLater(rest, error);
+    const unreadable = new Set<SuspendedWorkflow>();
+    const failed = (suspended: SuspendedWorkflow, error: unknown): void => {
+      unreadable.add(suspended);
+      this.retryLater(suspended, error);
     };
     await reload(this.engine, page, { isAwaited, failed });
-    // What was not brought back is not this process's any more.
-    for (const rest of page) if (this.isHere(rest) && !unread.has(rest)) this.lose(rest);
+    // Workflows that were neither loaded nor failed belong to another owner by now.
+    for (const suspended of page) if (this.isHere(suspended) && !unreadable.has(suspended)) this.drop(suspended);
   }
 
-  private tryLater(rest: SuspendedWorkflow, error: unknown): void {
-    this.due.delete(rest);
-    if (!this.isHere(rest) || this.closed) return;
+  private retryLater(suspended: SuspendedWorkflow, error: unknown): void {
+    this.due.delete(suspended);
+    if (!this.isHere(suspended) || this.closed) return;
     const { clock, logger } = this.engine;
-    logger.error(`Workflow "${rest.workflowId}" is due, cannot go on, and is tried again: ${describeError(error)}`);
-    clock.at(clock.now() + pauseMs.failure, () => this.wake(rest));
+    const { workflowId } = suspended;
+    logger.error(`Workflow "${workflowId}" is due but cannot continue, and is tried again: ${describeError(error)}`);
+    clock.at(clock.now() + pauseMs.failure, () => this.wake(suspended));
   }
 
-  private lose(rest: SuspendedWorkflow): void {
-    this.take(rest.workflowId);
-    this.engine.queueLoad.leave(rest);
-    this.engine.completionWaiters.watchElsewhere(rest.workflowId);
+  private drop(suspended: SuspendedWorkflow): void {
+    this.take(suspended.workflowId);
+    this.engine.queueLoad.leave(suspended);
+    this.engine.completionWaiters.watchElsewhere(suspended.workflowId);
   }
 }
 
-/** In a function of its own, so that it holds on to nothing else. */
-function wakerOf(rest: SuspendedWorkflow, wake: (rest: SuspendedWorkflow) => void): () => void {
-  return () => wake(rest);
+/** A separate function, so that the closure references no other objects and they can be garbage collected. */
+function createWaker(suspended: SuspendedWorkflow, wake: (suspended: SuspendedWorkflow) => void): () => void {
+  return () => wake(suspended);
 }

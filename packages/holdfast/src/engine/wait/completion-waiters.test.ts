@@ -6,22 +6,22 @@ import { CompletionWaiters } from './completion-waiters.js';
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 describe('waiting for workflows of other processes', () => {
-  it('looks for them although new waiters arrive all the time', async () => {
+  it('polls even if new waits begin all the time', async () => {
     const clock = new VirtualClock();
-    let looks = 0;
+    let queries = 0;
     const endings = async (): Promise<Ending[]> => {
-      looks++;
+      queries++;
       return [];
     };
     const storage = { workflows: { endings } } as unknown as Storage;
-    const outcomes = new CompletionWaiters(storage, clock, logger, () => false);
-    // Each ends its wait for the poll of 20 ms before that is over.
+    const waiters = new CompletionWaiters({ storage, clock, logger, runsHere: () => false });
+    // Each round restarts the polling before the current delay of 20 ms is over.
     for (let n = 0; n < 50; n++) {
-      outcomes.wait('elsewhere').ending.catch(() => {});
-      outcomes.watchElsewhere('elsewhere');
+      waiters.wait('elsewhere').ending.catch(() => {});
+      waiters.watchElsewhere('elsewhere');
       await clock.advance(10);
     }
-    expect(looks).toBeGreaterThan(10);
-    outcomes.close();
+    expect(queries).toBeGreaterThan(10);
+    waiters.close();
   });
 });

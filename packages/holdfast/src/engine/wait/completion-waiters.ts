@@ -8,37 +8,50 @@ import { notFoundError } from '../execution/workflow-errors.js';
 import type { Retried } from '../write/outage-log.js';
 
 const firstPollMs = 20;
-const longestPollMs = 500;
+const maxPollMs = 500;
 
-/** Workflows that are asked for by one statement. */
+/** Number of workflows that one statement reads. */
 const pageSize = 1_000;
 
-/** Looking takes at most this part of the time, however many are waited for. */
-const share = 0.1;
+/** Maximum part of the time that queries may take, even if callers wait for many workflows. */
+const maxShare = 0.1;
+
+interface CompletionWaitersOptions {
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  runsHere(workflowId: string): boolean;
+  /** Called once, at the first wait for a workflow that does not run in this process. */
+  readonly onFirstWait?: (() => void) | undefined;
+}
 
 /**
- * Everyone in this process who waits for a workflow to end. Workflows that run here report their end directly; for
- * all others together one statement looks from time to time.
+ * All waits in this process for the end of a workflow. Workflows that run here report their end directly. For all
+ * other workflows together, one statement polls the database.
  */
 export class CompletionWaiters {
   private readonly waiters = new Map<string, Set<Waiter>>();
   private timer: Timer | undefined;
-  private dueAt = Number.POSITIVE_INFINITY;
+  private timerAt = Number.POSITIVE_INFINITY;
   private pollMs = firstPollMs;
   private closed = false;
-  /** Called once, when something is first waited for that runs elsewhere. */
-  onFirstWait: (() => void) | undefined;
+  private readonly storage: Storage;
+  private readonly clock: Clock;
+  private readonly logger: Logger;
+  private readonly runsHere: (workflowId: string) => boolean;
+  private onFirstWait: (() => void) | undefined;
 
-  constructor(
-    private readonly storage: Storage,
-    private readonly clock: Clock,
-    private readonly logger: Logger,
-    private readonly runsHere: (workflowId: string) => boolean,
-  ) {}
+  constructor(options: CompletionWaitersOptions) {
+    this.storage = options.storage;
+    this.clock = options.clock;
+    this.logger = options.logger;
+    this.runsHere = options.runsHere;
+    this.onFirstWait = options.onFirstWait;
+  }
 
   /**
-   * Resolves when the workflow has ended, however it did. Rejects if there is no such workflow; `failsFast`, for a caller outside
-   * of workflows: also if the role may not read it.
+   * Resolves when the workflow has ended, with any outcome. Rejects if the workflow does not exist. With `failsFast`,
+   * for a caller outside of workflows, it also rejects if the role may not read the workflow.
    */
   wait(workflowId: string, failsFast = false): { readonly ending: Promise<Ending>; readonly forget: () => void } {
     const forget = (): void => this.remove(workflowId, waiter);
@@ -51,7 +64,7 @@ export class CompletionWaiters {
     return { ending, forget };
   }
 
-  /** A workflow ended in this process. Returns whether anyone here was waiting for that. */
+  /** Settles the waits for a workflow that ended in this process. Returns true if there was a wait. */
   settle(ending: Ending): boolean {
     const waiters = this.waiters.get(ending.workflowId);
     if (!waiters) return false;
@@ -60,14 +73,14 @@ export class CompletionWaiters {
     return true;
   }
 
-  /** A workflow that ran here no longer does: its waiters depend on the poll from now on. */
+  /** Notes that a workflow no longer runs in this process. From now on, its waits depend on the poll. */
   watchElsewhere(workflowId: string): void {
-    if (this.waiters.has(workflowId)) this.poll(firstPollMs);
+    if (this.waiters.has(workflowId)) this.restartPolling(firstPollMs);
   }
 
-  /** Something has ended elsewhere. */
-  lookSoon(): void {
-    if (this.waiters.size > 0 && !this.closed) this.lookWithin(0);
+  /** Polls at once, because a workflow has ended in another process. */
+  pollSoon(): void {
+    if (this.waiters.size > 0 && !this.closed) this.queryWithin(0);
   }
 
   close(): void {
@@ -82,7 +95,7 @@ export class CompletionWaiters {
     if (waiters) waiters.add(waiter);
     else this.waiters.set(workflowId, new Set([waiter]));
     if (this.runsHere(workflowId)) return;
-    this.poll(0);
+    this.restartPolling(0);
     this.onFirstWait?.();
     this.onFirstWait = undefined;
   }
@@ -93,41 +106,41 @@ export class CompletionWaiters {
     if (waiters?.size === 0) this.waiters.delete(workflowId);
   }
 
-  private poll(afterMs: number): void {
+  private restartPolling(afterMs: number): void {
     this.pollMs = firstPollMs;
-    this.lookWithin(afterMs);
+    this.queryWithin(afterMs);
   }
 
-  /** Never later than it was already due: with a stream of new waiters the look would not come. */
-  private lookWithin(ms: number): void {
+  /** Never delays a scheduled query. Otherwise a stream of new waits would delay the query forever. */
+  private queryWithin(ms: number): void {
     const at = this.clock.now() + ms;
-    if (this.timer && this.dueAt <= at) return;
+    if (this.timer && this.timerAt <= at) return;
     this.timer?.cancel();
-    this.dueAt = at;
-    this.timer = this.clock.at(at, () => void this.look(), 'background');
+    this.timerAt = at;
+    this.timer = this.clock.at(at, () => void this.query(), 'background');
   }
 
-  private async look(): Promise<void> {
+  private async query(): Promise<void> {
     this.timer = undefined;
     const elsewhere = [...this.waiters.keys()].filter((id) => !this.runsHere(id));
     if (elsewhere.length === 0 || this.closed) return;
-    const began = performance.now();
+    const startedAt = performance.now();
     try {
       for (let from = 0; from < elsewhere.length && !this.closed; from += pageSize) {
         const page = elsewhere.slice(from, from + pageSize);
-        this.report(page, await this.storage.workflows.endings(page));
+        this.settleFound(page, await this.storage.workflows.endings(page));
       }
     } catch (error) {
-      const message = `Looking for the results of other processes failed: ${describeError(error)}`;
+      const message = `Polling for the outcomes of workflows in other processes failed: ${describeError(error)}`;
       this.logger.warn(message, { retriedAfter: error } satisfies Retried);
-      if (isUnusable(error)) this.fail(elsewhere, error);
+      if (isUnusable(error)) this.failFast(elsewhere, error);
     }
     if (this.timer || this.closed) return;
-    this.pollMs = Math.min(longestPollMs, this.pollMs * 1.5);
-    this.lookWithin(Math.max(this.pollMs, (performance.now() - began) / share));
+    this.pollMs = Math.min(maxPollMs, this.pollMs * 1.5);
+    this.queryWithin(Math.max(this.pollMs, (performance.now() - startedAt) / maxShare));
   }
 
-  private fail(workflowIds: readonly string[], error: Error): void {
+  private failFast(workflowIds: readonly string[], error: Error): void {
     for (const workflowId of workflowIds) {
       for (const waiter of this.waiters.get(workflowId) ?? []) {
         if (!waiter.failsFast) continue;
@@ -137,14 +150,14 @@ export class CompletionWaiters {
     }
   }
 
-  private report(asked: readonly string[], found: readonly Ending[]): void {
-    const known = new Set<string>();
+  private settleFound(ids: readonly string[], found: readonly Ending[]): void {
+    const foundIds = new Set<string>();
     for (const ending of found) {
-      known.add(ending.workflowId);
+      foundIds.add(ending.workflowId);
       if (isTerminal(ending.status)) this.settle(ending);
     }
-    for (const workflowId of asked) {
-      if (known.has(workflowId)) continue;
+    for (const workflowId of ids) {
+      if (foundIds.has(workflowId)) continue;
       for (const waiter of this.waiters.get(workflowId) ?? []) waiter.reject(notFoundError(workflowId));
       this.waiters.delete(workflowId);
     }

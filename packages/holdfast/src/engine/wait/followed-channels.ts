@@ -1,72 +1,76 @@
-import type { Channels } from '../../storage/database.js';
+import type { Channels } from '../../storage/contract/listening.js';
 
 /**
- * Which channels those who wait in a watch follow, so that news of what they wait for arrives here. Where news of everything
- * arrives anyway (SQLite), or none (behind a pooler), nobody follows any.
+ * The channels that the waiters of a watch follow, so that notifications for them arrive in this process. If all
+ * notifications arrive anyway (SQLite), or none (behind a pooler), no waiter follows a channel.
  *
- * A first look comes without: who finds something at once need not listen. Who has to wait follows, and looks again once the
- * channel is open, because what was committed between the look and that moment was announced to others only.
+ * The first query of a waiter needs no channel, because a waiter that finds its answer at once need not listen. A
+ * waiter that must wait follows a channel, and queries again when the channel is open: notifications of commits
+ * between the first query and that moment reached only other processes.
  */
-export class FollowedChannels<Who extends object> {
-  private readonly followed = new Map<Who, readonly string[]>();
-  private readonly opening = new Map<string, Set<Who>>();
+export class FollowedChannels<Waiter extends object> {
+  private readonly followedBy = new Map<Waiter, readonly string[]>();
+  private readonly waitingForChannel = new Map<string, Set<Waiter>>();
 
   constructor(private readonly channels: () => Channels | undefined) {}
 
-  /** Asked before a look: whether nothing can escape that is committed after it. */
-  covers(who: Who): boolean {
+  /** Called before a query. True if a notification will arrive for every later commit that concerns the waiter. */
+  covers(waiter: Waiter): boolean {
     const channels = this.channels();
-    const followed = this.followed.get(who);
+    const followed = this.followedBy.get(waiter);
     return !channels || (followed?.every((channel) => channels.isOpen(channel)) ?? false);
   }
 
-  /** Asked before the first look: if it is open by chance, that look is enough. */
-  join(who: Who, topic: string): void {
-    const channel = this.followed.has(who) ? undefined : this.channels()?.channelOf(topic, false);
-    if (channel !== undefined && this.channels()?.isOpen(channel)) this.add(who, [channel]);
+  /**
+   * Called before the first query. If the channel is open already, the waiter follows it and needs no second query.
+   */
+  join(waiter: Waiter, topic: string): void {
+    const channel = this.followedBy.has(waiter) ? undefined : this.channels()?.channelOf(topic, false);
+    if (channel !== undefined && this.channels()?.isOpen(channel)) this.add(waiter, [channel]);
   }
 
-  /** After a look that found nothing. Returns whether the look covered all that is needed. */
-  follow(who: Who, topic: string, byDbos: boolean, wasCovered: boolean): boolean {
+  /** Called after a query without an answer. Returns false if the waiter must query again at once. */
+  follow(waiter: Waiter, topic: string, byDbos: boolean, wasCovered: boolean): boolean {
     const channels = this.channels();
     if (!channels || (wasCovered && !byDbos)) return true;
-    const before = this.followed.get(who) ?? [];
-    // First its own channel, then that of DBOS. Not named anew at each look: where nothing is heard, many look all the time.
-    const wanted: string[] = before.length > 0 ? [] : [channels.channelOf(topic, false)];
-    if (byDbos && before.length < 2) wanted.push(channels.channelOf(topic, true));
-    if (wanted.length === 0 && wasCovered) return true;
-    this.add(who, wanted);
-    const shut = [...before, ...wanted].filter((channel) => !channels.isOpen(channel));
-    for (const channel of shut) {
-      const waiting = this.opening.get(channel) ?? new Set();
-      this.opening.set(channel, waiting.add(who));
+    const current = this.followedBy.get(waiter) ?? [];
+    // First the channel of Holdfast, then the channel of DBOS. Names that are known are not computed again: without
+    // notifications, many waiters query all the time.
+    const added: string[] = current.length > 0 ? [] : [channels.channelOf(topic, false)];
+    if (byDbos && current.length < 2) added.push(channels.channelOf(topic, true));
+    if (added.length === 0 && wasCovered) return true;
+    this.add(waiter, added);
+    const closedChannels = [...current, ...added].filter((channel) => !channels.isOpen(channel));
+    for (const channel of closedChannels) {
+      const waiting = this.waitingForChannel.get(channel) ?? new Set();
+      this.waitingForChannel.set(channel, waiting.add(waiter));
     }
-    // All open by now, but not when the look began.
-    return shut.length > 0;
+    // If all channels are open now, at least one was closed when the query began, so the waiter must query again.
+    return closedChannels.length > 0;
   }
 
-  forget(who: Who): void {
-    const followed = this.followed.get(who);
+  forget(waiter: Waiter): void {
+    const followed = this.followedBy.get(waiter);
     if (!followed) return;
-    this.followed.delete(who);
+    this.followedBy.delete(waiter);
     for (const channel of followed) {
       this.channels()?.unfollow(channel);
-      const waiting = this.opening.get(channel);
-      waiting?.delete(who);
-      if (waiting?.size === 0) this.opening.delete(channel);
+      const waiting = this.waitingForChannel.get(channel);
+      waiting?.delete(waiter);
+      if (waiting?.size === 0) this.waitingForChannel.delete(channel);
     }
   }
 
-  /** Those who have waited for the channel to be opened. */
-  opened(channel: string): Iterable<Who> {
-    const waiting = this.opening.get(channel) ?? [];
-    this.opening.delete(channel);
+  /** Returns the waiters that waited for this channel to open. */
+  opened(channel: string): Iterable<Waiter> {
+    const waiting = this.waitingForChannel.get(channel) ?? [];
+    this.waitingForChannel.delete(channel);
     return waiting;
   }
 
-  private add(who: Who, channels: readonly string[]): void {
+  private add(waiter: Waiter, channels: readonly string[]): void {
     if (channels.length === 0) return;
-    this.followed.set(who, [...(this.followed.get(who) ?? []), ...channels]);
+    this.followedBy.set(waiter, [...(this.followedBy.get(waiter) ?? []), ...channels]);
     for (const channel of channels) this.channels()?.follow(channel);
   }
 }

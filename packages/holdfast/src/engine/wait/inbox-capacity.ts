@@ -1,62 +1,65 @@
 import type { InboxState } from '../../storage/contract/messaging.js';
 
-/** Most messages that wait in one inbox, and most bytes of them. */
+/** Maximum number of waiting messages of one inbox, and the maximum sum of their bytes. */
 export interface InboxLimits {
   readonly messages: number;
   readonly bytes: number;
 }
 
-/** What is to be sent to one inbox. */
+/** The messages that one call sends to one inbox. */
 export interface InboxLoad {
   readonly messages: number;
   readonly bytes: number;
 }
 
-/** So many inboxes are remembered: the others are looked at again when it is their turn. */
-const most = 10_000;
+/** Maximum number of remembered inboxes. Other inboxes are queried again at their next message. */
+const maxInboxes = 10_000;
 
 interface Inbox {
-  /** What may be sent without a look. */
+  /** Messages and bytes that may be sent without a query. */
   messages: number;
   bytes: number;
-  /** What is being sent. */
-  underWay: InboxLoad;
-  /** What was under way at some time during the look: the look may or may not have seen it. */
-  unseen: InboxLoad;
-  /** Those that wait for a look, in the order in which they came. While there are any, one look is under way. */
+  /** Messages that are being sent. */
+  sending: InboxLoad;
+  /** Messages that were being sent at some time during the query. The query may or may not have counted them. */
+  uncertain: InboxLoad;
+  /** Calls that wait for a query, in call order. While there are any, one query runs. */
   readonly waiting: Waiting[];
 }
 
 interface Waiting {
   readonly load: InboxLoad;
   readonly limits: InboxLimits;
-  readonly look: Look;
-  /** How many looks have found no room for it. */
-  looks: number;
+  readonly query: Query;
+  /** Number of queries that found no room for this call. */
+  queries: number;
   answer(full: InboxState | undefined): void;
   fail(error: unknown): void;
 }
 
-/** Undefined: the app closes, and says so to the send itself. */
-type Look = () => Promise<InboxState | undefined>;
+/** Reads the state of the inbox. Undefined: the app is closing, and the send itself reports that. */
+type Query = () => Promise<InboxState | undefined>;
 
-const nothing: InboxLoad = { messages: 0, bytes: 0 };
-
-/** What was being sent during a look has been stored soon, and is then counted once: so many looks before a refusal. */
-const maxLooks = 3;
+const noLoad: InboxLoad = { messages: 0, bytes: 0 };
 
 /**
- * How much this process may send to an inbox before it looks how much is waiting there.
+ * Number of queries before a call is refused. Messages that are being sent during a query may be counted twice. They
+ * are soon stored, and a later query counts them once.
+ */
+const maxQueries = 3;
+
+/**
+ * Limits how much this process sends to an inbox before it queries how many messages are waiting there.
  *
- * A process may send the hundredth part of the limits without a look, and as much again after each look that finds room: few
- * messages to a workflow cost no statement, many cost one for a hundred. So n processes that send to one inbox at the same time
- * can exceed the limits by n hundredths, and by what is being sent while one of them looks. What was received meanwhile is seen by
- * the next look.
+ * A process may send a hundredth of the limits without a query, and another hundredth after each query that finds
+ * room. Therefore a few messages to a workflow cost no query, and many messages cost one query for each hundredth. If
+ * n processes send to one inbox at the same time, they can exceed the limits by n hundredths, plus the messages that
+ * are being sent during a query. The next query notices messages that were received meanwhile.
  */
 export class InboxCapacity {
   private readonly inboxes = new Map<string, Inbox>();
 
-  /** Takes room that is known. False: a look is needed. */
+  /** Takes room that needs no query. Returns false if a query is necessary. */
   take(key: string, load: InboxLoad, limits: InboxLimits): boolean {
     return this.takeFrom(this.of(key, limits), load);
   }
@@ -64,84 +67,87 @@ export class InboxCapacity {
   private takeFrom(inbox: Inbox, load: InboxLoad): boolean {
     if (!fits(load, inbox)) return false;
     [inbox.messages, inbox.bytes] = [inbox.messages - load.messages, inbox.bytes - load.bytes];
-    inbox.underWay = plus(inbox.underWay, load, 1);
-    inbox.unseen = plus(inbox.unseen, load, 1);
+    inbox.sending = plus(inbox.sending, load, 1);
+    inbox.uncertain = plus(inbox.uncertain, load, 1);
     return true;
   }
 
-  /** Takes room after a look, or returns what was found where there is none. Whoever waits at the same time shares the look. */
-  find(key: string, load: InboxLoad, limits: InboxLimits, look: Look): Promise<InboxState | undefined> {
+  /**
+   * Takes room after a query. Resolves with undefined, or with the state of the inbox if there is no room. Calls that
+   * wait at the same time share one query.
+   */
+  takeAfterQuery(key: string, load: InboxLoad, limits: InboxLimits, query: Query): Promise<InboxState | undefined> {
     const inbox = this.of(key, limits);
     return new Promise((answer, fail) => {
-      inbox.waiting.push({ load, limits, look, looks: 0, answer, fail });
+      inbox.waiting.push({ load, limits, query, queries: 0, answer, fail });
       if (inbox.waiting.length === 1) void this.serve(inbox);
     });
   }
 
-  /** An inbox that is forgotten meanwhile, for the sake of others, is served to the end all the same. */
+  /** Queries until no call waits. This continues even if the inbox is forgotten meanwhile in favor of others. */
   private async serve(inbox: Inbox): Promise<void> {
-    // Room may have been found since it was asked for.
-    this.letIn(inbox);
+    // An earlier query may have found room since `take` returned false.
+    this.admit(inbox);
     for (let [first] = inbox.waiting; first; [first] = inbox.waiting) {
-      inbox.unseen = inbox.underWay;
+      inbox.uncertain = inbox.sending;
       try {
-        const found = await first.look();
-        if (found) this.judge(inbox, first, found);
+        const state = await first.query();
+        if (state) this.decide(inbox, first, state);
         else for (const { answer } of inbox.waiting.splice(0)) answer(undefined);
       } catch (error) {
         for (const { fail } of inbox.waiting.splice(0)) fail(error);
       }
-      this.letIn(inbox);
+      this.admit(inbox);
     }
   }
 
-  /** Those who fit into the room that is known, in their order. */
-  private letIn(inbox: Inbox): void {
+  /** Admits waiting calls in order while the known room is sufficient. */
+  private admit(inbox: Inbox): void {
     for (let [first] = inbox.waiting; first && this.takeFrom(inbox, first.load); [first] = inbox.waiting) {
       inbox.waiting.shift();
       first.answer(undefined);
     }
   }
 
-  /** Notes how much room there is for the first; if there is none, refuses all for whom there is none. */
-  private judge(inbox: Inbox, first: Waiting, found: InboxState): void {
-    // Some of what was counted may have been counted twice: as stored, and as under way.
-    const mayBeLess = inbox.unseen.messages > 0;
+  /** Notes the room for the first call. If there is none, refuses all waiting calls without room. */
+  private decide(inbox: Inbox, first: Waiting, state: InboxState): void {
+    // Some messages may have been counted twice: as stored, and as being sent.
+    const isUncertain = inbox.uncertain.messages > 0;
     const freeOf = ({ messages, bytes }: InboxLimits): InboxLoad =>
-      plus({ messages: messages - found.waiting, bytes: bytes - found.bytes }, inbox.unseen, -1);
+      plus({ messages: messages - state.waiting, bytes: bytes - state.bytes }, inbox.uncertain, -1);
     const free = freeOf(first.limits);
     if (fits(first.load, free)) {
-      const part = unlooked(first.limits);
-      inbox.messages = Math.min(free.messages, Math.max(part.messages, first.load.messages));
-      inbox.bytes = Math.min(free.bytes, Math.max(part.bytes, first.load.bytes));
+      const share = shareOf(first.limits);
+      inbox.messages = Math.min(free.messages, Math.max(share.messages, first.load.messages));
+      inbox.bytes = Math.min(free.bytes, Math.max(share.bytes, first.load.bytes));
       return;
     }
-    for (const each of inbox.waiting.splice(0)) {
-      const isFull = !fits(each.load, freeOf(each.limits));
-      if (isFull) each.looks++;
-      if (isFull && !(mayBeLess && each.looks < maxLooks)) each.answer(found);
-      else inbox.waiting.push(each);
+    for (const entry of inbox.waiting.splice(0)) {
+      const isFull = !fits(entry.load, freeOf(entry.limits));
+      if (isFull) entry.queries++;
+      if (isFull && !(isUncertain && entry.queries < maxQueries)) entry.answer(state);
+      else inbox.waiting.push(entry);
     }
   }
 
-  /** What was taken is stored, or is not going to be. */
-  done(key: string, load: InboxLoad): void {
+  /** Notes that messages with room are stored, or will not be sent. */
+  release(key: string, load: InboxLoad): void {
     const inbox = this.inboxes.get(key);
-    if (inbox) inbox.underWay = plus(inbox.underWay, load, -1);
+    if (inbox) inbox.sending = plus(inbox.sending, load, -1);
   }
 
   private of(key: string, limits: InboxLimits): Inbox {
-    const known = this.inboxes.get(key);
-    if (known) return known;
+    const existing = this.inboxes.get(key);
+    if (existing) return existing;
     const [oldest] = this.inboxes.keys();
-    if (oldest !== undefined && this.inboxes.size >= most) this.inboxes.delete(oldest);
-    const inbox: Inbox = { ...unlooked(limits), underWay: nothing, unseen: nothing, waiting: [] };
+    if (oldest !== undefined && this.inboxes.size >= maxInboxes) this.inboxes.delete(oldest);
+    const inbox: Inbox = { ...shareOf(limits), sending: noLoad, uncertain: noLoad, waiting: [] };
     this.inboxes.set(key, inbox);
     return inbox;
   }
 }
 
-function unlooked({ messages, bytes }: InboxLimits): InboxLoad {
+function shareOf({ messages, bytes }: InboxLimits): InboxLoad {
   return { messages: Math.floor(messages / 100), bytes: Math.floor(bytes / 100) };
 }
 

@@ -1,20 +1,24 @@
 import { describeError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
+import type { Channels, Listening, Presence } from '../../storage/contract/listening.js';
 import type { Storage } from '../../storage/contract/storage.js';
 import { splitNote } from '../../storage/contract/topic-notes.js';
-import type { Channels, Listening, Presence } from '../../storage/database.js';
-import { outside } from '../execution/scope-storage.js';
+import { runOutsideScope } from '../execution/scope-storage.js';
 import { minGapMs, OutgoingNews } from './outgoing-news.js';
 import { type DueNews, queueOf, readSignal, type WorkAnswer, type WorkCall, WorkSignals } from './work-signals.js';
 
 /**
- * What happened, for whoever can act on it at once:
- * - `queue:<name>`: work or room on a queue.
- * - `queues`: settings of queues, or which version is the latest. `delays`: a DELAYED workflow has another time.
- * - `schedules`: a schedule was changed. `cancelled`, `deleted`: a workflow was. `ended`: one of a queue has, and perhaps
- *   someone elsewhere waits for it.
- * - `takeover`: work was taken from an executor, which may be alive. `executors`: one has joined.
- * - `message:`, `event:`, `stream:` with a key (`watchKey`): something of that kind has come up.
+ * The subject of a notification:
+ *
+ * - `queue:<name>`: the queue has new work, or a free slot.
+ * - `queues`: the settings of queues have changed, or the latest version.
+ * - `delays`: a DELAYED workflow has a new instant.
+ * - `schedules`: a schedule has changed.
+ * - `cancelled`, `deleted`: a workflow was cancelled or deleted.
+ * - `ended`: a workflow of a queue has ended, and another process may wait for it.
+ * - `takeover`: workflows were taken over from an executor, which may be alive.
+ * - `executors`: an executor has joined.
+ * - `message:`, `event:`, `stream:` with a key (`watchKey`): there is a new message, event or stream value.
  */
 export type Topic =
   | `queue:${string}`
@@ -28,38 +32,39 @@ export type Topic =
   | 'executors'
   | `${'message' | 'event' | 'stream'}:${string}`;
 
-const longestPauseMs = 100;
+const maxPauseMs = 100;
 
-/** How long an answer to a call waits for another announcement that it can go with. */
+/** How long an answer to a call waits for another announcement to be sent with. */
 const answerMs = 15;
 
-/** Hears of work on queues what comes with a token (work-signals.ts). */
+/** Receives the notifications about work on queues that carry a token (work-signals.ts). */
 export interface WorkListener {
-  /** Work has come up here. True: this process looks for it first, and tells the others itself if it must. */
-  looksFirst(queueName: string, count: number): boolean;
+  /**
+   * Reports new work of this process. True: this process claims first, and calls other processes itself if necessary.
+   */
+  claimsFirst(queueName: string, count: number): boolean;
   called(call: WorkCall): void;
   answered(answer: WorkAnswer): void;
-  /** Another process has promoted DELAYED work. */
+  /** Another process has promoted DELAYED workflows. */
   promoted(due: DueNews): void;
 }
 
 /**
- * News within an app and between the processes of a fleet. It is only ever a reason to look earlier than one would
- * have: nothing is lost with it but time.
+ * Notifications within an app and between processes. A notification only makes its receivers query earlier. A lost
+ * notification costs time, never correctness.
  */
 export class News {
   private readonly listeners = new Set<(topic: Topic | null) => void>();
   private readonly openListeners = new Set<(channels: readonly string[]) => void>();
   private readonly outgoing = new OutgoingNews<Topic>();
   private readonly work = new WorkSignals();
-  private answering: NodeJS.Timeout | undefined;
-  /** The part of the app that works on queues, if it has one. */
-  worker: WorkListener | undefined;
+  private answerTimer: NodeJS.Timeout | undefined;
+  private worker: WorkListener | undefined;
   private sending: Promise<void> | undefined;
   private listening: Listening | undefined;
   private stopped = false;
   private endPause = (): void => {};
-  /** Whether news of other processes arrives at the moment. */
+  /** True if notifications of other processes arrive at the moment. */
   isListening = false;
 
   constructor(
@@ -67,34 +72,43 @@ export class News {
     private readonly logger: Logger,
   ) {}
 
-  /** For news from here and elsewhere; null: anything may have happened. */
+  /** Adds a listener for notifications of this process and others. The topic null means: anything may have changed. */
   subscribe(listener: (topic: Topic | null) => void): void {
     this.listeners.add(listener);
   }
 
-  /** For channels that have been opened because somebody here follows them. */
+  /** Gives announcements of work to the part of the app that works on queues. */
+  serveWork(worker: WorkListener): void {
+    this.worker = worker;
+  }
+
+  /** Adds a listener for channels that have been opened because a waiter in this process follows them. */
   onOpened(listener: (channels: readonly string[]) => void): void {
     this.openListeners.add(listener);
   }
 
-  /** By which news of messages, events and streams comes to those who follow. Undefined: all of it comes, or none. */
+  /**
+   * The channels for notifications about messages, events and streams. Undefined: all notifications arrive, or none.
+   */
   get channels(): Channels | undefined {
     return this.listening?.channels;
   }
 
-  /** Starts to hear other processes, and to be present to them. Resolves when it does, or cannot at the moment. */
+  /**
+   * Starts listening for notifications and takes the presence lock. Resolves when both work, or are impossible now.
+   */
   async start(presence?: Presence): Promise<void> {
     this.listening = this.storage.listen({
       received: (topics) => {
         if (topics === null) this.deliver(null);
         else for (const topic of topics) this.receive(topic);
       },
-      state: (hears) => {
-        this.isListening = hears;
+      state: (listening) => {
+        this.isListening = listening;
       },
       opened: (channels) => {
         if (this.stopped) return;
-        outside(() => {
+        runOutsideScope(() => {
           for (const listener of this.openListeners) listener(channels);
         });
       },
@@ -103,15 +117,16 @@ export class News {
     await this.listening.ready;
   }
 
-  /** Tells the app now and the other processes soon. `count`: how many workflows have come up on a queue. */
+  /** Notifies the app now, and other processes soon. `count` is the number of new workflows of a queue. */
   announce(topic: Topic, count = 1): void {
     const queueName = queueOf(topic);
-    if (queueName !== undefined && !this.stopped && outside(() => this.worker?.looksFirst(queueName, count))) return;
+    if (queueName !== undefined && !this.stopped && runOutsideScope(() => this.worker?.claimsFirst(queueName, count)))
+      return;
     this.deliver(topic);
     this.announceToOthers(topic, count);
   }
 
-  /** Whether a message is announced wherever it comes from. */
+  /** True if every new message is announced, whichever program sends it. */
   get receivesMessages(): boolean {
     return this.isListening && !this.storage.silentMessages;
   }
@@ -124,42 +139,44 @@ export class News {
     this.sendSoon();
   }
 
-  /** Tells the other processes that work waits, with a token by which they choose who looks. */
+  /** Calls other processes because work waits. They use the token to choose which of them claim. */
   call(call: WorkCall): void {
     if (this.stopped) return;
     this.work.call(call);
     this.sendSoon();
   }
 
-  /** Tells them that nobody needs to look for it any more: with the next announcement, or soon by itself. */
+  /**
+   * Notifies other processes that a call needs no more claims. Sent with the next announcement, or soon on its own.
+   */
   answer(answer: WorkAnswer): void {
     if (this.stopped) return;
     this.work.answer(answer);
-    this.answering ??= outside(() => setTimeout(() => this.sendSoon(), answerMs).unref());
+    this.answerTimer ??= runOutsideScope(() => setTimeout(() => this.sendSoon(), answerMs).unref());
   }
 
-  /** Tells them what is due next, after DELAYED work was promoted. */
-  tellDue(due: DueNews): void {
+  /** Announces which DELAYED workflows were promoted, and when the next one is due. */
+  announceDue(due: DueNews): void {
     if (this.stopped) return;
     this.work.due = due;
     this.sendSoon();
   }
 
   private sendSoon(): void {
-    this.sending ??= outside(() => this.send()).finally(() => {
+    this.sending ??= runOutsideScope(() => this.send()).finally(() => {
       this.sending = undefined;
     });
   }
 
-  /** What is left to announce still goes out. */
+  /** Stops listening, after all open announcements are sent. */
   async stop(): Promise<void> {
     this.stopped = true;
-    clearTimeout(this.answering);
+    clearTimeout(this.answerTimer);
     this.endPause();
     await Promise.all([this.listening?.stop(), this.sending]);
   }
 
-  /** As a crash would: nothing more goes out. */
+  /** Stops like a crash: nothing more is announced. */
   async abandon(): Promise<void> {
     this.outgoing.clear();
     this.work.clear();
@@ -167,14 +184,14 @@ export class News {
   }
 
   private async send(): Promise<void> {
-    // Everything that this turn of the event loop brings goes with the first one.
+    // The first announcement contains all topics of this event loop turn.
     await new Promise((resolve) => setImmediate(resolve));
-    // One at a time, and with a pause: what comes up meanwhile goes with the next.
+    // Announcements are sent one at a time, with pauses. Topics that are added meanwhile wait for the next one.
     while (!this.outgoing.isEmpty || !this.work.isEmpty) {
-      const began = performance.now();
+      const startedAt = performance.now();
       await this.sendDue();
-      // A server that has much to do takes longer to announce, and is asked to less often.
-      if (!this.stopped) await this.pause(pauseAfter(performance.now() - began));
+      // A busy server takes longer for an announcement, and gets fewer of them.
+      if (!this.stopped) await this.pause(pauseAfter(performance.now() - startedAt));
     }
   }
 
@@ -182,14 +199,17 @@ export class News {
     const due = this.stopped ? this.outgoing.takeAll() : this.outgoing.takeDue(performance.now());
     const topics = [...due, ...this.work.drain()];
     if (topics.length === 0) return;
-    clearTimeout(this.answering);
-    this.answering = undefined;
+    clearTimeout(this.answerTimer);
+    this.answerTimer = undefined;
     await this.storage
       .announce(topics)
-      .catch((error) => this.logger.debug(`Other processes could not be told: ${describeError(error)}`));
+      .catch((error) => this.logger.debug(`Other processes could not be notified: ${describeError(error)}`));
   }
 
-  /** Ends with the app: by then nothing but its shutdown may keep the process alive, and that waits for this. */
+  /**
+   * Pauses until the time is over, or until `stop`. The shutdown waits for this pause, and the unreferenced timer does
+   * not keep the process alive, so `stop` must end the pause.
+   */
   private pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.endPause = resolve;
@@ -199,12 +219,12 @@ export class News {
 
   private receive(topic: string): void {
     const signal = topic.includes('\n') ? readSignal(topic) : undefined;
-    const plain = splitNote(topic).topic;
-    // A note that only a later release understands may come without a topic.
-    if (!signal && plain !== '') this.deliver(plain as Topic);
+    const topicOnly = splitNote(topic).topic;
+    // Later releases may send notes that this release does not know, also without a topic.
+    if (!signal && topicOnly !== '') this.deliver(topicOnly as Topic);
     const { worker } = this;
     if (!signal || !worker || this.stopped) return;
-    outside(() => {
+    runOutsideScope(() => {
       for (const call of signal.calls) worker.called(call);
       if (signal.answer) worker.answered(signal.answer);
       if (signal.due) worker.promoted(signal.due);
@@ -213,13 +233,13 @@ export class News {
 
   private deliver(topic: Topic | null): void {
     if (this.stopped) return;
-    // Whoever brings the news may be code of a workflow, and those who act on it are not part of that.
-    outside(() => {
+    // The caller may be code of a workflow, but the listeners must run outside of its scope.
+    runOutsideScope(() => {
       for (const listener of this.listeners) listener(topic);
     });
   }
 }
 
 function pauseAfter(tookMs: number): number {
-  return Math.min(Math.max(minGapMs, 3 * tookMs), longestPauseMs);
+  return Math.min(Math.max(minGapMs, 3 * tookMs), maxPauseMs);
 }

@@ -2,7 +2,7 @@ import type { Effect } from '../../storage/contract/messaging.js';
 import type { Execution } from '../execution/execution.js';
 import { watchKey } from './watches.js';
 
-/** Whoever waits for what an operation has brought about, here or elsewhere, learns of it now that it is committed. */
+/** Announces the committed effects of an operation to all code that waits for them, in this and other processes. */
 export function notifyEffects({ engine, workflowId }: Execution, effects: readonly Effect[]): void {
   const { news } = engine;
   for (const effect of effects) {

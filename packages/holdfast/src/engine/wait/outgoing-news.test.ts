@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OutgoingNews } from './outgoing-news.js';
 
-describe('topics that are to be announced', () => {
+describe('outgoing topics', () => {
   it('are announced at once, and again after 10 ms', () => {
     const outgoing = new OutgoingNews<string>();
     outgoing.add('a');
@@ -13,7 +13,7 @@ describe('topics that are to be announced', () => {
     expect(outgoing.isEmpty).toBe(true);
   });
 
-  it('are announced less and less often while there is always more news of them, and then as at first', () => {
+  it('are announced less often while they are added all the time, and at the usual rate after that', () => {
     const outgoing = new OutgoingNews<string>();
     const times: number[] = [];
     for (let now = 0; now < 160; now += 5) {
@@ -29,7 +29,7 @@ describe('topics that are to be announced', () => {
     }
   });
 
-  it('do not wait for one another', () => {
+  it('do not wait for other topics', () => {
     const outgoing = new OutgoingNews<string>();
     for (const now of [0, 10, 30]) {
       for (let n = 0; n < 3; n++) outgoing.add('fast');

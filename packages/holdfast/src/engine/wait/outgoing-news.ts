@@ -1,52 +1,56 @@
-/** A topic is announced again after this time at the earliest. */
+/** Minimum time between two announcements of one topic. */
 export const minGapMs = 10;
 
-/** The same for a topic that was told of several times in each of the last times: a stream that is written fast, say. */
-const maxApartMs = 40;
+/**
+ * Upper limit for this time. The time grows for a topic that is added several times before each announcement, such as
+ * a fast stream.
+ */
+const maxGapMs = 40;
 
 /**
- * The topics that are to be announced to other processes. Whoever hears of a topic reads all that is there, and each announcement
- * wakes all sessions that listen: a topic of which there is always more news is announced less often.
+ * The topics that must be announced to other processes. Each announcement wakes all sessions that listen, and a
+ * receiver reads everything about the topic at once. Therefore a topic that changes all the time is announced less
+ * often.
  */
 export class OutgoingNews<T> {
-  /** How often each was told of since it was announced. */
-  private readonly told = new Map<T, number>();
-  private readonly announced = new Map<T, { readonly at: number; readonly apartMs: number }>();
+  /** How often each topic was added since its last announcement. */
+  private readonly pending = new Map<T, number>();
+  private readonly announced = new Map<T, { readonly at: number; readonly gapMs: number }>();
 
   add(topic: T): void {
-    this.told.set(topic, (this.told.get(topic) ?? 0) + 1);
+    this.pending.set(topic, (this.pending.get(topic) ?? 0) + 1);
   }
 
   get isEmpty(): boolean {
-    return this.told.size === 0;
+    return this.pending.size === 0;
   }
 
   clear(): void {
-    this.told.clear();
+    this.pending.clear();
   }
 
-  /** Takes out what may be announced at this time. */
+  /** Removes and returns the topics that may be announced at this instant. */
   takeDue(now: number): T[] {
-    for (const [topic, { at, apartMs }] of this.announced) {
-      if (now - at >= apartMs && !this.told.has(topic)) this.announced.delete(topic);
+    for (const [topic, { at, gapMs }] of this.announced) {
+      if (now - at >= gapMs && !this.pending.has(topic)) this.announced.delete(topic);
     }
-    const due = [...this.told.keys()].filter((topic) => {
+    const due = [...this.pending.keys()].filter((topic) => {
       const last = this.announced.get(topic);
-      return !last || now - last.at >= last.apartMs;
+      return !last || now - last.at >= last.gapMs;
     });
     for (const topic of due) {
       const last = this.announced.get(topic);
-      const isFast = last && (this.told.get(topic) ?? 0) > 1;
-      this.announced.set(topic, { at: now, apartMs: isFast ? Math.min(last.apartMs * 2, maxApartMs) : minGapMs });
-      this.told.delete(topic);
+      const isFrequent = last && (this.pending.get(topic) ?? 0) > 1;
+      this.announced.set(topic, { at: now, gapMs: isFrequent ? Math.min(last.gapMs * 2, maxGapMs) : minGapMs });
+      this.pending.delete(topic);
     }
     return due;
   }
 
-  /** The same for all of them, because there is no later. */
+  /** Removes and returns all topics, because no later announcement is possible. */
   takeAll(): T[] {
-    const all = [...this.told.keys()];
-    this.told.clear();
+    const all = [...this.pending.keys()];
+    this.pending.clear();
     return all;
   }
 }

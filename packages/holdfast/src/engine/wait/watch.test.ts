@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { VirtualClock } from '../../testing/virtual-clock.js';
 import { Watch } from './watch.js';
 
-/** A database with answers by question, and channels that open when the test says so. One channel for each topic. */
-function playDatabase() {
+/** A fake database with answers by question. Each topic has a channel, which opens when the test says so. */
+function fakeDatabase() {
   const answers = new Map<string, string>();
   const asked: string[] = [];
   const followed: string[] = [];
@@ -16,16 +16,16 @@ function playDatabase() {
     unfollow: (channel: string) => void followed.splice(followed.indexOf(channel), 1),
   };
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  let looked = (): void => {};
+  let onQuery = (): void => {};
   const watch = new Watch<string, string>(
     {
       name: 'answers',
       identity: (question) => question,
-      look: async (questions) => {
+      query: async (questions) => {
         asked.push(...questions);
         const found = new Map(questions.map((question) => [question, answers.get(question) ?? '']));
         await Promise.resolve();
-        looked();
+        onQuery();
         return found;
       },
       topic: (question) => question,
@@ -33,7 +33,7 @@ function playDatabase() {
     },
     new VirtualClock(),
     logger,
-    { hears: () => true, channels: () => channels },
+    { areReceived: () => true, channels: () => channels },
   );
   const wait = (question: string): string[] => {
     const found: string[] = [];
@@ -48,88 +48,88 @@ function playDatabase() {
     });
     return found;
   };
-  const turn = () => new Promise((resolve) => setTimeout(resolve));
-  /** As the storage does once LISTEN is confirmed. */
-  const opens = async (...list: string[]): Promise<void> => {
-    for (const channel of list) open.add(channel);
-    watch.opened(list);
-    await turn();
+  const eventLoopTurn = () => new Promise((resolve) => setTimeout(resolve));
+  /** Opens channels like the storage when LISTEN is confirmed. */
+  const openChannels = async (...names: string[]): Promise<void> => {
+    for (const channel of names) open.add(channel);
+    watch.opened(names);
+    await eventLoopTurn();
   };
-  const whenLooked = (callback: () => void): void => {
-    looked = callback;
+  const whenQueried = (callback: () => void): void => {
+    onQuery = callback;
   };
-  return { watch, answers, asked, followed, open, dbos, wait, turn, opens, whenLooked };
+  return { watch, answers, asked, followed, open, dbos, wait, eventLoopTurn, openChannels, whenQueried };
 }
 
-it('what is there is found by one look, without following its channel', async () => {
-  const { answers, asked, followed, wait, turn } = playDatabase();
+it('finds an existing answer by one query, without following a channel', async () => {
+  const { answers, asked, followed, wait, eventLoopTurn } = fakeDatabase();
   answers.set('a', 'there');
   const found = wait('a');
-  await turn();
+  await eventLoopTurn();
   expect([found, asked, followed]).toEqual([['there'], ['a'], []]);
 });
 
-it('what comes after the first look and before its channel is open is found by a second look', async () => {
-  const { answers, asked, followed, wait, turn, opens } = playDatabase();
+it('finds a change between the first query and the opening of the channel by a second query', async () => {
+  const { answers, asked, followed, wait, eventLoopTurn, openChannels } = fakeDatabase();
   const found = wait('a');
-  await turn();
-  // Committed now, and announced to others only.
+  await eventLoopTurn();
+  // Committed now. The notification reaches only other processes.
   answers.set('a', 'missed');
-  await turn();
+  await eventLoopTurn();
   expect([found, followed]).toEqual([[], ['a']]);
-  await opens('a');
+  await openChannels('a');
   expect([found, asked, followed]).toEqual([['missed'], ['a', 'a'], []]);
 });
 
-it('a channel that opens during the first look leads to a second one', async () => {
-  const { answers, open, wait, turn, whenLooked } = playDatabase();
-  whenLooked(() => {
+it('queries again if the channel opens during the first query', async () => {
+  const { answers, open, wait, eventLoopTurn, whenQueried } = fakeDatabase();
+  whenQueried(() => {
     answers.set('a', 'missed');
     open.add('a');
   });
   const found = wait('a');
-  await turn();
+  await eventLoopTurn();
   expect(found).toEqual(['missed']);
 });
 
-it('one look is enough where the channel is open before it, and the channel stays open as long as the wait', async () => {
-  const { watch, answers, asked, followed, open, wait, turn } = playDatabase();
+it('queries once if the channel is already open, and keeps the channel open during the wait', async () => {
+  const { watch, answers, asked, followed, open, wait, eventLoopTurn } = fakeDatabase();
   open.add('a');
   const found = wait('a');
-  await turn();
+  await eventLoopTurn();
   expect([asked, followed]).toEqual([['a'], ['a']]);
   answers.set('a', 'news');
   watch.wake('a');
-  await turn();
+  await eventLoopTurn();
   expect([found, asked, followed]).toEqual([['news'], ['a', 'a'], []]);
 });
 
-it('what DBOS is to announce is waited for on its channel too', async () => {
-  const { answers, asked, followed, dbos, wait, turn, opens } = playDatabase();
+it('also follows the channel of DBOS for changes that DBOS announces', async () => {
+  const { answers, asked, followed, dbos, wait, eventLoopTurn, openChannels } = fakeDatabase();
   dbos.add('yes');
   const found = wait('a');
-  await turn();
+  await eventLoopTurn();
   expect(followed).toEqual(['a', 'of dbos']);
-  await opens('a');
+  await openChannels('a');
   expect(asked).toEqual(['a', 'a']);
   answers.set('a', 'missed');
-  await opens('of dbos');
+  await openChannels('of dbos');
   expect([found, followed]).toEqual([['missed'], []]);
 });
 
-it('who looks while the session is broken is looked for again when it is back, and lets go in the end', async () => {
-  const { watch, answers, followed, open, wait, turn, opens } = playDatabase();
+it('queries again when a broken session is back, and follows no channel after the wait', async () => {
+  const { watch, answers, followed, open, wait, eventLoopTurn, openChannels } = fakeDatabase();
   const found = wait('a');
-  const forgotten = wait('b');
-  await turn();
-  await opens('a', 'b');
+  const unanswered = wait('b');
+  await eventLoopTurn();
+  await openChannels('a', 'b');
   open.clear();
   watch.wake('a');
-  await turn();
+  await eventLoopTurn();
   expect(followed).toEqual(['a', 'b']);
   answers.set('a', 'missed');
-  await opens('a', 'b');
+  await openChannels('a', 'b');
   expect([found, followed]).toEqual([['missed'], ['b']]);
   watch.close();
-  expect([forgotten, followed]).toEqual([[], []]);
+  expect([unanswered, followed]).toEqual([[], []]);
 });

@@ -2,85 +2,87 @@ import type { Clock, Timer } from '../../model/clock.js';
 import { closedError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { isUnusable } from '../../storage/contract/failure.js';
-import type { Channels } from '../../storage/database.js';
+import type { Channels } from '../../storage/contract/listening.js';
 import { Backoff } from '../write/backoff.js';
 import { FollowedChannels } from './followed-channels.js';
 
-/** How often everything that is waited for is looked at, for want of news. */
-const pollMs = { hearing: 5_000, deaf: 500 };
+/** How often a watch polls for all its watchers, with and without a working listener. */
+const pollMs = { listening: 5_000, notListening: 500 };
 
-/** Looking at everything takes at most this part of the time, however much is waited for. */
-const share = 0.1;
+/** Maximum part of the time that polls for all watchers may take, even if there are many watchers. */
+const maxShare = 0.1;
 
-/** Questions that go into one statement. */
+/** Number of questions that one statement answers. */
 const pageSize = 500;
 
-/** What a watch is about: how to ask the database, for many who wait at once. */
+/** Describes what the watchers of a watch wait for, and how to query the database for many watchers at once. */
 export interface WatchKind<Question, Answer> {
   readonly name: string;
-  /** Tells questions apart: equal ones are asked once. */
+  /** Identifies a question. Equal questions are asked once. */
   identity(question: Question): string;
-  /** The answers by the identity of their question; every question has one. */
-  look(questions: readonly Question[]): Promise<Map<string, Answer>>;
-  /** What is announced when there is an answer to this question. */
+  /** Returns the answers by the identity of their question. Every question has an answer. */
+  query(questions: readonly Question[]): Promise<Map<string, Answer>>;
+  /** Returns the topic of the notification that an answer to this question exists. */
   topic(question: Question): string;
-  /** Whether DBOS is to announce it, as far as an answer tells. */
+  /** True if the answer shows that DBOS will announce the next change. */
   isOfDbos?(answer: Answer): boolean;
 }
 
-/** What a watch knows of the news that arrives. */
-export interface Hearer {
-  /** Whether all that comes up is announced, and heard by those who follow its channel. */
-  hears(): boolean;
+/** The notifications that a watch receives. */
+export interface NotificationSource {
+  /** True if every change is announced, and its notification reaches all followers of its channel. */
+  areReceived(): boolean;
   channels(): Channels | undefined;
+  /** Called once, at the first wait. */
+  readonly onFirstWait?: (() => void) | undefined;
 }
 
-/** Someone who waits. */
+/** A caller or workflow that waits. */
 export interface Watcher<Question, Answer> {
-  /** What to ask now; asked anew at each look. */
+  /** Returns the current question. Called before each query. */
   question(): Question;
-  /** What was found. Whoever has enough forgets the watch. */
+  /** Receives the answer to a query. A watcher that needs no more answers calls `forget`. */
   answered(answer: Answer): void;
   failed(error: Error): void;
-  /** Somebody outside of workflows: fails if the role lacks a right, or a table is missing. The others wait. */
+  /** True for a caller outside of workflows: it fails if a right or table is missing. Other watchers wait. */
   readonly failsFast?: boolean;
 }
 
 /**
- * Everyone in this process who waits for what others may bring about: a message, an event, more of a stream. News says
- * under which key to look; for lack of news (a listener that has died without a sign) all is looked at from time to
- * time. One statement asks for many, and one is under way at a time.
+ * All waits in this process for a message, an event, or more values of a stream. A notification names the key to
+ * query. Notifications can be lost, for example if a listener dies without a sign, so the watch also polls for all
+ * watchers at intervals. One statement queries for many watchers, and only one statement runs at a time.
  *
- * **Invariant:** a watcher is in the books before its first look begins, and news that arrives during a look leads to
- * another one: nothing that is committed later than a look can be missed by it and by the news.
+ * **Invariant:** a watcher is registered before its first query begins, and a notification that arrives during a query
+ * causes another query. Therefore the watch misses no change that is committed after a query began.
  */
 export class Watch<Question, Answer> {
   private readonly watchers = new Map<string, Set<Watcher<Question, Answer>>>();
-  private readonly known = new Set<Watcher<Question, Answer>>();
-  private readonly following: FollowedChannels<Watcher<Question, Answer>>;
+  private readonly all = new Set<Watcher<Question, Answer>>();
+  private readonly channels: FollowedChannels<Watcher<Question, Answer>>;
   private readonly due = new Set<Watcher<Question, Answer>>();
-  private looking = false;
+  private querying = false;
   private scheduled = false;
   private allDueAt = Number.NEGATIVE_INFINITY;
-  private lookingAtAllSince: number | undefined;
+  private queryingAllSince: number | undefined;
   private timer: Timer | undefined;
   private timerAt = Number.POSITIVE_INFINITY;
   private closed = false;
   private readonly backoff: Backoff;
-  /** Called once, when something is first waited for. */
-  onFirst: (() => void) | undefined;
+  private onFirstWait: (() => void) | undefined;
 
   constructor(
     private readonly kind: WatchKind<Question, Answer>,
     private readonly clock: Clock,
     logger: Logger,
-    private readonly hearer: Hearer,
+    private readonly notifications: NotificationSource,
   ) {
-    this.following = new FollowedChannels(() => hearer.channels());
-    this.backoff = new Backoff(`Looking for ${kind.name}`, logger);
+    this.channels = new FollowedChannels(() => notifications.channels());
+    this.backoff = new Backoff(`Polling for ${kind.name}`, logger);
+    this.onFirstWait = notifications.onFirstWait;
   }
 
-  /** Waits under these keys until `forget` is called. The first look comes at once. */
+  /** Waits under these keys until `forget` is called. The first query is made at once. */
   add(keys: readonly string[], watcher: Watcher<Question, Answer>): { readonly forget: () => void } {
     if (this.closed) {
       watcher.failed(closedError());
@@ -91,31 +93,34 @@ export class Watch<Question, Answer> {
       if (watchers) watchers.add(watcher);
       else this.watchers.set(key, new Set([watcher]));
     }
-    this.known.add(watcher);
-    this.onFirst?.();
-    this.onFirst = undefined;
-    this.look(watcher);
-    this.armPoll();
+    this.all.add(watcher);
+    this.onFirstWait?.();
+    this.onFirstWait = undefined;
+    this.query(watcher);
+    this.schedulePoll();
     return { forget: () => this.remove(keys, watcher) };
   }
 
-  /** Channels that some here wait for are open now: what was announced on them before was for others only. */
+  /**
+   * Queries for the watchers that waited for these channels to open. Earlier notifications did not reach this
+   * process.
+   */
   opened(channels: readonly string[]): void {
-    for (const channel of channels) for (const watcher of this.following.opened(channel)) this.look(watcher);
+    for (const channel of channels) for (const watcher of this.channels.opened(channel)) this.query(watcher);
   }
 
-  /** Something may have come up under this key. */
+  /** Queries for the watchers of this key, because it may have changed. */
   wake(key: string): void {
-    for (const watcher of this.watchers.get(key) ?? []) this.look(watcher);
+    for (const watcher of this.watchers.get(key) ?? []) this.query(watcher);
   }
 
-  /** Anything may have come up: all is looked at, but not all the time. */
+  /** Queries for all watchers, because anything may have changed. Limited to `maxShare` of the time. */
   wakeAll(): void {
-    this.lookAtAllBy(Math.max(this.clock.now(), this.allDueAt));
+    this.queryAllBy(Math.max(this.clock.now(), this.allDueAt));
   }
 
-  /** Looks for this one again, now. */
-  look(watcher: Watcher<Question, Answer>): void {
+  /** Queries for this watcher now. */
+  query(watcher: Watcher<Question, Answer>): void {
     this.due.add(watcher);
     this.schedule();
   }
@@ -123,20 +128,20 @@ export class Watch<Question, Answer> {
   close(): void {
     this.closed = true;
     this.timer?.cancel();
-    const all = [...this.known];
+    const all = [...this.all];
     this.watchers.clear();
-    this.known.clear();
+    this.all.clear();
     this.due.clear();
     for (const watcher of all) {
-      this.following.forget(watcher);
+      this.channels.forget(watcher);
       watcher.failed(closedError());
     }
   }
 
   private remove(keys: readonly string[], watcher: Watcher<Question, Answer>): void {
     this.due.delete(watcher);
-    this.known.delete(watcher);
-    this.following.forget(watcher);
+    this.all.delete(watcher);
+    this.channels.forget(watcher);
     for (const key of keys) {
       const watchers = this.watchers.get(key);
       watchers?.delete(watcher);
@@ -145,48 +150,48 @@ export class Watch<Question, Answer> {
   }
 
   private schedule(): void {
-    if (this.scheduled || this.looking || this.closed) return;
+    if (this.scheduled || this.querying || this.closed) return;
     this.scheduled = true;
-    // At the end of this turn of the event loop, so that all that is asked in it goes together.
+    // At the end of the event loop turn, so that one statement answers all questions of this turn.
     setImmediate(() => {
       this.scheduled = false;
-      void this.lookAtDue();
+      void this.queryDue();
     });
   }
 
-  private async lookAtDue(): Promise<void> {
-    if (this.looking) return;
-    this.looking = true;
+  private async queryDue(): Promise<void> {
+    if (this.querying) return;
+    this.querying = true;
     while (this.due.size > 0 && !this.closed) {
       const page = [...this.due].slice(0, pageSize);
       for (const watcher of page) this.due.delete(watcher);
-      await this.lookAt(page);
+      await this.queryPage(page);
     }
-    this.looking = false;
-    if (this.lookingAtAllSince !== undefined) {
-      this.allDueAt = this.clock.now() + (performance.now() - this.lookingAtAllSince) / share;
-      this.lookingAtAllSince = undefined;
+    this.querying = false;
+    if (this.queryingAllSince !== undefined) {
+      this.allDueAt = this.clock.now() + (performance.now() - this.queryingAllSince) / maxShare;
+      this.queryingAllSince = undefined;
     }
-    this.armPoll();
+    this.schedulePoll();
   }
 
-  private async lookAt(watchers: readonly Watcher<Question, Answer>[]): Promise<void> {
-    const asked = watchers.map((watcher) => this.asked(watcher));
-    const questions = new Map(asked.map(({ question }) => [this.kind.identity(question), question]));
+  private async queryPage(watchers: readonly Watcher<Question, Answer>[]): Promise<void> {
+    const queries = watchers.map((watcher) => this.prepare(watcher));
+    const questions = new Map(queries.map(({ question }) => [this.kind.identity(question), question]));
     try {
-      const answers = await this.kind.look([...questions.values()]);
+      const answers = await this.kind.query([...questions.values()]);
       this.backoff.reset();
-      for (const { watcher, question, isCovered } of asked) {
+      for (const { watcher, question, isCovered } of queries) {
         const answer = answers.get(this.kind.identity(question));
         if (answer === undefined || this.closed) continue;
         watcher.answered(answer);
-        if (!this.known.has(watcher)) continue;
+        if (!this.all.has(watcher)) continue;
         const isOfDbos = this.kind.isOfDbos?.(answer) ?? false;
-        if (!this.following.follow(watcher, this.kind.topic(question), isOfDbos, isCovered)) this.due.add(watcher);
+        if (!this.channels.follow(watcher, this.kind.topic(question), isOfDbos, isCovered)) this.due.add(watcher);
       }
     } catch (error) {
-      // All failures are the database's: what is asked is only IDs.
-      for (const watcher of watchers.filter((each) => this.known.has(each))) {
+      // Questions consist of IDs only, so every failure is a failure of the database.
+      for (const watcher of watchers.filter((each) => this.all.has(each))) {
         if (watcher.failsFast && isUnusable(error)) watcher.failed(error);
         else this.due.add(watcher);
       }
@@ -194,30 +199,31 @@ export class Watch<Question, Answer> {
     }
   }
 
-  private asked(watcher: Watcher<Question, Answer>) {
+  private prepare(watcher: Watcher<Question, Answer>) {
     const question = watcher.question();
-    this.following.join(watcher, this.kind.topic(question));
-    return { watcher, question, isCovered: this.following.covers(watcher) };
+    this.channels.join(watcher, this.kind.topic(question));
+    return { watcher, question, isCovered: this.channels.covers(watcher) };
   }
 
-  private armPoll(): void {
-    if (this.known.size === 0) return;
-    this.lookAtAllBy(Math.max(this.allDueAt, this.clock.now() + (this.hearer.hears() ? pollMs.hearing : pollMs.deaf)));
+  private schedulePoll(): void {
+    if (this.all.size === 0) return;
+    const everyMs = this.notifications.areReceived() ? pollMs.listening : pollMs.notListening;
+    this.queryAllBy(Math.max(this.allDueAt, this.clock.now() + everyMs));
   }
 
-  /** Never later than it was already due. */
-  private lookAtAllBy(at: number): void {
-    if (this.closed || this.known.size === 0 || (this.timer && this.timerAt <= at)) return;
+  /** Never delays a scheduled poll. */
+  private queryAllBy(at: number): void {
+    if (this.closed || this.all.size === 0 || (this.timer && this.timerAt <= at)) return;
     this.timer?.cancel();
     this.timerAt = at;
-    this.timer = this.clock.at(at, () => this.lookAtAll(), 'background');
+    this.timer = this.clock.at(at, () => this.queryAll(), 'background');
   }
 
-  private lookAtAll(): void {
+  private queryAll(): void {
     this.timer = undefined;
     this.timerAt = Number.POSITIVE_INFINITY;
-    this.lookingAtAllSince = performance.now();
-    for (const watcher of this.known) this.due.add(watcher);
+    this.queryingAllSince = performance.now();
+    for (const watcher of this.all) this.due.add(watcher);
     this.schedule();
   }
 }

@@ -3,7 +3,7 @@ import type { Logger } from '../../model/logger.js';
 import type { EventState, StreamState, WaitingMessage } from '../../storage/contract/messaging.js';
 import type { Storage } from '../../storage/contract/storage.js';
 import type { News, Topic } from './news.js';
-import { type Hearer, Watch } from './watch.js';
+import { type NotificationSource, Watch } from './watch.js';
 
 export interface InboxQuestion {
   readonly workflowId: string;
@@ -20,62 +20,75 @@ export interface StreamQuestion extends EventQuestion {
   readonly from: number;
 }
 
-/** How many values of a stream one look brings. */
+/** Maximum number of values of a stream that one query returns. */
 const streamPage = 100;
 
-/** What the workflows and callers of this process wait for beside results: messages, events, streams. */
+interface WatchesOptions {
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly news: News;
+  /** Called at the first wait of each kind: from then on, notifications of other processes are worth receiving. */
+  readonly onFirstWait?: (() => void) | undefined;
+}
+
+/** The watches of this process: workflows and callers that wait for messages, events and streams. */
 export class Watches {
   readonly messages: Watch<InboxQuestion, readonly WaitingMessage[]>;
   readonly events: Watch<EventQuestion, EventState>;
   readonly streams: Watch<StreamQuestion, StreamState>;
 
-  constructor(storage: Storage, clock: Clock, logger: Logger, news: News) {
-    const hearer: Hearer = { hears: () => news.isListening, channels: () => news.channels };
-    // Not by `watchKey`, which two can share: "a::b" with "c", and "a" with "b::c".
-    const inbox = (each: Pick<InboxQuestion, 'workflowId' | 'topic'>): string => pair(each.workflowId, each.topic);
-    const event = (each: EventQuestion): string => pair(each.workflowId, each.key);
-    const place = (each: StreamQuestion): string => `${each.from}:${event(each)}`;
+  constructor({ storage, clock, logger, news, onFirstWait }: WatchesOptions) {
+    const notifications: NotificationSource = {
+      areReceived: () => news.isListening,
+      channels: () => news.channels,
+      onFirstWait,
+    };
+    // `watchKey` is not unique: "a::b" with "c" has the same key as "a" with "b::c".
+    const inboxId = (each: Pick<InboxQuestion, 'workflowId' | 'topic'>): string => pair(each.workflowId, each.topic);
+    const eventId = (each: EventQuestion): string => pair(each.workflowId, each.key);
+    const position = (each: StreamQuestion): string => `${each.from}:${eventId(each)}`;
     this.messages = new Watch<InboxQuestion, readonly WaitingMessage[]>(
       {
         name: 'messages',
-        identity: inbox,
+        identity: inboxId,
         topic: ({ workflowId, topic }) => `message:${watchKey(workflowId, topic)}`,
-        look: async (inboxes) => {
-          const found = new Map<string, WaitingMessage[]>(inboxes.map((each) => [inbox(each), []]));
-          for (const message of await storage.messages.waiting(inboxes)) found.get(inbox(message))?.push(message);
+        query: async (inboxes) => {
+          const found = new Map<string, WaitingMessage[]>(inboxes.map((each) => [inboxId(each), []]));
+          for (const message of await storage.messages.waiting(inboxes)) found.get(inboxId(message))?.push(message);
           return found;
         },
       },
       clock,
       logger,
-      { ...hearer, hears: () => news.receivesMessages },
+      { ...notifications, areReceived: () => news.receivesMessages },
     );
     this.events = new Watch(
       {
         name: 'events',
-        identity: event,
+        identity: eventId,
         topic: ({ workflowId, key }) => `event:${watchKey(workflowId, key)}`,
         isOfDbos: ({ isOfDbos }) => isOfDbos,
-        look: async (events) => new Map((await storage.events.read(events)).map((each) => [event(each), each])),
+        query: async (events) => new Map((await storage.events.read(events)).map((each) => [eventId(each), each])),
       },
       clock,
       logger,
-      hearer,
+      notifications,
     );
     this.streams = new Watch(
       {
         name: 'streams',
-        identity: place,
+        identity: position,
         topic: ({ workflowId, key }) => `stream:${watchKey(workflowId, key)}`,
         isOfDbos: ({ isOfDbos }) => isOfDbos,
-        look: async (places) =>
-          new Map((await storage.streams.read(places, streamPage)).map((each) => [place(each), each])),
+        query: async (positions) =>
+          new Map((await storage.streams.read(positions, streamPage)).map((each) => [position(each), each])),
       },
       clock,
       logger,
-      hearer,
+      notifications,
     );
-    news.subscribe((topic) => this.heard(topic));
+    news.subscribe((topic) => this.receive(topic));
     news.onOpened((channels) => {
       for (const watch of this.all()) watch.opened(channels);
     });
@@ -85,21 +98,16 @@ export class Watches {
     for (const watch of this.all()) watch.close();
   }
 
-  /** A workflow has ended, and with it its streams, and what hope there was for its events. */
+  /** Wakes the waits for events and streams of a workflow that has ended. No more values can follow. */
   ended(workflowId: string): void {
     const key = endKey(workflowId);
     this.events.wake(key);
     this.streams.wake(key);
   }
 
-  /** Called once, when something is first waited for. */
-  set onFirstWait(callback: () => void) {
-    for (const watch of this.all()) watch.onFirst = callback;
-  }
-
-  private heard(topic: Topic | null): void {
+  private receive(topic: Topic | null): void {
     if (topic === null || topic === 'ended' || topic === 'cancelled') {
-      // A stream ends with its workflow, and so does the wait for an event.
+      // The end of a workflow ends its streams and the waits for its events.
       for (const watch of topic === null ? this.all() : [this.events, this.streams]) watch.wakeAll();
     } else if (topic.startsWith('message:')) this.messages.wake(topic.slice('message:'.length));
     else if (topic.startsWith('event:')) this.events.wake(topic.slice('event:'.length));
@@ -111,7 +119,9 @@ export class Watches {
   }
 }
 
-/** Under which the end of a workflow is waited for. No `watchKey`: it has no name after its colons. */
+/**
+ * The key of waits for the end of a workflow. It differs from every `watchKey`, because no name follows its colons.
+ */
 export function endKey(workflowId: string): string {
   return `${workflowId}::`;
 }
@@ -120,7 +130,7 @@ function pair(workflowId: string, name: string): string {
   return `${workflowId.length}:${workflowId}${name}`;
 }
 
-/** Under which key something of a workflow is waited for: as DBOS names it in its notifications. */
+/** The key of waits for a message, event or stream of a workflow. DBOS uses the same key in its notifications. */
 export function watchKey(workflowId: string, name: string): string {
   return `${workflowId}::${name}`;
 }

@@ -1,29 +1,31 @@
 import { splitNote, withNote } from '../../storage/contract/topic-notes.js';
 
 /**
- * What processes tell each other about work on queues. A call says that work waits; those who hear it choose among
- * themselves who looks, by its token (queues/work-calls.ts). An answer says that nobody needs to look for it any more.
+ * Notifications between processes about work on queues. A call says that work waits. Its receivers use its token to
+ * choose which of them check the queue (queues/work-calls.ts). An answer says that the call needs no more checks.
  */
 export interface WorkCall {
   readonly queueName: string;
-  /** Random, the same for everybody who hears the call. */
+  /** A random number, equal for all receivers of the call. */
   readonly token: number;
-  /** How many processes are to look at once. */
+  /** Number of processes that must check the queue at once. */
   readonly wanted: number;
-  /** The incarnation of the executor that calls and is not to be counted on: it has looked, or cannot take. */
+  /**
+   * The incarnation of the calling executor. It does not take the work: it has checked the queue, or has no capacity.
+   */
   readonly caller: string;
 }
 
 export interface WorkAnswer {
   readonly queueName: string;
   readonly token: number;
-  /** The application and version of those who answer: nobody else can tell what is left for them. */
+  /** The application and version of the answering process. Only processes of this group know what is left for them. */
   readonly group: string;
-  /** How many workflows were taken; null: nothing is left to take at the moment. */
+  /** Number of workflows that were taken; null: no workflow is left to take at the moment. */
   readonly taken: number | null;
 }
 
-/** What was promoted, and when the next DELAYED workflow is due. */
+/** The instant up to which DELAYED workflows were promoted, and the instant at which the next one is due. */
 export interface DueNews {
   readonly upTo: number;
   readonly next: number | null;
@@ -31,7 +33,7 @@ export interface DueNews {
 
 const queuePrefix = 'queue:';
 
-/** The queue that a topic is about. */
+/** Returns the name of the queue that a topic concerns. */
 export function queueOf(topic: string | null): string | undefined {
   return topic?.startsWith(queuePrefix) ? topic.slice(queuePrefix.length) : undefined;
 }
@@ -40,53 +42,53 @@ export function newToken(): number {
   return Math.floor(Math.random() * 2 ** 32);
 }
 
-/** The topic with a call to one process, if it is about a queue. */
+/** Adds a call to one process to a topic, if the topic concerns a queue. */
 export function asCall(topic: string): string {
   return queueOf(topic) === undefined ? topic : withNote(topic, JSON.stringify([[newToken(), 1, '']]));
 }
 
-/** Calls and answers that are yet to be sent. */
+/** Calls and answers that must be sent. */
 export class WorkSignals {
-  /** How many workflows were announced on a queue by those who leave the token to us. */
-  private readonly plain = new Map<string, number>();
+  /** Number of new workflows by queue, for announcements without a token. */
+  private readonly counts = new Map<string, number>();
   private readonly calls = new Map<string, Map<number, WorkCall>>();
   private readonly answers = new Map<string, WorkAnswer>();
 
-  /** The latest of its kind. */
+  /** The latest notification about DELAYED workflows. */
   due: DueNews | undefined;
 
   get isEmpty(): boolean {
-    return this.plain.size + this.calls.size + this.answers.size === 0 && !this.due;
+    return this.counts.size + this.calls.size + this.answers.size === 0 && !this.due;
   }
 
-  /** So many more workflows wait on the queue. */
+  /** Notes that this many more workflows wait on the queue. */
   count(queueName: string, count: number): void {
-    this.plain.set(queueName, (this.plain.get(queueName) ?? 0) + count);
+    this.counts.set(queueName, (this.counts.get(queueName) ?? 0) + count);
   }
 
   call(call: WorkCall): void {
-    const ofQueue = this.calls.get(call.queueName) ?? new Map<number, WorkCall>();
-    this.calls.set(call.queueName, ofQueue.set(call.token, call));
+    const queueCalls = this.calls.get(call.queueName) ?? new Map<number, WorkCall>();
+    this.calls.set(call.queueName, queueCalls.set(call.token, call));
   }
 
   answer(answer: WorkAnswer): void {
     const key = `${answer.queueName}\n${answer.token}`;
-    const earlier = this.answers.get(key);
-    const taken = earlier?.taken === null || answer.taken === null ? null : (earlier?.taken ?? 0) + answer.taken;
+    const previous = this.answers.get(key);
+    const taken = previous?.taken === null || answer.taken === null ? null : (previous?.taken ?? 0) + answer.taken;
     this.answers.set(key, { ...answer, taken });
   }
 
   clear(): void {
-    for (const each of [this.plain, this.calls, this.answers]) each.clear();
+    for (const each of [this.counts, this.calls, this.answers]) each.clear();
     this.due = undefined;
   }
 
-  /** All of them as topics with notes, to be sent now. */
+  /** Removes and returns all signals, as topics with notes. */
   drain(): string[] {
-    for (const [queueName, wanted] of this.plain) this.call({ queueName, token: newToken(), wanted, caller: '' });
-    const calls = [...this.calls].map(([queueName, ofQueue]) => {
-      const given = [...ofQueue.values()].map(({ token, wanted, caller }) => [token, wanted, caller]);
-      return withNote(queuePrefix + queueName, JSON.stringify(given));
+    for (const [queueName, wanted] of this.counts) this.call({ queueName, token: newToken(), wanted, caller: '' });
+    const calls = [...this.calls].map(([queueName, queueCalls]) => {
+      const entries = [...queueCalls.values()].map(({ token, wanted, caller }) => [token, wanted, caller]);
+      return withNote(queuePrefix + queueName, JSON.stringify(entries));
     });
     const answers = [...this.answers.values()].map(({ queueName, token, group, taken }) =>
       withNote('', JSON.stringify([queueName, token, group, taken])),
@@ -97,7 +99,7 @@ export class WorkSignals {
   }
 }
 
-/** What a topic with a note says; undefined: nothing that this release knows. */
+/** Reads the note of a topic. Undefined: this release does not know the note. */
 export function readSignal(text: string): { calls: WorkCall[]; answer?: WorkAnswer; due?: DueNews } | undefined {
   const { topic, note } = splitNote(text);
   const queueName = queueOf(topic);
@@ -108,8 +110,8 @@ export function readSignal(text: string): { calls: WorkCall[]; answer?: WorkAnsw
     }
     if (topic !== '') return undefined;
     if (content.due) return { calls: [], due: content.due };
-    const [about, token, group, taken] = content;
-    return { calls: [], answer: { queueName: about, token, group, taken } };
+    const [name, token, group, taken] = content;
+    return { calls: [], answer: { queueName: name, token, group, taken } };
   } catch {
     return undefined;
   }

@@ -1,13 +1,13 @@
 import { describeError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import type { Failure } from '../../storage/database.js';
+import type { Failure } from '../../storage/contract/failure-kind.js';
 import type { Retried } from './outage-log.js';
 
 const firstPauseMs = 20;
-const defaultLongestPauseMs = 5_000;
+const defaultMaxPauseMs = 5_000;
 const logEveryMs = 1_000;
 
-/** The pauses between attempts at a database that fails: ever longer, with chance in them, logged at most each second. */
+/** Growing, randomized pauses between attempts while the database fails. Logs a warning at most once a second. */
 export class Backoff {
   private attempts = 0;
   private lastLogAt = Number.NEGATIVE_INFINITY;
@@ -15,7 +15,7 @@ export class Backoff {
   constructor(
     private readonly what: string,
     private readonly logger: Logger,
-    private readonly longestPauseMs = defaultLongestPauseMs,
+    private readonly maxPauseMs = defaultMaxPauseMs,
   ) {}
 
   async pause(error: unknown): Promise<void> {
@@ -23,7 +23,7 @@ export class Backoff {
     await new Promise((resolve) => setTimeout(resolve, ms).unref());
   }
 
-  /** For those who do something else meanwhile: how long it is, after this failure. */
+  /** Returns the pause after this failure in milliseconds, for callers that do other work during the pause. */
   nextPause(error: unknown): number {
     const now = performance.now();
     if (now - this.lastLogAt >= logEveryMs) {
@@ -31,17 +31,19 @@ export class Backoff {
       const message = `${this.what} failed and is tried again: ${describeError(error)}`;
       this.logger.warn(message, { retriedAfter: error } satisfies Retried);
     }
-    const longest = Math.min(this.longestPauseMs, firstPauseMs * 2 ** Math.min(this.attempts++, 20));
-    return longest * (0.5 + Math.random() / 2);
+    const ceiling = Math.min(this.maxPauseMs, firstPauseMs * 2 ** Math.min(this.attempts++, 20));
+    return ceiling * (0.5 + Math.random() / 2);
   }
 
-  /** The database has answered: the next failure begins a new series. */
+  /** Notes that the database has answered. The next failure starts with a short pause again. */
   reset(): void {
     this.attempts = 0;
   }
 }
 
-/** Whether to give up. A caller outside of workflows is told of a missing right; a workflow waits for it. */
+/**
+ * True if retrying is useless. A caller outside of workflows gets the error of a missing right; a workflow waits.
+ */
 export function isFinal(failure: Failure, failsFast: boolean): boolean {
   return failure === 'refused' || (failsFast && failure === 'unusable');
 }

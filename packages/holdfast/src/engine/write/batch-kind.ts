@@ -4,43 +4,47 @@ import { isUnusable } from '../../storage/contract/failure.js';
 /**
  * One kind of write that is grouped into batches.
  *
- * Writes must be idempotent under repetition: after a lost connection the same rows are sent again, and `write` tells
- * for each row how it stands now (see checkpoints.ts, which reads back what was not confirmed).
+ * Writes must be idempotent. After a lost connection the same rows are sent again, and `write` returns the state of
+ * each row. checkpoints.ts reads the state of rows that were not confirmed.
  */
 export interface BatchKind<T, R> {
   readonly name: string;
-  /** How many statements may be under way at once (default 1). With more, rows may be committed out of order. */
+  /** Number of statements that may run at once (default 1). With more than one, rows may be committed out of order. */
   readonly lanes?: number;
   /**
-   * One statement for all items; resolves with a result per item, in order. An impatient one waits for the locks of others
-   * a moment only (`Storage.impatient`).
+   * Writes all items by one statement. Resolves with one result per item, in order. An impatient statement waits only
+   * briefly for locks of other sessions (`Storage.impatient`).
    */
   write(items: readonly T[], impatient?: boolean): Promise<R[]>;
-  /** Resolves when it may be written, or undefined if that is now. Asked before each statement, also a repeated one. */
+  /** Resolves when statements are allowed; undefined: now. Called before each statement, including repeated ones. */
   untilAllowed?(): Promise<void> | undefined;
-  /** What a lock is held on. Of one key, what is submitted first is written first, whoever holds it up. */
+  /** The object that a lock of another session covers. Items with one key are written in the order of submission. */
   key(item: T): string;
-  /** About how many characters the item adds to the statement. */
+  /** Approximate number of characters that the item adds to the statement. */
   weigh(item: T): number;
   /**
-   * True for an item that somebody outside of workflows waits for: if the role lacks a right, or a table is missing, that caller
-   * is told. Nothing is lost, because nothing has been done yet. Without it, the item waits until the database takes it.
+   * True for an item that a caller outside of workflows waits for. If the role lacks a right or a table is
+   * missing, the item fails and the caller gets the error. No work is lost, because the item has no effect yet. Other
+   * items wait until the database accepts them.
    */
   failsFast?(item: T): boolean;
-  /** Hears whether the database refuses to write anything of this kind at the moment, for lack of a right or a table. */
+  /**
+   * Called when the database refuses all writes of this kind because a right or table is missing; null: no
+   * longer.
+   */
   refused?(error: Error | null): void;
-  /** True for an item that keeps the database busy for long: the others do not wait for it. For kinds with one lane only. */
+  /** True for an item that takes the database long. Other items do not wait for it. Only for kinds with one lane. */
   takesLong?(item: T): boolean;
 }
 
-/** One item of a batch, with whoever waits for it. */
+/** One item of a batch, with the functions that settle the promise of its caller. */
 export interface Entry<T, R> {
   readonly item: T;
   readonly resolve: (result: R) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** What one statement takes. */
+/** Limits of one statement: rows, and the sum of their weights in characters. */
 export const maxRows = 1000;
 export const maxWeight = 4_000_000;
 

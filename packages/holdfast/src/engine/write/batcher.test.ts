@@ -1,19 +1,19 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Failure } from '../../storage/database.js';
+import type { Failure } from '../../storage/contract/failure-kind.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
 
-/** A database for one kind of batch: it answers when the test says so, and fails as the test says. */
+/** A fake database for one kind of write. The test decides when it answers and how it fails. */
 class FakeTable implements BatchKind<string, string> {
   readonly name = 'things';
   readonly batches: string[][] = [];
   readonly failures: Failure[] = [];
   private readonly answers: (() => void)[] = [];
-  private held = false;
+  private isHolding = false;
 
   async write(items: readonly string[]): Promise<string[]> {
     this.batches.push([...items]);
-    if (this.held) await new Promise<void>((resolve) => this.answers.push(resolve));
+    if (this.isHolding) await new Promise<void>((resolve) => this.answers.push(resolve));
     const failure = this.failures.shift() ?? (items.includes('bad') ? 'refused' : undefined);
     if (failure) throw new Error(failure);
     return items.map((item) => `${item}!`);
@@ -27,9 +27,9 @@ class FakeTable implements BatchKind<string, string> {
     return Number(/^heavy (\d+)/.exec(item)?.[1] ?? 1);
   }
 
-  /** Leaves statements unanswered from now on, until `answer`. */
+  /** From now on, each statement waits for a call of `answer`. */
   hold(): void {
-    this.held = true;
+    this.isHolding = true;
   }
 
   answer(): void {
@@ -58,7 +58,7 @@ afterEach(() => {
 });
 
 describe('batching', () => {
-  it('sends what is submitted in one turn of the event loop as one batch, and answers each', async () => {
+  it('sends all items of one event loop turn as one batch, and settles each', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     const results = await Promise.all(['a', 'b', 'c'].map((item) => batcher.submit(item)));
@@ -66,13 +66,13 @@ describe('batching', () => {
     expect(table.batches).toEqual([['a', 'b', 'c']]);
   });
 
-  it('collects what arrives while a batch is under way, and has one under way at a time', async () => {
+  it('collects items while a batch is being written, and writes one batch at a time', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     table.hold();
     const first = batcher.submit('a');
     await until(() => table.unanswered === 1);
-    const rest = Promise.all([batcher.submit('b'), batcher.submit('c')]);
+    const others = Promise.all([batcher.submit('b'), batcher.submit('c')]);
     await new Promise((resolve) => setImmediate(resolve));
     const late = batcher.submit('d');
     expect(table.batches).toEqual([['a']]);
@@ -80,12 +80,12 @@ describe('batching', () => {
     expect(await first).toBe('a!');
     await until(() => table.unanswered === 1);
     table.answer();
-    expect(await rest).toEqual(['b!', 'c!']);
+    expect(await others).toEqual(['b!', 'c!']);
     expect(await late).toBe('d!');
     expect(table.batches).toEqual([['a'], ['b', 'c', 'd']]);
   });
 
-  it('settles no item before its batch is answered', async () => {
+  it('settles no item before the statement of its batch has ended', async () => {
     const table = new FakeTable();
     table.hold();
     let settled = false;
@@ -101,7 +101,7 @@ describe('batching', () => {
     await item;
   });
 
-  it('sends at most a thousand rows at once', async () => {
+  it('sends at most a thousand rows in one statement', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     const results = await Promise.all(Array.from({ length: 2500 }, (_, i) => batcher.submit(`${i}`)));
@@ -109,7 +109,7 @@ describe('batching', () => {
     expect(table.batches.map((batch) => batch.length)).toEqual([1000, 1000, 500]);
   });
 
-  it('sends at most four million characters at once, but one item of any size', async () => {
+  it('sends at most four million characters in one statement, except for a single item of any size', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     const items = ['heavy 1500000 a', 'heavy 1500000 b', 'heavy 1500000 c', 'heavy 9000000 d', 'e'];
@@ -119,7 +119,7 @@ describe('batching', () => {
 });
 
 describe('failures', () => {
-  it('fails a refused row alone', async () => {
+  it('rejects only the refused rows of a batch', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     const items = ['a', 'b', 'bad', 'c', 'd', 'bad', 'e'];
@@ -136,7 +136,7 @@ describe('failures', () => {
     expect(await batcher.submit('afterwards')).toBe('afterwards!');
   });
 
-  it('writes no row twice on the way to a refused one', async () => {
+  it('writes no row twice while it finds the refused row', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     const items = Array.from({ length: 64 }, (_, i) => (i === 17 ? 'bad' : `${i}`));
@@ -147,7 +147,7 @@ describe('failures', () => {
     expect(table.batches.length).toBeLessThan(16);
   });
 
-  it.each(['lost', 'retry'] as const)('sends the same rows again after a failure of the kind "%s"', async (failure) => {
+  it.each(['lost', 'retry'] as const)('sends the same rows again after a failure "%s"', async (failure) => {
     const table = new FakeTable();
     table.failures.push(failure, failure);
     const batcher = batcherOn(table);
@@ -155,7 +155,7 @@ describe('failures', () => {
     expect(table.batches).toEqual(Array(3).fill(['a', 'b']));
   });
 
-  it('pauses longer from failure to failure, up to five seconds, and warns at most each second', async () => {
+  it('pauses longer after each failure, up to five seconds, and warns at most once a second', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
     const table = new FakeTable();
     table.failures.push(...Array(12).fill('retry'));
@@ -176,7 +176,7 @@ describe('failures', () => {
     expect(warnings[0]).toContain('Writing things failed and is tried again');
   });
 
-  it('holds back later items while earlier ones are tried again', async () => {
+  it('sends later items only after the retry of earlier items', async () => {
     const table = new FakeTable();
     table.failures.push('lost');
     const batcher = batcherOn(table);
@@ -189,7 +189,7 @@ describe('failures', () => {
 });
 
 describe('idle and close', () => {
-  it('is idle when nothing waits and nothing is under way', async () => {
+  it('is idle when no item waits or is being written', async () => {
     const table = new FakeTable();
     const batcher = batcherOn(table);
     await batcher.idle();
@@ -201,7 +201,7 @@ describe('idle and close', () => {
     expect(await items).toEqual(['a!', 'refused']);
   });
 
-  it('gives up after close: what is not confirmed never settles', async () => {
+  it('stops retrying after close: unconfirmed items never settle', async () => {
     const table = new FakeTable();
     table.failures.push('lost');
     const batcher = batcherOn(table);

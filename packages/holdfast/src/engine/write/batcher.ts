@@ -1,10 +1,11 @@
 import type { Logger } from '../../model/logger.js';
-import type { Failure } from '../../storage/database.js';
+import type { Failure } from '../../storage/contract/failure-kind.js';
 import { Backoff } from './backoff.js';
 import { type BatchKind, type Entry, maxRows, maxWeight, refusal, writeBatch } from './batch-kind.js';
 import { LockConflicts } from './lock-conflicts.js';
 
-const worthSharing = 40;
+/** With fewer waiting rows than this, one statement takes all of them. */
+const minShared = 40;
 
 export interface BatcherOptions {
   readonly logger: Logger;
@@ -12,29 +13,33 @@ export interface BatcherOptions {
 }
 
 /**
- * Group commit for one kind of write. Whatever is waiting goes out as one statement while the previous one commits:
- * no timer, no added latency at low load, hundreds of rows per commit at high load.
+ * Group commit for one kind of write. Rows wait while a statement commits, and then leave together as the next
+ * statement. There is no timer: no added latency at low load, and hundreds of rows per commit at high load.
  *
- * **Invariant:** an item's promise settles only after its own row is committed (or certainly never will be).
- * **Invariant:** a row that the database refuses fails alone, never its batch.
- * **Invariant:** a row that another session has locked, or that takes the database long, waits alone, never its batch (lock-conflicts.ts).
+ * **Invariant:** the promise of an item settles only after its row is committed, or after it is certain that the row
+ * never will be.
+ *
+ * **Invariant:** a row that the database refuses fails alone; the rest of its batch is written.
+ *
+ * **Invariant:** a row that another session has locked, or that takes the database long, waits alone
+ * (lock-conflicts.ts). The rest of its batch is written.
  */
 export class Batcher<T, R> {
   private waiting: Entry<T, R>[] = [];
-  private sending = 0;
-  /** How many of those that are sending may not, at the moment. */
-  private held = 0;
+  private activeLanes = 0;
+  /** Number of active lanes that wait because `untilAllowed` forbids statements at the moment. */
+  private pausedLanes = 0;
   private scheduled = false;
-  /** Whether the database refuses to write anything of this kind. */
+  /** True while the database refuses all writes of this kind. */
   private isRefused = false;
   private closed = false;
   private closedWith: Error | undefined;
   private readonly backoff: Backoff;
   private readonly idleWaiters: (() => void)[] = [];
   private readonly locked: LockConflicts<T, R>;
-  private end = (): void => {};
-  private readonly ended = new Promise<void>((resolve) => {
-    this.end = resolve;
+  private signalClosing = (): void => {};
+  private readonly closing = new Promise<void>((resolve) => {
+    this.signalClosing = resolve;
   });
 
   constructor(
@@ -42,7 +47,7 @@ export class Batcher<T, R> {
     private readonly options: BatcherOptions,
   ) {
     this.backoff = new Backoff(`Writing ${kind.name}`, options.logger);
-    this.locked = new LockConflicts(kind, { ...options, onEmpty: () => this.tellIfIdle() });
+    this.locked = new LockConflicts(kind, { ...options, onEmpty: () => this.notifyIfIdle() });
   }
 
   submit(item: T): Promise<R> {
@@ -54,25 +59,29 @@ export class Batcher<T, R> {
     });
   }
 
-  /** Resolves when nothing is waiting or under way, or what is may not be written at the moment. */
+  /** Resolves when no item is waiting or being written, or statements are not allowed at the moment. */
   idle(): Promise<void> {
     if (this.isIdle) return Promise.resolve();
     return new Promise((resolve) => this.idleWaiters.push(resolve));
   }
 
   get isIdle(): boolean {
-    return this.sending === this.held && (this.waiting.length === 0 || this.held > 0) && this.locked.isEmpty;
+    const isPaused = this.pausedLanes > 0;
+    return this.activeLanes === this.pausedLanes && (this.waiting.length === 0 || isPaused) && this.locked.isEmpty;
   }
 
-  /** Gives up retrying: what the database has not confirmed fails with this error, or without one never settles. */
+  /**
+   * Stops retrying. Items that the database has not confirmed reject with the error; without an error they never
+   * settle.
+   */
   close(error?: Error): void {
     this.closed = true;
     this.closedWith = error;
-    this.end();
+    this.signalClosing();
     this.locked.close(error);
     this.giveUp(this.waiting);
     this.waiting = [];
-    this.tellIfIdle();
+    this.notifyIfIdle();
   }
 
   private giveUp(entries: readonly Entry<T, R>[]): void {
@@ -80,9 +89,9 @@ export class Batcher<T, R> {
   }
 
   private schedule(): void {
-    if (this.scheduled || this.sending >= (this.kind.lanes ?? 1)) return;
+    if (this.scheduled || this.activeLanes >= (this.kind.lanes ?? 1)) return;
     this.scheduled = true;
-    // At the end of this turn of the event loop, so that everything submitted in it shares one commit.
+    // At the end of the event loop turn, so that all items submitted in one turn share one commit.
     setImmediate(() => {
       this.scheduled = false;
       void this.drain();
@@ -90,36 +99,37 @@ export class Batcher<T, R> {
   }
 
   private async drain(): Promise<void> {
-    this.sending++;
+    this.activeLanes++;
     while (this.waiting.length > 0 && !this.closed) {
       const batch = this.takeBatch();
-      this.schedule(); // What is left, if anything, is for another lane.
+      this.schedule(); // Another lane takes the remaining items.
       await this.send(batch);
     }
-    this.sending--;
-    this.tellIfIdle();
+    this.activeLanes--;
+    this.notifyIfIdle();
   }
 
-  private tellIfIdle(): void {
+  private notifyIfIdle(): void {
     if (this.isIdle) for (const resolve of this.idleWaiters.splice(0)) resolve();
   }
 
   /**
-   * Much waiting is shared out between the free lanes. In one statement for all, everybody would move in step: the
-   * database would stand still while this process works, and this process while the database does.
+   * Returns the number of rows for the next statement. Many waiting rows are divided between the free lanes. If one
+   * statement took all of them, the database would be idle while this process works, and this process while the
+   * database works.
    */
   private share(): number {
-    const free = (this.kind.lanes ?? 1) - this.sending + 1;
-    return this.waiting.length < worthSharing ? maxRows : Math.ceil(this.waiting.length / free);
+    const free = (this.kind.lanes ?? 1) - this.activeLanes + 1;
+    return this.waiting.length < minShared ? maxRows : Math.ceil(this.waiting.length / free);
   }
 
   private takeBatch(): Entry<T, R>[] {
-    const most = Math.min(maxRows, this.share());
+    const max = Math.min(maxRows, this.share());
     let rows = 0;
     let weight = 0;
     for (const entry of this.waiting) {
       weight += this.kind.weigh(entry.item);
-      if (rows === most || (rows > 0 && weight > maxWeight)) break;
+      if (rows === max || (rows > 0 && weight > maxWeight)) break;
       rows++;
     }
     if (rows < this.waiting.length) return this.waiting.splice(0, rows);
@@ -128,27 +138,27 @@ export class Batcher<T, R> {
     return all;
   }
 
-  private async send(given: readonly Entry<T, R>[]): Promise<void> {
-    let batch = given;
+  private async send(entries: readonly Entry<T, R>[]): Promise<void> {
+    let batch = entries;
     while (!this.closed) {
-      // Each time: an earlier part of the batch, or another lane, may have been held up since.
-      batch = this.setLongApart(this.locked.keepBehind(batch));
+      // Checked before each attempt: an earlier part of the batch, or another lane, may have met a lock since.
+      batch = this.separateLong(this.locked.keepBehind(batch));
       if (batch.length === 0) return;
-      const hold = this.kind.untilAllowed?.();
-      if (hold !== undefined) {
-        await this.holdBack(hold);
+      const allowed = this.kind.untilAllowed?.();
+      if (allowed !== undefined) {
+        await this.pauseUntil(allowed);
         continue;
       }
       try {
         await writeBatch(this.kind, batch);
         this.backoff.reset();
-        this.permit();
+        this.noteAccepted();
         return;
       } catch (error) {
         const failure = this.options.classify(error);
-        if (failure === 'unusable') batch = this.refuse(batch, error);
-        // A lock, or a value, is looked at only after the rights.
-        else if (failure !== 'lost' && failure !== 'retry') this.permit();
+        if (failure === 'unusable') batch = this.handleUnusable(batch, error);
+        // The database checks rights before locks and values, so after this failure the rights are sufficient.
+        else if (failure !== 'lost' && failure !== 'retry') this.noteAccepted();
         if (batch.length === 0) return;
         if (failure === 'refused') return this.isolate(batch, error);
         if (failure !== 'locked' && failure !== 'slow') await this.backoff.pause(error);
@@ -158,35 +168,38 @@ export class Batcher<T, R> {
     this.giveUp(batch);
   }
 
-  /** Nothing of their keys is under way, because this is the only lane. What is of the same keys keeps its order. */
-  private setLongApart(batch: readonly Entry<T, R>[]): readonly Entry<T, R>[] {
+  /**
+   * Moves items that take long, and other items with their keys, to `locked`. No item with one of these keys is being
+   * written, because kinds with long items have one lane. Items with one key keep their order.
+   */
+  private separateLong(batch: readonly Entry<T, R>[]): readonly Entry<T, R>[] {
     const { kind } = this;
     const long = batch.filter((entry) => kind.takesLong?.(entry.item));
     if (long.length === 0) return batch;
     const keys = new Set(long.map((entry) => kind.key(entry.item)));
-    const isApart = (entry: Entry<T, R>): boolean => keys.has(kind.key(entry.item));
-    this.locked.add(batch.filter(isApart));
-    return batch.filter((entry) => !isApart(entry));
+    const isSeparate = (entry: Entry<T, R>): boolean => keys.has(kind.key(entry.item));
+    this.locked.add(batch.filter(isSeparate));
+    return batch.filter((entry) => !isSeparate(entry));
   }
 
-  private async holdBack(hold: Promise<void>): Promise<void> {
-    this.held++;
-    this.tellIfIdle();
-    await Promise.race([hold, this.ended]);
-    this.held--;
+  private async pauseUntil(allowed: Promise<void>): Promise<void> {
+    this.pausedLanes++;
+    this.notifyIfIdle();
+    await Promise.race([allowed, this.closing]);
+    this.pausedLanes--;
   }
 
-  private permit(): void {
+  private noteAccepted(): void {
     if (!this.isRefused) return;
     this.isRefused = false;
     this.kind.refused?.(null);
   }
 
   /**
-   * The role lacks a right, or a table is missing. Callers outside of workflows are told, also those who came since: they
-   * would otherwise wait behind the others. Returns the others, which wait.
+   * Handles a missing right or table. Items of callers outside of workflows fail, including items submitted since:
+   * otherwise these would wait behind the others. Returns the other items, which wait.
    */
-  private refuse(batch: readonly Entry<T, R>[], error: unknown): readonly Entry<T, R>[] {
+  private handleUnusable(batch: readonly Entry<T, R>[], error: unknown): readonly Entry<T, R>[] {
     const [waiting, left] = [this.waiting, batch].map((entries) =>
       entries.filter((entry) => {
         const fails = this.kind.failsFast?.(entry.item) === true;
@@ -202,7 +215,7 @@ export class Batcher<T, R> {
     return left;
   }
 
-  /** Halves a refused batch until the row at fault stands alone. */
+  /** Halves a refused batch until the faulty row is alone. */
   private async isolate(batch: readonly Entry<T, R>[], cause: unknown): Promise<void> {
     if (batch.length > 1) {
       const middle = batch.length >> 1;

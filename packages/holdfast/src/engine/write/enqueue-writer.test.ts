@@ -5,8 +5,10 @@ import { EnqueueWriter } from './enqueue-writer.js';
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 const parent = { workflowId: 'parent', owner: 'me', status: 'PENDING' } as WorkflowRecord;
 
-/** A parent that is still its owner's, and inserts that find something in the way which is gone at each look. */
-function enqueuing(row: { dedupId: string | null }, refusals: number) {
+/**
+ * Enqueues a child of a parent with an unchanged owner. Each insert meets an obstacle that is gone at the next read.
+ */
+function enqueueChild(row: { dedupId: string | null }, refusals: number) {
   let inserts = 0;
   const workflows = {
     enqueueMany: async () => new Set(inserts++ < refusals ? [] : ['child']),
@@ -14,19 +16,19 @@ function enqueuing(row: { dedupId: string | null }, refusals: number) {
     holders: async () => [],
   };
   const storage = { workflows, queues: { list: async () => [{ name: 'q' }] }, classify: () => 'lost' };
-  const enqueues = new EnqueueWriter({ ...storage, impatient: storage } as unknown as Storage, logger);
+  const writer = new EnqueueWriter({ ...storage, impatient: storage } as unknown as Storage, logger);
   const child = { workflowId: 'child', queueName: 'q', inputs: '[]', parentWorkflowId: 'parent', parentOwner: 'me' };
-  return enqueues.enqueue({ ...child, ...row } as EnqueuedWorkflow);
+  return writer.enqueue({ ...child, ...row } as EnqueuedWorkflow);
 }
 
-it('a child is not given up because others hold its deduplication ID at each insert, and at no look', async () => {
-  expect(await enqueuing({ dedupId: 'busy' }, 50)).toEqual({ is: 'created' });
+it('keeps enqueueing a child whose deduplication ID is held at each insert and free at each read', async () => {
+  expect(await enqueueChild({ dedupId: 'busy' }, 50)).toEqual({ is: 'created' });
 });
 
 it.each(['an ID', null])(
-  'a parent that has lost results is given up in the end, with the deduplication ID %s',
+  'gives up enqueueing a child of a parent that lost results, with the deduplication ID %s',
   async (dedupId) => {
     const by = { owner: 'me', status: 'PENDING' };
-    expect(await enqueuing({ dedupId }, Number.POSITIVE_INFINITY)).toEqual({ is: 'superseded', by });
+    expect(await enqueueChild({ dedupId }, Number.POSITIVE_INFINITY)).toEqual({ is: 'superseded', by });
   },
 );

@@ -13,9 +13,14 @@ import { Batcher } from './batcher.js';
 import type { Superseded } from './checkpoints.js';
 
 /**
- * How an enqueueing turned out: new; or the workflow that has the ID; or the one that holds the deduplication ID; or there
- * is no such queue; or others of its batch could not be enqueued; or the parent that wanted the child is no longer the
- * caller's.
+ * The result of enqueueing a workflow:
+ *
+ * - `created`: the workflow is new.
+ * - `existing`: another workflow already has the ID.
+ * - `held`: another workflow holds the deduplication ID.
+ * - `queueless`: the queue does not exist.
+ * - `left-out`: another workflow of the same batch could not be enqueued.
+ * - `superseded`: the parent of the child has another owner, or lost earlier results.
  */
 export type Enqueued =
   | { readonly is: 'created' }
@@ -25,14 +30,17 @@ export type Enqueued =
   | { readonly is: 'left-out' }
   | { readonly is: 'superseded'; readonly by: Superseded };
 
-/** How often a batch is tried again that was refused although nobody holds its deduplication IDs (any more). */
+/** How often a refused batch is retried if no workflow holds its deduplication IDs when they are read. */
 const maxRefusals = 10;
-/** And so many enqueueings of a child that nothing seems to stand in the way of. */
-const maxTries = 5;
-/** Others may hold a deduplication ID at each insert, and have given it back at each look. That is no loss. */
-const maxTriesForId = 200;
+/** How often the enqueueing of a child is attempted if the reads show no reason for its failure. */
+const maxChildAttempts = 5;
+/**
+ * The same limit for a child with a deduplication ID. Other workflows may hold the ID at each insert and free it
+ * before each read, so many failures do not mean that the database lost results.
+ */
+const maxAttemptsForDedupId = 200;
 
-/** Enqueueing, by group commit. One statement at a time: what is called first in a process is first in the queue. */
+/** Enqueues workflows by group commit. Only one statement runs at a time, so workflows are enqueued in call order. */
 export class EnqueueWriter {
   private readonly batcher: Batcher<EnqueuedWorkflow, Enqueued | undefined>;
   private readonly batches: Batcher<readonly EnqueuedWorkflow[], (Enqueued | undefined)[]>;
@@ -58,12 +66,13 @@ export class EnqueueWriter {
       {
         name: 'batches of enqueued workflows',
         failsFast: (rows) => rows.every((row) => row.parentOwner === null),
-        // Of several deduplication IDs the first: others that want one of the rest may pass while somebody holds it up.
+        // The first deduplication ID of the batch. While a lock on it delays the batch, later items that want another
+        // ID of the batch may be written first.
         key: (rows) => {
           const row = rows.find(({ dedupId }) => dedupId !== null) ?? rows[0];
           return row ? lockKey(row) : '';
         },
-        // One at a time: each is its own statement.
+        // The weight allows one batch per statement.
         write: async ([rows = []], impatient) => [
           await explainEnqueued(storage, rows, await by(impatient).workflows.enqueueAll(rows)),
         ],
@@ -74,26 +83,26 @@ export class EnqueueWriter {
   }
 
   async enqueue(row: EnqueuedWorkflow): Promise<Enqueued> {
-    for (let tries = 1; ; tries++) {
+    for (let attempt = 1; ; attempt++) {
       const enqueued = await this.batcher.submit(row);
-      // Undefined: the deduplication ID was held, and is free again.
+      // Undefined: the deduplication ID was held at the insert, and is free again.
       if (enqueued) return enqueued;
-      // Or what its parent has done before is not on record any more.
+      // Or the database has lost earlier results of the parent, and refuses the child at each attempt.
       const { parentOwner: owner, dedupId } = row;
-      const most = dedupId === null ? maxTries : maxTriesForId;
-      if (owner !== null && tries === most) return { is: 'superseded', by: { owner, status: 'PENDING' } };
+      const max = dedupId === null ? maxChildAttempts : maxAttemptsForDedupId;
+      if (owner !== null && attempt === max) return { is: 'superseded', by: { owner, status: 'PENDING' } };
     }
   }
 
-  /** All or none: unless each row is `created` or `existing`, nothing was enqueued. */
+  /** Enqueues all rows or none: if any result is not `created` or `existing`, no workflow was enqueued. */
   async enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Enqueued[]> {
     for (let refusals = 0; ; ) {
       const explained = await this.batches.submit(rows).catch((error) => {
-        // A deduplication ID is taken, as a rule; the others of the batch are as they were.
+        // Usually a deduplication ID is taken. The statement has enqueued no other row of the batch either.
         if (!isHoldfastError(error, 'STORAGE_REFUSED') || refusals++ === maxRefusals) throw error;
         return this.explainRefusal(rows, error);
       });
-      // What stood in the way may be gone by the time one looks for it.
+      // The obstacle may be gone when it is read. Then the batch is retried.
       if (explained.every((each) => each?.is === 'created' || each?.is === 'existing')) return explained as Enqueued[];
       const obstacles = explained.filter((each) => each !== undefined && each.is !== 'created');
       if (obstacles.length > 0) return explained.map((each) => each ?? { is: 'left-out' });
@@ -121,7 +130,10 @@ export class EnqueueWriter {
   }
 }
 
-/** What became of rows of which only some are new: of each of the others why it is not, or undefined if it could be now. */
+/**
+ * Returns the result for each row after a statement that created only some. Undefined: no obstacle is left, so a
+ * retry may succeed.
+ */
 export async function explainEnqueued(
   storage: Pick<Storage, 'workflows' | 'queues'>,
   rows: readonly EnqueuedWorkflow[],
@@ -129,8 +141,8 @@ export async function explainEnqueued(
 ): Promise<(Enqueued | undefined)[]> {
   if (created.size === rows.length) return rows.map(() => ({ is: 'created' }));
   const others = rows.filter((row) => !created.has(row.workflowId));
-  const asked = others.flatMap((row) => [row.workflowId, ...(row.parentWorkflowId ? [row.parentWorkflowId] : [])]);
-  const found = new Map((await storage.workflows.get(asked)).map((each) => [each.workflowId, each]));
+  const ids = others.flatMap((row) => [row.workflowId, ...(row.parentWorkflowId ? [row.parentWorkflowId] : [])]);
+  const found = new Map((await storage.workflows.get(ids)).map((each) => [each.workflowId, each]));
   const held = await holders(
     storage,
     others.filter((row) => !found.has(row.workflowId)),
@@ -164,8 +176,9 @@ function dedupKey({ queueName, dedupId }: Pick<EnqueuedWorkflow, 'queueName' | '
 }
 
 /**
- * What somebody may have locked: the parent, or the deduplication ID, which a start that is not committed yet holds too, or
- * else the queue. One that waits for its deduplication ID is passed by others of its queue.
+ * Returns the object that another session may have locked: the parent, else the deduplication ID, else the queue. An
+ * uncommitted start also holds its deduplication ID. While a workflow waits for its deduplication ID, other workflows
+ * of its queue are enqueued before it.
  */
 function lockKey(row: EnqueuedWorkflow): string {
   return row.parentWorkflowId ?? (row.dedupId === null ? row.queueName : dedupKey(row));
@@ -176,12 +189,12 @@ export function duplicateError(wanted: DedupKey & WorkflowKey, holder: DedupHold
   const { workflowId } = holder;
   const [name, requested] = [describeKey(holder), describeKey(wanted)];
   const instead = sameKey(holder, wanted)
-    ? `start with { onDuplicate: 'return-existing' } to get that one`
+    ? `start with { onDuplicate: 'return-existing' } to get that workflow`
     : `give "${requested}", which is another workflow, a deduplication ID of its own`;
   return new HoldfastError(
     'QUEUE_DUPLICATE',
-    `Queue "${queueName}" already has a workflow with the deduplication ID "${dedupId}": "${workflowId}", of "${name}". ` +
-      `Wait until it has ended, or ${instead}.`,
+    `Queue "${queueName}" already has a workflow with the deduplication ID "${dedupId}": "${workflowId}", of ` +
+      `"${name}". Wait until it has ended, or ${instead}.`,
     { details: { queueName, dedupId, workflowId, name } },
   );
 }

@@ -1,11 +1,11 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { Failure } from '../../storage/database.js';
+import type { Failure } from '../../storage/contract/failure-kind.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A table in which rows can be locked by someone else. A row is named by its key, and a number for its place. */
+/** A table whose rows other sessions can lock. The name of a row is its key, and a number for its place. */
 class LockedTable implements BatchKind<string, string> {
   readonly name = 'things';
   readonly written: string[] = [];
@@ -42,7 +42,7 @@ function batcherOn(table: LockedTable): Batcher<string, string> {
 }
 
 describe('a row that another session has locked', () => {
-  it('holds up nothing else of its batch, and is written when the lock is gone', async () => {
+  it('does not delay the rest of its batch, and is written when the lock is gone', async () => {
     const table = new LockedTable();
     table.locked.add('r500');
     const batcher = batcherOn(table);
@@ -52,7 +52,7 @@ describe('a row that another session has locked', () => {
     expect(await Promise.all(others)).toEqual(rows.filter((_, i) => i !== 500).map((row) => `${row}!`));
     expect(table.statements).toBeLessThan(80);
     expect(batcher.isIdle).toBe(false);
-    // What comes later does not wait for it either.
+    // Later rows do not wait for it either.
     expect(await batcher.submit('late')).toBe('late!');
     table.locked.clear();
     expect(await all[500]).toBe('r500!');
@@ -61,7 +61,7 @@ describe('a row that another session has locked', () => {
     expect(table.written).toHaveLength(1001);
   });
 
-  it('is not overtaken by others of its key, in its batch or later', async () => {
+  it('is not overtaken by other rows of its key, in its batch or later', async () => {
     const table = new LockedTable();
     table.locked.add('a');
     const batcher = batcherOn(table);
@@ -74,7 +74,7 @@ describe('a row that another session has locked', () => {
     expect(table.written.filter((row) => row.startsWith('a'))).toEqual(['a/1', 'a/2', 'a/3']);
   });
 
-  it('waits beside others that are locked, and each goes on when its own lock is gone', async () => {
+  it('is written as soon as its own lock is gone, even if other rows are still locked', async () => {
     const table = new LockedTable();
     for (const key of ['a', 'b']) table.locked.add(key);
     const batcher = batcherOn(table);
@@ -86,7 +86,7 @@ describe('a row that another session has locked', () => {
     expect(await a).toBe('a!');
   });
 
-  it('fails like any other if the database refuses it in the end', async () => {
+  it('fails like any other row if the database refuses it after the lock is gone', async () => {
     const table = new LockedTable();
     table.locked.add('a');
     const batcher = batcherOn(table);
@@ -98,7 +98,7 @@ describe('a row that another session has locked', () => {
     await batcher.idle();
   });
 
-  it('is given up with the batcher', async () => {
+  it('rejects when the batcher is closed', async () => {
     const table = new LockedTable();
     table.locked.add('a');
     const batcher = batcherOn(table);
@@ -108,7 +108,7 @@ describe('a row that another session has locked', () => {
     expect(await a).toBe('closed');
   });
 
-  it('is given up also if it still waits for the lock for the first time, and whoever waits for idleness learns of it', async () => {
+  it('rejects when the batcher is closed during its first attempt, and the batcher becomes idle', async () => {
     const table = new LockedTable();
     table.locked.add('a');
     const batcher = batcherOn(table);
@@ -121,7 +121,7 @@ describe('a row that another session has locked', () => {
     expect(table.statements).toBe(1);
   });
 
-  it('is tried with growing pauses, and does not fill the log', async () => {
+  it('is retried with growing pauses, and does not flood the log', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const table = new LockedTable();
@@ -143,13 +143,13 @@ describe('a row that another session has locked', () => {
     expect(await a).toBe('a!');
   });
 
-  it('costs few statements that wait for locks, however many rows are locked', async () => {
+  it('costs few statements that wait for locks, even if many rows are locked', async () => {
     const table = new LockedTable();
     for (let i = 0; i < 10; i++) table.locked.add(`r${i * 100}`);
     const batcher = batcherOn(table);
     const all = Array.from({ length: 1000 }, (_, i) => batcher.submit(`r${i}`));
     await Promise.all(all.filter((_, i) => i % 100 !== 0));
-    // One that waits as long as any batch does, and the others for a moment only.
+    // One statement has the usual patience with locks. All others wait only briefly.
     expect(table.patientTimeouts).toBe(1);
     expect(table.impatientTimeouts).toBeLessThan(60);
     batcher.close();

@@ -1,48 +1,51 @@
 import type { Logger } from '../../model/logger.js';
-import type { Failure } from '../../storage/database.js';
+import type { Failure } from '../../storage/contract/failure-kind.js';
 import { Backoff } from './backoff.js';
 import { type BatchKind, type Entry, maxRows, maxWeight, refusal, writeBatch } from './batch-kind.js';
 
 export interface LockConflictOptions {
   readonly logger: Logger;
   classify(error: unknown): Failure;
-  /** Called when nothing is left here. */
+  /** Called when no entry is left. */
   onEmpty(): void;
 }
 
-/** What waits of one key, in order. */
+/** The waiting entries of one key, in order. */
 interface KeyQueue<T, R> {
   readonly key: string;
   readonly entries: Entry<T, R>[];
-  /** How many lines may share a statement with it: fewer each time that one of them holds the statement up. */
-  within: number;
-  /** How many of its entries may share a statement. */
-  most: number;
-  /** After a lock was still there. */
-  rests: boolean;
-  /** Since the last attempt that failed for this line alone. */
+  /**
+   * How many keys may share a statement with this one. The number shrinks each time a statement of several keys
+   * fails.
+   */
+  maxKeys: number;
+  /** How many entries of this key may share a statement. */
+  maxEntries: number;
+  /** True during the pause before a retry of a key that is still locked or slow. */
+  isPaused: boolean;
+  /** Present while attempts for this key alone fail. */
   backoff?: Backoff;
 }
 
-/** Short: nobody tells when a lock is let go of. */
-const longestPauseMs = 1_000;
+/** Short, because no notification arrives when another session releases a lock. */
+const maxPauseMs = 1_000;
 
 /**
- * What could not be written because someone holds a lock, apart from the batches of everything else: a session that was
- * left in the middle of a transaction holds up the one workflow whose row it has locked, and no other. In the same way, rows
- * that take the database long are written here, so that only their own workflows wait for them.
+ * Writes the rows that another session has locked, apart from all other rows. A session that was left in the middle of
+ * a transaction therefore delays only the workflow whose row it has locked. Rows that take the database long are
+ * written here too, so that only their own workflows wait for them.
  *
- * A batch that ran into a lock, or was cancelled because it took too long, comes here as a whole, since nobody says which
- * of its rows it was. Its statements from then
- * on wait for locks a moment only, one at a time: first some for many keys each, which lets go of nearly all of them, then
- * each key that is held up by itself, in turn, with growing pauses.
+ * A batch that met a lock, or was cancelled because it took too long, is moved here as a whole, because the error does
+ * not name the row. Its rows are then written by one statement at a time, and each statement waits only briefly for
+ * locks. The first statements take many keys each, and write nearly all rows. After that, each key that is still
+ * locked is tried alone, with growing pauses.
  *
- * **Invariant:** as long as something of a key is here, only from here is anything of that key written, in order.
+ * **Invariant:** while an entry of a key is here, all entries of that key are written from here, in order.
  */
 export class LockConflicts<T, R> {
-  private readonly lines = new Map<string, KeyQueue<T, R>>();
+  private readonly queues = new Map<string, KeyQueue<T, R>>();
   private readonly outage: Backoff;
-  private underWay: readonly Entry<T, R>[] = [];
+  private writing: readonly Entry<T, R>[] = [];
   private working = false;
   private closed = false;
   private closedWith: Error | undefined;
@@ -56,39 +59,39 @@ export class LockConflicts<T, R> {
   }
 
   get isEmpty(): boolean {
-    return this.lines.size === 0 && this.underWay.length === 0;
+    return this.queues.size === 0 && this.writing.length === 0;
   }
 
-  /** Takes a batch that was held up. */
+  /** Takes over a batch that met a lock or took too long. */
   add(batch: readonly Entry<T, R>[]): void {
-    const fresh: KeyQueue<T, R>[] = [];
+    const added: KeyQueue<T, R>[] = [];
     for (const entry of batch) {
       const key = this.kind.key(entry.item);
-      const line = this.lines.get(key) ?? this.newLine(key);
-      if (line.entries.push(entry) === 1) fresh.push(line);
+      const queue = this.queues.get(key) ?? this.addQueue(key);
+      if (queue.entries.push(entry) === 1) added.push(queue);
     }
-    for (const line of fresh) line.within = fewer(fresh.length);
+    for (const queue of added) queue.maxKeys = fewerKeys(added.length);
     this.wake?.();
     if (!this.working) void this.work();
   }
 
-  /** Keeps those that would overtake one that is here, and returns the others. */
+  /** Keeps the entries whose keys are here already, so that they do not overtake others. Returns the other entries. */
   keepBehind(entries: readonly Entry<T, R>[]): readonly Entry<T, R>[] {
-    if (this.lines.size === 0) return entries;
+    if (this.queues.size === 0) return entries;
     return entries.filter((entry) => {
-      const line = this.lines.get(this.kind.key(entry.item));
-      line?.entries.push(entry);
-      return line === undefined;
+      const queue = this.queues.get(this.kind.key(entry.item));
+      queue?.entries.push(entry);
+      return queue === undefined;
     });
   }
 
-  /** For good: what is not written fails with this error, or without one never settles. */
+  /** Stops all attempts. Entries that are not written reject with the error; without an error they never settle. */
   close(error?: Error): void {
     this.closed = true;
     this.closedWith = error;
-    const underWay = new Set(this.underWay);
-    for (const line of this.lines.values()) this.giveUp(line.entries.filter((entry) => !underWay.has(entry)));
-    this.lines.clear();
+    const writing = new Set(this.writing);
+    for (const queue of this.queues.values()) this.giveUp(queue.entries.filter((entry) => !writing.has(entry)));
+    this.queues.clear();
     this.wake?.();
   }
 
@@ -96,51 +99,54 @@ export class LockConflicts<T, R> {
     if (this.closedWith) for (const entry of entries) entry.reject(this.closedWith);
   }
 
-  private newLine(key: string): KeyQueue<T, R> {
-    const line: KeyQueue<T, R> = { key, entries: [], within: 1, most: maxRows, rests: false };
-    this.lines.set(key, line);
-    return line;
+  private addQueue(key: string): KeyQueue<T, R> {
+    const queue: KeyQueue<T, R> = { key, entries: [], maxKeys: 1, maxEntries: maxRows, isPaused: false };
+    this.queues.set(key, queue);
+    return queue;
   }
 
   private async work(): Promise<void> {
     this.working = true;
-    while (this.lines.size > 0) {
-      const lines = this.next();
-      if (lines.length > 0) await this.attempt(lines);
+    while (this.queues.size > 0) {
+      const queues = this.nextQueues();
+      if (queues.length > 0) await this.attempt(queues);
       else await new Promise<void>((resolve) => (this.wake = resolve));
     }
     this.working = false;
     this.options.onEmpty();
   }
 
-  /** Those first that may go with the most others: they are the least likely to be held up themselves. */
-  private next(): KeyQueue<T, R>[] {
-    const ready = [...this.lines.values()].filter((line) => !line.rests);
-    const within = ready.reduce((most, line) => Math.max(most, line.within), 0);
-    return ready.filter((line) => line.within === within).slice(0, within);
+  /**
+   * Returns the keys for the next statement. Keys that may share it with the most others come first: they are the
+   * least likely to be locked.
+   */
+  private nextQueues(): KeyQueue<T, R>[] {
+    const ready = [...this.queues.values()].filter((queue) => !queue.isPaused);
+    const maxKeys = ready.reduce((max, queue) => Math.max(max, queue.maxKeys), 0);
+    return ready.filter((queue) => queue.maxKeys === maxKeys).slice(0, maxKeys);
   }
 
-  private async attempt(lines: readonly KeyQueue<T, R>[]): Promise<void> {
+  private async attempt(queues: readonly KeyQueue<T, R>[]): Promise<void> {
     await this.kind.untilAllowed?.();
     if (this.closed) return;
-    const batch = this.headsOf(lines);
-    this.underWay = batch;
+    const batch = this.firstEntries(queues);
+    this.writing = batch;
     try {
       await writeBatch(this.kind, batch, true);
-      this.underWay = [];
+      this.writing = [];
       this.outage.reset();
-      this.settled(lines, batch);
+      this.settled(queues, batch);
     } catch (error) {
-      this.underWay = [];
+      this.writing = [];
       if (this.closed) this.giveUp(batch);
-      else await this.failed(lines, batch, error);
+      else await this.failed(queues, batch, error);
     }
   }
 
-  private headsOf(lines: readonly KeyQueue<T, R>[]): Entry<T, R>[] {
+  private firstEntries(queues: readonly KeyQueue<T, R>[]): Entry<T, R>[] {
     const batch: Entry<T, R>[] = [];
     let weight = 0;
-    for (const entry of lines.flatMap((line) => line.entries.slice(0, line.most))) {
+    for (const entry of queues.flatMap((queue) => queue.entries.slice(0, queue.maxEntries))) {
       weight += this.kind.weigh(entry.item);
       if (batch.length === maxRows || (batch.length > 0 && weight > maxWeight)) break;
       batch.push(entry);
@@ -148,50 +154,57 @@ export class LockConflicts<T, R> {
     return batch;
   }
 
-  private settled(lines: readonly KeyQueue<T, R>[], batch: readonly Entry<T, R>[]): void {
+  private settled(queues: readonly KeyQueue<T, R>[], batch: readonly Entry<T, R>[]): void {
     const settled = new Set(batch);
-    for (const line of lines) {
-      const left = line.entries.findIndex((entry) => !settled.has(entry));
-      line.entries.splice(0, left === -1 ? line.entries.length : left);
-      line.most = Math.min(maxRows, line.most * 2);
-      delete line.backoff;
-      if (line.entries.length === 0) this.lines.delete(line.key);
+    for (const queue of queues) {
+      const left = queue.entries.findIndex((entry) => !settled.has(entry));
+      queue.entries.splice(0, left === -1 ? queue.entries.length : left);
+      queue.maxEntries = Math.min(maxRows, queue.maxEntries * 2);
+      delete queue.backoff;
+      if (queue.entries.length === 0) this.queues.delete(queue.key);
     }
   }
 
-  private async failed(lines: readonly KeyQueue<T, R>[], batch: readonly Entry<T, R>[], error: unknown): Promise<void> {
+  private async failed(
+    queues: readonly KeyQueue<T, R>[],
+    batch: readonly Entry<T, R>[],
+    error: unknown,
+  ): Promise<void> {
     const failure = this.options.classify(error);
-    const isTold = failure === 'unusable' && batch.every(({ item }) => this.kind.failsFast?.(item));
-    if (failure === 'lost' || failure === 'retry' || (failure === 'unusable' && !isTold))
+    const isReported = failure === 'unusable' && batch.every(({ item }) => this.kind.failsFast?.(item));
+    if (failure === 'lost' || failure === 'retry' || (failure === 'unusable' && !isReported))
       return this.outage.pause(error);
-    const [line] = lines;
+    const [queue] = queues;
     const [entry] = batch;
-    // Taken apart, until what is at fault stands alone.
-    if (lines.length > 1) for (const each of lines) each.within = fewer(lines.length);
-    else if (line && batch.length > 1) line.most = batch.length >> 1;
+    // Split into smaller statements, until the faulty entry is alone.
+    if (queues.length > 1) for (const each of queues) each.maxKeys = fewerKeys(queues.length);
+    else if (queue && batch.length > 1) queue.maxEntries = batch.length >> 1;
     else if (failure === 'refused' || failure === 'unusable') {
       entry?.reject(refusal(this.kind.name, error));
-      this.settled(lines, batch);
-    } else if (line) this.rest(line, failure, error);
+      this.settled(queues, batch);
+    } else if (queue) this.pause(queue, failure, error);
   }
 
-  private rest(line: KeyQueue<T, R>, failure: 'locked' | 'slow', error: unknown): void {
+  private pause(queue: KeyQueue<T, R>, failure: 'locked' | 'slow', error: unknown): void {
     const why = failure === 'slow' ? 'which takes the database too long' : 'which another session has locked';
-    const what = `Writing ${this.kind.name} of "${line.key}", ${why},`;
-    line.backoff ??= new Backoff(what, this.options.logger, longestPauseMs);
-    line.rests = true;
-    // The others have their turn before it.
-    this.lines.delete(line.key);
-    this.lines.set(line.key, line);
-    const goOn = (): void => {
-      line.rests = false;
+    const what = `Writing ${this.kind.name} of "${queue.key}", ${why},`;
+    queue.backoff ??= new Backoff(what, this.options.logger, maxPauseMs);
+    queue.isPaused = true;
+    // Moved to the end, so that other keys are tried first.
+    this.queues.delete(queue.key);
+    this.queues.set(queue.key, queue);
+    const resume = (): void => {
+      queue.isPaused = false;
       this.wake?.();
     };
-    setTimeout(goOn, line.backoff.nextPause(error)).unref();
+    setTimeout(resume, queue.backoff.nextPause(error)).unref();
   }
 }
 
-/** In how many lines to go on of so many. Not by halves: each attempt that fails has waited for a lock. */
-function fewer(lines: number): number {
-  return lines > 8 ? Math.floor(Math.sqrt(lines)) : 1;
+/**
+ * Returns how many keys may share a statement after one with this many keys failed. The square root, instead of half,
+ * because each failed attempt has waited for a lock.
+ */
+function fewerKeys(queues: number): number {
+  return queues > 8 ? Math.floor(Math.sqrt(queues)) : 1;
 }

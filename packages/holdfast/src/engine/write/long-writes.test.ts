@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Failure } from '../../storage/database.js';
+import type { Failure } from '../../storage/contract/failure-kind.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
 
-/** A database that takes long for rows of the key "long", and cancels statements with a row of the key "slow". */
+/** A fake database. The row "long/1" takes long, and statements with a row of the key "slow" are cancelled. */
 class BusyTable implements BatchKind<string, string> {
   readonly name = 'things';
   readonly written: string[] = [];
@@ -46,7 +46,7 @@ function batcherOn(table: BusyTable): Batcher<string, string> {
 }
 
 describe('a row that takes the database long', () => {
-  it('is written beside the others, which do not wait for it', async () => {
+  it('is written apart from the other rows, which do not wait for it', async () => {
     const table = new BusyTable();
     const batcher = batcherOn(table);
     const [a, long, b] = ['a/1', 'long/1', 'b/1'].map((row) => batcher.submit(row));
@@ -70,7 +70,7 @@ describe('a row that takes the database long', () => {
     expect(table.written.filter((row) => table.key(row) === 'long')).toEqual(['long/0', 'long/1', 'long/2', 'long/3']);
   });
 
-  it('is tried again apart from the others after the server has cancelled it for its length', async () => {
+  it('is retried apart from the other rows after the server has cancelled its statement', async () => {
     const table = new BusyTable();
     const batcher = batcherOn(table);
     const rows = Array.from({ length: 100 }, (_, i) => (i === 50 ? 'slow/1' : `r${i}/1`));

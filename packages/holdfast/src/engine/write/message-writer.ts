@@ -4,20 +4,24 @@ import type { Storage } from '../../storage/contract/storage.js';
 import { InboxCapacity } from '../wait/inbox-capacity.js';
 import { Batcher } from './batcher.js';
 
-/** Messages that are sent together: all of them or none. */
+/** Messages that are sent together: all or none of them. */
 type Together = readonly NewMessage[];
 
-/** Messages from outside workflows, by group commit. One statement at a time: what is sent first arrives first. */
+/**
+ * Sends messages from outside of workflows by group commit. Only one statement runs at a time, so messages keep their
+ * order.
+ */
 export class MessageWriter {
   private readonly batcher: Batcher<Together, boolean>;
-  readonly room = new InboxCapacity();
+  readonly capacity = new InboxCapacity();
 
   constructor(storage: Storage, logger: Logger) {
     this.batcher = new Batcher(
       {
         name: 'messages',
         failsFast: () => true,
-        // Of several the first: what is sent to their other recipients may pass them while somebody holds them up.
+        // The first recipient. While a lock on it delays these messages, later messages to their other recipients may
+        // be sent first.
         key: ([first]) => first?.destination ?? '',
         write: (items, impatient) => write(impatient ? storage.impatient : storage, items),
         weigh: (item) => item.reduce((sum, { value }) => sum + value.length + 200, 0),
@@ -26,7 +30,10 @@ export class MessageWriter {
     );
   }
 
-  /** Resolves when the messages are durable; with false if a recipient does not exist, and then none of them is. */
+  /**
+   * Resolves with true when the messages are committed, and with false if a recipient does not exist. Then none is
+   * sent.
+   */
   send(messages: Together): Promise<boolean> {
     return this.batcher.submit(messages);
   }
@@ -45,8 +52,8 @@ export class MessageWriter {
 }
 
 /**
- * Single ones share a statement with those beside them, several together have one of their own, in the order of the
- * calls. To store one a second time, after a failure in between, changes nothing.
+ * Sends the items in the order of the calls. Consecutive single messages share a statement; several messages that
+ * belong together have their own statement. Sending a message again after a failure changes nothing.
  */
 async function write({ messages }: Pick<Storage, 'messages'>, items: readonly Together[]): Promise<boolean[]> {
   const results: boolean[] = [];

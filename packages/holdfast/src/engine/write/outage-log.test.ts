@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Logger } from '../../model/logger.js';
 import { limitOutages, type Retried } from './outage-log.js';
 
-function limited() {
+function limitedLogger() {
   const lines: string[] = [];
   const keep = (message: string): void => void lines.push(message);
   const logger: Logger = { debug: keep, info: keep, warn: keep, error: keep };
@@ -17,18 +17,18 @@ function limited() {
   return { lines, log, fail, time };
 }
 
-it('logs one line a second of an outage, whoever fails, and counts what it leaves out', () => {
-  const { lines, fail, time } = limited();
+it('logs an outage by one line a second, and counts the lines that it leaves out', () => {
+  const { lines, fail, time } = limitedLogger();
   for (let at = 0; at < 2_100; at += 100) {
     time.now = at;
-    for (const who of ['a', 'b']) fail(`${who} at ${at}`);
+    for (const source of ['a', 'b']) fail(`${source} at ${at}`);
   }
   const more = '(19 more failures since the last one)';
   expect(lines).toEqual(['a at 0', `a at 1000 ${more}`, `a at 2000 ${more}`]);
 });
 
-it('logs what is no outage, and what is not tried again, always', () => {
-  const { lines, log, fail } = limited();
+it('always logs failures that are no outage, and lines without a retry', () => {
+  const { lines, log, fail } = limitedLogger();
   fail('outage');
   fail('refused', 'a refusal');
   log.warn('plain');

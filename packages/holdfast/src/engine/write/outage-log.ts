@@ -2,36 +2,40 @@ import { describeError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { isUnusable } from '../../storage/contract/failure.js';
 
-/** Goes with a line about a failure of the database that is tried again by itself. */
+/** Details of a log line about a failed statement that is retried automatically. `retriedAfter` is its error. */
 export interface Retried {
   readonly retriedAfter: unknown;
 }
 
 const logEveryMs = 1_000;
 
-/** What only a person can change is said once in so long: by each that fails, because each may need another right. */
+/** Minimum interval between equal lines about a missing right or table, which only a person can fix. */
 const refusalEveryMs = 30_000;
 
-/** More different lines than there are services and kinds of writes. */
+/** Maximum number of remembered lines. There are fewer services and kinds of writes than this. */
 const maxRefusals = 200;
 
-/** Says that outcomes cannot be recorded, which keeps every step of this process from beginning; and that they can again. */
+/**
+ * Logs that outcomes cannot be recorded, so that this process starts no steps; and later, that they are recorded
+ * again.
+ */
 export function reportRefusal(logger: Logger, error: Error | null): void {
   if (error === null) {
-    logger.info('Outcomes are recorded again: steps begin, and work is claimed.');
+    logger.info('Outcomes are recorded again. This process starts steps and claims work again.');
     return;
   }
   logger.error(
-    'The outcomes of steps or workflows cannot be recorded. They stay in memory and are written as soon as the database takes ' +
-      `them; until then this process begins no step and claims no work. ${describeError(error)}`,
+    'The outcomes of steps or workflows cannot be recorded. They stay in memory until the database accepts them. ' +
+      `Until then this process starts no steps and claims no work. ${describeError(error)}`,
   );
 }
 
 /**
- * The log of one app, in which an outage of the database is one line a second, however many services, queues and writes
- * it stops: all of them try again, and each has something to say about it. What is left out is counted in the next line.
- * A missing right or table is one line in half a minute for each that fails by it.
- * A failure that is no outage is as a rule peculiar to whoever reports it, and always logged.
+ * Returns the logger of one app. It logs an outage of the database by one line a second, even though many services,
+ * queues and writes retry and each reports the outage. The next line counts the lines that were left out.
+ *
+ * A missing right or table is logged once in half a minute by each service or write that it stops. Every other failure
+ * is always logged, because it usually concerns only its reporter.
  */
 export function limitOutages(
   logger: Logger,
@@ -48,14 +52,14 @@ export function limitOutages(
     return false;
   };
   return {
-    // As they came: the console would print details that are none.
+    // Passed on without changes: the console would print `undefined` for missing details.
     debug: (...line) => logger.debug(...line),
     info: (...line) => logger.info(...line),
     error: (...line) => logger.error(...line),
     warn: (...line) => {
       const [message, details] = line;
-      const isOne = details !== undefined && 'retriedAfter' in details && isOutage(details.retriedAfter);
-      if (!isOne) return logger.warn(...line);
+      const isOutageLine = details !== undefined && 'retriedAfter' in details && isOutage(details.retriedAfter);
+      if (!isOutageLine) return logger.warn(...line);
       if (isUnusable(details.retriedAfter)) {
         if (!isTooSoon(message)) logger.warn(message, details);
         return;

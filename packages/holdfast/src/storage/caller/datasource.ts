@@ -1,50 +1,75 @@
 import { HoldfastError } from '../../model/errors.js';
-import { checkKnownOptions, misplacedOption } from '../../model/options.js';
+import { checkKnownOptions, wrongOption } from '../../model/options.js';
 import type { Row } from '../database.js';
-import { stateOf } from '../postgres/failures.js';
+import { wrappedSqlState } from '../postgres/failures.js';
 import { checkSchema } from '../postgres/identifiers.js';
 
 /**
- * A database of the application itself, in which `transaction()` commits. The modules in `adapters/` make one from
- * what a library gives; for any other library it is these few members.
+ * A database of the application itself, in which `transaction()` commits. The functions of `holdfast/pg`,
+ * `holdfast/knex` and so on create a datasource for a library. For any other library, implement these members.
+ *
+ * @example
+ * ```ts
+ * import type { Datasource } from 'holdfast';
+ *
+ * const shop: Datasource<MyTransaction> = {
+ *   dialect: 'postgres',
+ *   schema: 'dbos',
+ *   transact: ({ isolation, readOnly }, work) => myLibrary.transaction({ isolation, readOnly }, work),
+ *   query: (tx, text, params) => tx.query(text, params),
+ * };
+ * ```
  */
 export interface Datasource<Tx> {
   readonly dialect: 'postgres' | 'sqlite';
-  /** Where on Postgres the table `transaction_completion` lives; it is created there when it is first needed. */
+  /**
+   * The schema of the table `transaction_completion` on Postgres. Holdfast creates the table when it is first needed.
+   */
   readonly schema: string;
   /**
-   * Runs `work` in a transaction of its own: commits when it resolves, and resolves with the same value; rolls back when
-   * it rejects, and rejects with the same error. When the commit itself fails, it rejects with that error as the driver
-   * gave it, or with one whose `cause` it is: by its `code` (a SQLSTATE, or SQLite's) it is told whether to try again.
+   * Runs `work` in a new transaction. If `work` resolves, `transact` commits and resolves with the same value. If
+   * `work` rejects, `transact` rolls back and rejects with the same error. If the commit fails, `transact` rejects with
+   * the error of the driver, or with an error that has it as `cause`. The `code` of this error (a SQLSTATE, or a code
+   * of SQLite) decides whether Holdfast retries the transaction.
    */
   transact<R>(mode: TransactionMode, work: (tx: Tx) => Promise<R>): Promise<R>;
   /**
-   * `transact` rejects if the database answered the commit by a rollback, as Postgres does after a statement that failed.
-   * Without it, what was committed is looked for after each transaction.
+   * Set this if `transact` rejects when the database rolls back instead of committing, as Postgres does after a failed
+   * statement. If it is not set, Holdfast checks after each transaction whether its record was committed.
    */
   readonly confirmsCommit?: true;
-  /** Runs one statement in that transaction, with `$1`, `$2` and so on for parameters. Resolves with the rows. */
+  /** Runs one statement in the transaction, with parameters `$1`, `$2` and so on. Resolves with the rows. */
   query(tx: Tx, text: string, params: readonly unknown[]): Promise<Row[]>;
 }
 
-/** How a transaction is to be begun. What is undefined is left to the database's own default. */
+/** How a transaction begins. For undefined members the database uses its own defaults. */
 export interface TransactionMode {
   readonly isolation?: Isolation;
   readonly readOnly?: boolean;
 }
 
-/** On SQLite every transaction is serializable. */
+/** The isolation level of a transaction. On SQLite every transaction is serializable. */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
-/** Options of the functions that make a datasource. */
+/**
+ * Options of the functions that create a datasource.
+ *
+ * @example
+ * ```ts
+ * const shop = pgDatasource(pool, { schema: 'holdfast' });
+ * ```
+ */
 export interface DatasourceOptions {
-  /** Schema of the table `transaction_completion` on Postgres (default `dbos`). */
+  /** The schema of the table `transaction_completion` on Postgres (default `dbos`). */
   readonly schema?: string;
 }
 
 const noTransaction = '25P01';
 
-/** Runs the work of a transaction that is to change nothing, where beginning it does not say so already. */
+/**
+ * Runs the work of a read-only transaction. Only SQLite needs a statement for this: on Postgres, the beginning of the
+ * transaction makes it read-only.
+ */
 export async function withoutWrites<Tx, R>(datasource: Datasource<Tx>, tx: Tx, work: () => Promise<R>): Promise<R> {
   if (datasource.dialect === 'postgres') return work();
   await datasource.query(tx, 'pragma query_only = on', []);
@@ -55,24 +80,27 @@ export async function withoutWrites<Tx, R>(datasource: Datasource<Tx>, tx: Tx, w
   }
 }
 
-/** Fails if a statement of the transaction has failed: Postgres would answer its commit by a silent rollback. */
+/**
+ * Rejects if a statement of the transaction has failed. In this case Postgres would roll back silently at the commit.
+ */
 export async function checkIntact<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<void> {
   await datasource.query(tx, 'select 1 as intact', []);
 }
 
 /**
- * How to find out later whether this transaction is still open. A function that sends COMMIT or ROLLBACK as a statement
- * ends it, and its library does not notice. On SQLite another one that was begun since does not pass for it.
+ * Returns a function that checks later whether this transaction is still open. A user function that sends COMMIT or
+ * ROLLBACK as a statement ends the transaction, and its library does not notice. On SQLite, a transaction that was
+ * begun afterwards is not mistaken for this one.
  */
-export async function openness<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<() => Promise<boolean>> {
+export async function watchOpen<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<() => Promise<boolean>> {
   const query = (text: string): Promise<Row[]> => datasource.query(tx, text, []);
   if (datasource.dialect === 'postgres') {
-    // There are cursors only in transactions, whatever the server's clock does meanwhile.
+    // A cursor can be declared only inside a transaction, and this check does not depend on the server's clock.
     return () =>
       query('declare holdfast_open cursor for select 1').then(
         () => true,
         (error) => {
-          if (stateOf(error) === noTransaction) return false;
+          if (wrappedSqlState(error) === noTransaction) return false;
           throw error;
         },
       );
@@ -86,8 +114,8 @@ export async function openness<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<
 }
 
 /**
- * Whether all statements of this transaction see what was committed when its first one began. By the server, because the isolation
- * may be the default of a role, a database or a pool, or be set by the function itself.
+ * Resolves with true if all statements of this transaction read one snapshot, taken at its first statement. The server
+ * is asked, because the isolation may come from a role, a database or a pool, or from the user function itself.
  */
 export async function hasOneSnapshot<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<boolean> {
   if (datasource.dialect !== 'postgres') return false;
@@ -95,28 +123,31 @@ export async function hasOneSnapshot<Tx>(datasource: Datasource<Tx>, tx: Tx): Pr
   return row?.isolation !== 'read committed' && row?.isolation !== 'read uncommitted';
 }
 
-/** Of a transaction in which a statement has failed nothing remains, although its function has returned. */
-export function rolledBackSilently(name?: string, cause?: unknown): HoldfastError {
+/**
+ * The error of a transaction whose function returned but which the database rolled back, because one of its statements
+ * had failed.
+ */
+export function rolledBackError(name?: string, cause?: unknown): HoldfastError {
   const what = name === undefined ? 'A transaction' : `Transaction "${name}"`;
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    `${what} was rolled back by the database although it was to be committed: a statement has failed that its function did not ` +
-      'await, or whose failure it caught. Await every statement; to go on after a failure, use a savepoint.',
+    `${what} was rolled back by the database instead of committed: a statement failed that its function did not ` +
+      'await, or whose error it caught. Await every statement. To continue after an error, use a savepoint.',
     { cause },
   );
 }
 
-/** What the functions that make datasources are given beside their library's own object, checked. */
+/** Checks the arguments that the functions for creating a datasource take in addition to the object of the library. */
 export function checkDatasource(
   what: string,
   dialect: Datasource<unknown>['dialect'] | undefined,
   options: DatasourceOptions,
 ): Pick<Datasource<unknown>, 'dialect' | 'schema'> {
   checkKnownOptions(what, options, ['schema']);
-  if (dialect === undefined) throw misplacedOption(what, 'db', 'must be on Postgres or SQLite');
+  if (dialect === undefined) throw wrongOption(what, 'db', 'must be on Postgres or SQLite');
   const { schema } = options;
   if (schema !== undefined && dialect === 'sqlite') {
-    throw misplacedOption(what, 'schema', 'must be left out: a SQLite database has no schemas');
+    throw wrongOption(what, 'schema', 'must be left out: a SQLite database has no schemas');
   }
   if (schema !== undefined) checkSchema(what, schema);
   return { dialect, schema: schema ?? 'dbos' };

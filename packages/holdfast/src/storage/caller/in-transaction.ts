@@ -8,14 +8,17 @@ import { SqlWorkflows } from '../sql/workflows.js';
 import { isOpen, reaches } from './checks.js';
 import type { CallerTransaction } from './transaction.js';
 
-/** The statements of this folder, as they are, inside a transaction of the caller's: committed or not together with it. */
+/**
+ * Storage that runs the usual statements inside a transaction of the caller. They commit together with it or not at
+ * all.
+ */
 export function storageInTransaction(own: Database, tx: CallerTransaction): TransactionStorage {
   const database = transactionDatabase(own, tx);
   return {
     workflows: new SqlWorkflows(database),
     queues: new SqlQueues(database),
     steps: new SqlSteps(database),
-    // The caller commits, and tells nobody of it: the trigger announces these.
+    // Holdfast does not learn of the caller's commit, so the trigger announces these messages.
     messages: new SqlMessages(database, 'trigger'),
     announce: (topics) => database.announce(topics),
     reaches: (purpose) => reaches(own, tx, purpose),
@@ -39,18 +42,18 @@ function transactionDatabase(own: Database, tx: CallerTransaction): Database {
     writeLanes: own.writeLanes,
     query,
     batch: (statement, shared, rows) =>
-      tx.dialect === 'postgres' ? inOne(tx, statement, shared, rows) : oneByOne(tx, statement, shared, rows),
+      tx.dialect === 'postgres' ? runForAll(tx, statement, shared, rows) : runForEach(tx, statement, shared, rows),
     classify: (error) => own.classify(error),
     now: () => own.now(),
     changeCounter: () => own.changeCounter(),
-    breaks: () => own.breaks(),
+    lostConnections: () => own.lostConnections(),
     announce: (topics) => own.announce(topics, query),
-    listen: (hearing) => own.listen(hearing),
+    listen: (callbacks) => own.listen(callbacks),
     close: async () => {},
   };
 }
 
-async function inOne<T extends object>(
+async function runForAll<T extends object>(
   tx: CallerTransaction,
   { text, columns }: BatchStatement<T>,
   shared: readonly unknown[],
@@ -61,19 +64,19 @@ async function inOne<T extends object>(
   return tx.query(text, [...shared, ...names.map((name) => columnLiteral(rows, name))]);
 }
 
-async function oneByOne<T extends object>(
+async function runForEach<T extends object>(
   tx: CallerTransaction,
   { text, columns, also = [] }: BatchStatement<T>,
   shared: readonly unknown[],
   rows: readonly T[],
 ): Promise<Row[]> {
   const names = Object.keys(columns) as (keyof T)[];
-  const all: Row[] = [];
+  const results: Row[] = [];
   for (const row of rows) {
     const params = [...shared, ...names.map((name) => row[name])];
     const found = await tx.query(text, params);
     if (found.some(({ landed }) => landed)) for (const each of also) await tx.query(each, params);
-    all.push(...found);
+    results.push(...found);
   }
-  return all;
+  return results;
 }

@@ -1,27 +1,27 @@
-import { misplacedOption } from '../../model/options.js';
+import { wrongOption } from '../../model/options.js';
 import type { Row } from '../database.js';
 import { arrayLiteral } from '../postgres/array-literal.js';
 import { bound, isInTransaction, withNumbers } from '../sqlite/connection.js';
 import { positional } from '../sqlite/positional.js';
 
 /**
- * A transaction that belongs to the caller, and in which statements of ours run. Its library is told by the shape of what
- * the caller has in hand, so that none has to be installed, or imported, by those who use another.
+ * A transaction that belongs to the caller, in which Holdfast runs statements. The library is recognized by the shape
+ * of the caller's object. Therefore no library has to be installed or imported by users of another library.
  */
 export interface CallerTransaction {
   readonly dialect: 'postgres' | 'sqlite';
-  /** Whether a transaction has begun cannot be told by its shape. */
+  /** The shape of the object does not show whether a transaction has begun. */
   readonly mayBeIdle?: true;
-  /** One statement, with `$1`, `$2` and so on for parameters. Resolves with the rows. */
+  /** Runs one statement, with parameters `$1`, `$2` and so on. Resolves with the rows. */
   query(text: string, params: readonly unknown[]): Promise<Row[]>;
 }
 
-/** What is to be done in it: each takes rights of its own. */
+/** The operation to run in the transaction. Each requires other rights. */
 export type Purpose = 'record a step' | 'start a workflow' | 'send a message';
 
 type Query = CallerTransaction['query'];
 
-/** What the functions below ask of each library. */
+/** The parts of each library that the functions below use. */
 export interface PgClient {
   query(config: { text: string; values: unknown[] }): Promise<unknown>;
 }
@@ -42,11 +42,14 @@ export interface KyselyLike {
 export interface DrizzlePg {
   execute(query: never): PromiseLike<unknown>;
 }
-/** A Database of better-sqlite3, or a DatabaseSync of `node:sqlite`: each says in words of its own whether a transaction is open. */
+/**
+ * A Database of better-sqlite3, or a DatabaseSync of `node:sqlite`. `inTransaction` and `isTransaction` are their names
+ * for the same property.
+ */
 export interface SqliteLike {
   exec(text: string): unknown;
   prepare(text: string): {
-    /** Only `node:sqlite` knows no such thing, and runs whatever it is given. */
+    /** `node:sqlite` has no such property, and runs `all` for every statement. */
     readonly reader?: boolean;
     setReadBigInts?(enabled: boolean): void;
     setReturnArrays?(enabled: boolean): void;
@@ -63,7 +66,9 @@ export function pgQuery(client: PgClient): Query {
 
 const textOid = 25;
 
-/** Texts are sent as texts: the library would make JSON of one that is cast to JSON, for a second time. */
+/**
+ * Sends texts with the type text. Otherwise postgres.js would encode a text that is cast to JSON as JSON a second time.
+ */
 export function postgresJsQuery(sql: PostgresJs): Query {
   return async (text, params) => {
     const values = forPostgres(params).map((value) => (typeof value === 'string' ? sql.typed(value, textOid) : value));
@@ -73,13 +78,13 @@ export function postgresJsQuery(sql: PostgresJs): Query {
 
 export function knexQuery(trx: KnexLike, dialect: CallerTransaction['dialect']): Query {
   return async (text, params) => {
-    const bound = dialect === 'postgres' ? forPostgres(params) : forSqlite(params);
-    const { text: positional, values } = withQuestionMarks(text, bound, '\\?');
-    return rowsOf(await trx.raw(positional, values as never[]));
+    const converted = dialect === 'postgres' ? forPostgres(params) : forSqlite(params);
+    const { text: marked, values } = withQuestionMarks(text, converted, '\\?');
+    return rowsOf(await trx.raw(marked, values as never[]));
   };
 }
 
-/** Without the plugins, which may give columns other names. */
+/** Runs statements without the plugins, which may rename columns. */
 export function kyselyQuery(trx: KyselyLike, dialect: CallerTransaction['dialect']): Query {
   const plain = trx.withoutPlugins();
   return async (text, params) => {
@@ -93,7 +98,7 @@ export function kyselyQuery(trx: KyselyLike, dialect: CallerTransaction['dialect
 
 let compiledCount = 0;
 
-/** What the library asks of a query is that it can be turned into text and parameters: ours is that already. */
+/** drizzle requires that a query can be converted to text and parameters. This query consists of them already. */
 export function drizzleQuery(tx: DrizzlePg): Query {
   return async (text, params) => {
     const query = { getSQL: () => query, toQuery: () => ({ sql: text, params: forPostgres(params) }) };
@@ -105,7 +110,7 @@ export function sqliteQuery(db: SqliteLike): Query {
   return async (text, params) => sqliteRows(db, text, params);
 }
 
-/** In the form that our statements take their rows in, whatever the connection was told to give. */
+/** Returns rows in the form that Holdfast's statements expect, whatever options the connection was opened with. */
 export function sqliteRows(db: SqliteLike, text: string, params: readonly unknown[] = []): Row[] {
   const { text: marked, order } = positional(text);
   const statement = db.prepare(marked);
@@ -117,20 +122,20 @@ export function sqliteRows(db: SqliteLike, text: string, params: readonly unknow
   return [];
 }
 
-/** Undefined: a database of no kind that statements of ours run on. */
+/** Returns undefined for a database on which Holdfast's statements do not run. */
 export function knexDialect(knex: KnexLike): CallerTransaction['dialect'] | undefined {
   const { dialect } = knex.client;
   return dialect === 'postgresql' ? 'postgres' : dialect === 'sqlite3' ? 'sqlite' : undefined;
 }
 
-/** Told by what each database can do, which is what the library's adapters say of it. */
+/** Recognizes the database by its capabilities, which are all that the adapters of kysely expose. */
 export function kyselyDialect(db: KyselyLike): CallerTransaction['dialect'] | undefined {
   const { supportsReturning, supportsTransactionalDdl } = db.getExecutor().adapter;
   if (!supportsReturning) return undefined;
   return supportsTransactionalDdl ? 'postgres' : 'sqlite';
 }
 
-/** The kinds that an object of drizzle says it is, its own first. */
+/** Returns the entity kinds of a drizzle object, its own kind first. */
 export function drizzleKinds(given: object): string[] {
   const kinds: string[] = [];
   for (let type = given.constructor; typeof type === 'function'; type = Object.getPrototypeOf(type)) {
@@ -140,26 +145,27 @@ export function drizzleKinds(given: object): string[] {
   return kinds;
 }
 
-/** The transaction that a caller has open, or a typed error that lists what is understood. */
+/** Returns the caller's open transaction, or throws a typed error that lists the supported libraries. */
 export function callerTransaction(what: string, tx: unknown): CallerTransaction {
-  const found = isThing(tx) ? recognise(tx) : undefined;
+  const found = isObject(tx) ? recognize(tx) : undefined;
   if (found) return found;
-  // Not shown: it may hold the password of its connection.
-  throw misplacedOption(
+  // The message does not show the value: it may hold the password of its connection.
+  throw wrongOption(
     what,
     'tx',
-    'must be an open transaction: a client of pg, the sql that begin() of postgres.js gives, a transaction of knex, kysely ' +
-      'or drizzle, or (on SQLite) a DatabaseSync of node:sqlite or a Database of better-sqlite3 in which one has begun, or drizzle over it',
+    'must be an open transaction: a client of pg, the sql that begin() of postgres.js passes, or a transaction of ' +
+      'knex, kysely or drizzle. On SQLite it can also be a DatabaseSync of node:sqlite or a Database of ' +
+      'better-sqlite3 with an open transaction, or drizzle over one of them',
   );
 }
 
-type Thing = object & Record<string, unknown>;
+type ObjectLike = object & Record<string, unknown>;
 
-function isThing(tx: unknown): tx is Thing {
-  return (typeof tx === 'object' && tx !== null) || typeof tx === 'function';
+function isObject(value: unknown): value is ObjectLike {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function';
 }
 
-function recognise(tx: Thing): CallerTransaction | undefined {
+function recognize(tx: ObjectLike): CallerTransaction | undefined {
   const has = (...names: string[]): boolean => names.every((name) => typeof tx[name] === 'function');
   if (drizzleKinds(tx).includes('PgTransaction')) {
     return { dialect: 'postgres', query: drizzleQuery(tx as unknown as DrizzlePg) };
@@ -167,22 +173,27 @@ function recognise(tx: Thing): CallerTransaction | undefined {
   const file = sqliteOf(tx);
   if (file) return isInTransaction(file) ? { dialect: 'sqlite', query: sqliteQuery(file) } : undefined;
   if (has('getExecutor', 'withoutPlugins')) return tx.isTransaction ? ofKysely(tx as unknown as KyselyLike) : undefined;
-  if (has('raw') && isThing(tx.client)) return tx.isTransaction ? ofKnex(tx as unknown as KnexLike) : undefined;
+  if (has('raw') && isObject(tx.client)) return tx.isTransaction ? ofKnex(tx as unknown as KnexLike) : undefined;
   if (has('unsafe', 'typed')) {
     return has('savepoint') ? { dialect: 'postgres', query: postgresJsQuery(tx as unknown as PostgresJs) } : undefined;
   }
-  // A pool would run each statement on another connection; a datasource has no transaction of its own.
+  // A pool is excluded, because it would run each statement on another connection. A datasource is excluded, because it
+  // has no transaction of its own.
   if (has('query') && !('totalCount' in tx) && !has('transact')) {
     return { dialect: 'postgres', mayBeIdle: true, query: pgQuery(tx as unknown as PgClient) };
   }
   return undefined;
 }
 
-/** A DatabaseSync of `node:sqlite` or a Database of better-sqlite3, also as drizzle carries it. */
+/**
+ * Returns the DatabaseSync of `node:sqlite` or Database of better-sqlite3, given directly or inside a drizzle object.
+ */
 export function sqliteOf(given: unknown): SqliteLike | undefined {
-  const db = isThing(given) && isThing(given.$client) ? given.$client : given;
+  const db = isObject(given) && isObject(given.$client) ? given.$client : given;
   const isDatabase =
-    isThing(db) && typeof db.prepare === 'function' && [typeof db.pragma, typeof db.createSession].includes('function');
+    isObject(db) &&
+    typeof db.prepare === 'function' &&
+    [typeof db.pragma, typeof db.createSession].includes('function');
   return isDatabase ? (db as unknown as SqliteLike) : undefined;
 }
 
@@ -215,21 +226,21 @@ function withQuestionMarks(
 
 function rowsOf(result: unknown): Row[] {
   const rows = Array.isArray(result) ? result : (result as { rows?: unknown } | undefined)?.rows;
-  return Array.isArray(rows) ? withOwnNames(rows as Row[]) : [];
+  return Array.isArray(rows) ? withOriginalNames(rows as Row[]) : [];
 }
 
-const foreignName = /[A-Z-]/;
+const renamedColumn = /[A-Z-]/;
 
 /**
- * Libraries can be told to give all columns other names: `workflowUuid`, `WorkflowUuid` or `workflow-uuid`. None of ours
- * has a capital or a hyphen in it.
+ * Restores our column names. Libraries can be configured to rename all columns: `workflowUuid`, `WorkflowUuid` or
+ * `workflow-uuid`. None of our column names contains a capital letter or a hyphen.
  */
-function withOwnNames(rows: Row[]): Row[] {
+function withOriginalNames(rows: Row[]): Row[] {
   const [first] = rows;
-  if (!first || !Object.keys(first).some((name) => foreignName.test(name))) return rows;
-  return rows.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [ownName(name), value])));
+  if (!first || !Object.keys(first).some((name) => renamedColumn.test(name))) return rows;
+  return rows.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [originalName(name), value])));
 }
 
-function ownName(name: string): string {
+function originalName(name: string): string {
   return name.replace(/(?<=[a-z0-9])(?=[A-Z])|-/g, '_').toLowerCase();
 }

@@ -1,4 +1,7 @@
-/** `owner` tells which execution it was: the workflow may have been resumed since, and belong to another. */
+/**
+ * A workflow that was cancelled. `owner` is the execution that was cancelled: the workflow may have been resumed since
+ * then and belong to another execution.
+ */
 export interface CancelledWorkflow {
   readonly workflowId: string;
   readonly owner: string | null;

@@ -1,17 +1,17 @@
-/** The terms on which an executor takes work. */
+/** The conditions under which an executor takes work. */
 
-/** The process on whose behalf rows are written. */
+/** The process for which rows are written. */
 export interface Writer {
   readonly executorId: string;
   readonly appName: string;
 }
 
-/** A workflow that this process can run, and how often it may be tried. */
+/** A workflow that this process can run, and how often the workflow may be tried. */
 export interface Runnable {
   readonly name: string;
-  /** Of a method; absent or null for a plain function. */
+  /** The class of a method; absent or null for a plain function. */
   readonly className?: string | null;
-  /** Of an instance's method. */
+  /** The name of the instance, for a method of an instance. */
   readonly configName?: string | null;
   readonly maxRecoveryAttempts: number;
 }
@@ -25,7 +25,7 @@ export interface Claim {
   readonly limit: number;
 }
 
-/** How many workflows to take from one partition, or (`partition` null) from the whole queue. */
+/** How many workflows to take from one partition, or from the whole queue if `partition` is null. */
 export interface Portion {
   readonly partition: string | null;
   readonly n: number;
@@ -34,19 +34,22 @@ export interface Portion {
 export interface DequeueParams extends Omit<Claim, 'limit'> {
   readonly queueName: string;
   readonly portions: readonly Portion[];
-  /** Each portion from its partition. */
+  /** True: each portion is taken from its own partition. */
   readonly byPartition: boolean;
   /**
-   * The turn of the queue that the caller knows; nothing is taken if the queue has moved on since, is paused or gone.
-   * Null for the internal queue, which has no settings.
+   * The lock version of the queue that the caller has read. Nothing is taken if the lock version has changed since
+   * then, or if the queue is paused or deleted. Null for the internal queue, which has no settings.
    */
   readonly lockVersion: number | null;
-  /** Takes the turn, so that what others have counted or planned since becomes void. For limits of the whole fleet. */
+  /**
+   * True: the claim increments the lock version, which invalidates the counts that other processes have read. Needed
+   * for limits of the whole fleet.
+   */
   readonly exclusive: boolean;
-  /** These starts count for a rate limit. */
+  /** True: these starts count against a rate limit. */
   readonly rateLimited: boolean;
-  /** First come, first served, whatever the priorities. */
+  /** True: workflows are taken in the order of their arrival, whatever their priorities. */
   readonly firstCome?: boolean;
-  /** Only what has used up half of its attempts, or only the rest. */
+  /** True: takes only workflows that have used up half of their attempts. False: takes only the others. */
   readonly suspects: boolean;
 }

@@ -1,19 +1,24 @@
 import type { WorkflowStatus } from '../../model/status.js';
 
 /**
- * Why a workflow cannot be deleted: it, or one below it, is unfinished; it has a child that was not to be deleted; or it,
- * or one below it, is a child of something unfinished, or on record there.
+ * The reason why a workflow cannot be deleted.
+ * - `unfinished`: the workflow or one of its descendants has not ended.
+ * - `child`: the workflow has a child, and children were not to be deleted.
+ * - `needed`: an unfinished workflow (`by`) lists the workflow or one of its descendants as a child or in its history.
  */
 export type Obstacle =
   | { readonly kind: 'unfinished'; readonly workflowId: string; readonly status: WorkflowStatus }
   | { readonly kind: 'child'; readonly workflowId: string; readonly parentWorkflowId: string }
-  | { readonly kind: 'needed'; readonly workflowId: string; readonly by: string };
+  | { readonly kind: 'needed'; readonly workflowId: string; readonly neededBy: string };
 
-/** Some of the workflows that ended before an instant, in the order in which they did. */
+/** A page of the workflows that ended before an instant, ordered by the time of their end. */
 export interface ExpiredPage {
-  /** Those of them that are nobody's children, or whose parents are gone. */
+  /**
+   * The workflows of the page that can be deleted as roots: they belong to the app, ended as SUCCESS, ERROR or
+   * CANCELLED, and have no parent or a parent that no longer exists.
+   */
   readonly roots: readonly string[];
-  /** Where to go on; undefined: there are no more. */
+  /** The place where the next page starts. Undefined: there are no more workflows. */
   readonly next: ExpiredPlace | undefined;
 }
 
@@ -23,20 +28,29 @@ interface ExpiredPlace {
 }
 
 /**
- * Deleting workflows with all that belongs to them.
+ * Deletes workflows with everything that belongs to them.
  *
- * **Invariant:** a workflow goes together with all its descendants, detached ones too, or it stays. IDs of children come
- * from that of their parent: with a child left behind, a new workflow under the ID would find it, and take its result.
- * **Invariant:** nothing goes that is unfinished, or that something unfinished has for a child or on record.
+ * **Invariant:** a workflow is deleted with all its descendants, including detached ones, or not at all. The IDs of
+ * children are derived from the ID of their parent. If a child were left behind, a new workflow under the parent's ID
+ * would find this child and take its result.
+ *
+ * **Invariant:** an unfinished workflow is not deleted. A workflow is not deleted while an unfinished workflow lists it
+ * as a child or in its history.
  */
 export interface Deletions {
-  /** All of these or, if there is an obstacle, none. Returns how many are gone, with those below them. */
+  /**
+   * Deletes all of these workflows or, if there is an obstacle, none of them. Returns the number of deleted workflows,
+   * including descendants.
+   */
   remove(params: { readonly workflowIds: readonly string[]; readonly children: boolean }): Promise<number>;
-  /** What is in the way of {@link remove}, some of it. */
+  /** Returns some of the obstacles that prevent {@link remove}. */
   obstacles(params: { readonly workflowIds: readonly string[]; readonly children: boolean }): Promise<Obstacle[]>;
-  /** Before when a workflow of the app must have ended so that at least so many ended since. Undefined: that many there are not. */
+  /**
+   * Returns the latest instant such that at least `keep` workflows of the app have ended at or after this instant.
+   * Undefined: fewer workflows have ended.
+   */
   cutoff(params: { readonly appName: string; readonly keep: number }): Promise<number | undefined>;
-  /** A page of at most `limit` workflows of the app that ended before then, as SUCCESS, ERROR or CANCELLED. */
+  /** Returns the next page, of at most `limit` workflows, of those that ended before `before`. */
   expired(params: {
     readonly appName: string;
     readonly before: number;
@@ -44,8 +58,8 @@ export interface Deletions {
     readonly limit: number;
   }): Promise<ExpiredPage>;
   /**
-   * Each of these with all below it, if all of that ended before then, and nothing needs it that is unfinished or set aside.
-   * Returns how many are gone.
+   * Deletes each of these workflows with its descendants, if all of them ended before `before`, and if no workflow
+   * needs them that is unfinished, STALLED or dead-lettered. Returns the number of deleted workflows.
    */
   removeExpired(params: { readonly workflowIds: readonly string[]; readonly before: number }): Promise<number>;
 }

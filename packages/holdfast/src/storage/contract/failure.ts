@@ -1,44 +1,45 @@
 import { describeError, HoldfastError, isHoldfastError } from '../../model/errors.js';
-import type { Failure } from '../database.js';
 import { insufficientPrivilege, sqlState } from '../postgres/failures.js';
+import type { Failure } from './failure-kind.js';
 
-/** The database failed under one statement, and not by its data. */
-export function databaseFailed(statement: string, failure: Failure, cause: unknown): HoldfastError {
+/** The error of a statement that failed because of the database, and not because of its data. */
+export function databaseFailedError(statement: string, failure: Failure, cause: unknown): HoldfastError {
   return failed(statement, cause, failure === 'lost' ? 'unknown' : 'no');
 }
 
-/** The database will refuse this statement until a person grants a right, or puts a table or column back. */
-export function unusable(statement: string, cause: unknown): HoldfastError {
+/** The error of a statement that the database refuses until a person grants a right, or restores a table or column. */
+export function unusableError(statement: string, cause: unknown): HoldfastError {
   const state = sqlState(cause);
   if (state === insufficientPrivilege) {
     return new HoldfastError(
       'RIGHTS_MISSING',
-      `The role of this process lacks a right that "${statement}" needs (${describeError(cause)}). Run the grants at the end ` +
-        'of what `npx holdfast schema --grants <role>` prints, as the owner of the tables.',
+      `The role of this process lacks a right that "${statement}" needs (${describeError(cause)}). Connect as the ` +
+        'owner of the tables, and run the grants at the end of the output of `npx holdfast schema --grants <role>`.',
       { cause, details: { statement } },
     );
   }
   return new HoldfastError(
     'SCHEMA_MISMATCH',
-    `The database lacks something that "${statement}" needs (${describeError(cause)}). Find out who has changed the ` +
-      'tables of Holdfast, and restore them.',
+    `The database lacks a table, column or function that "${statement}" needs (${describeError(cause)}). Find out ` +
+      'who changed the tables of Holdfast, and restore them.',
     { cause, details: { statement } },
   );
 }
 
-/** A statement failed by the database, and not by its data. */
+/** Returns true if a statement failed because of the database, and not because of its data. */
 export function isDatabaseError(error: unknown): error is HoldfastError {
   return isHoldfastError(error, 'DATABASE_FAILED') || isUnusable(error);
 }
 
-/** See {@link unusable}. */
+/** Returns true for the errors of {@link unusableError}. */
 export function isUnusable(error: unknown): error is HoldfastError {
   return isHoldfastError(error, 'RIGHTS_MISSING') || isHoldfastError(error, 'SCHEMA_MISMATCH');
 }
 
 /**
- * Runs what follows a change in the same call, or may follow one (`hasChanged` is asked when it fails). Then it is not so
- * that the call changed nothing, whatever became of its last statement: only a call whose first change fails may say that.
+ * Runs work that follows a change in the same call. If the work fails, the error must not claim that the call changed
+ * nothing: only a call whose first change fails may claim that. `hasChanged` is asked at the failure, for a call whose
+ * earlier change may not have happened.
  */
 export function afterChange<T>(work: () => Promise<T>, hasChanged = () => true): Promise<T> {
   return work().catch((error: unknown) => {
@@ -48,16 +49,16 @@ export function afterChange<T>(work: () => Promise<T>, hasChanged = () => true):
   });
 }
 
-const said = {
-  no: 'It changed nothing.',
-  unknown: 'Whether it was applied is not known.',
-  'in part': 'Something of the call may have been applied before.',
+const appliedTexts = {
+  no: 'The statement changed nothing.',
+  unknown: 'The statement may or may not have been applied.',
+  'in part': 'An earlier statement of the call may have been applied.',
 };
 
-function failed(statement: string, cause: unknown, became: keyof typeof said): HoldfastError {
+function failed(statement: string, cause: unknown, applied: keyof typeof appliedTexts): HoldfastError {
   return new HoldfastError(
     'DATABASE_FAILED',
-    `The database failed under "${statement}" (${describeError(cause)}). ${said[became]}`,
-    { cause, details: { statement, applied: became === 'no' ? 'no' : 'unknown' } },
+    `The database failed during "${statement}" (${describeError(cause)}). ${appliedTexts[applied]}`,
+    { cause, details: { statement, applied: applied === 'no' ? 'no' : 'unknown' } },
   );
 }

@@ -1,31 +1,34 @@
-/** A workflow that is to begin where another one was: with that one's input, and its steps up to a number. */
+/** A new workflow that starts with the input of another workflow and a copy of its first steps. */
 export interface NewFork {
   readonly workflowId: string;
   readonly forkedFrom: string;
-  /** The first step that is not taken over. */
+  /** The first step that is not copied. */
   readonly fromStep: number;
   readonly createdAt: number;
   readonly queueName: string;
   readonly partition: string | null;
   readonly priority: number;
-  /** Null: that of the original. */
+  /** Null: the version of the original. */
   readonly version: string | null;
   readonly appName: string | null;
-  /** Null: that of the original, or none (`untimed`). */
+  /** Null: the timeout of the original, or none if `untimed` is true. */
   readonly timeoutMs: number | null;
   readonly untimed: boolean;
   readonly delayUntil: number | null;
-  /** A JSON list of `{ old, new }`: children that steps taken over point to, and which ones they are to point to. */
+  /** A JSON list of `{ old, new }`: the child IDs in the copied steps, and the IDs that replace them. */
   readonly children: string;
 }
 
 export interface Forks {
   /**
-   * Enqueues a copy of a workflow, all of it in one statement: input, user, roles and attributes, and what the steps
-   * below `fromStep` left (records, events, streams), as one snapshot. Messages stay with the original. False, and nothing is
-   * changed, if the ID is taken, there is no original, no such queue, or fewer steps on record than are to be taken over.
+   * Enqueues a copy of a workflow in one statement. The copy has the input, user, roles and attributes of the original.
+   * It also has the results of the steps below `fromStep` (records, events and streams), all from one snapshot.
+   * Messages stay with the original.
+   *
+   * Returns false and changes nothing if the ID is taken, if there is no original or no such queue, or if the original
+   * has recorded fewer steps than are to be copied.
    */
   create(fork: NewFork): Promise<boolean>;
-  /** How many step numbers are on record: one more than the highest. */
+  /** Returns how many step numbers are in use: one more than the highest recorded number. */
   stepCount(workflowId: string): Promise<number>;
 }

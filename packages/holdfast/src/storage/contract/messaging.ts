@@ -1,20 +1,20 @@
 import type { WorkflowStatus } from '../../model/status.js';
 
 /**
- * The part of the storage contract that lets workflows talk: messages to a workflow, its events and its streams.
+ * The part of the storage contract for communication between workflows: the messages, events and streams of a workflow.
  *
- * **Invariant:** what an execution sends, consumes, sets or writes is committed together with the record of the step
- * that does it (`EffectfulStep` in steps.ts), under the same fence: both or neither.
+ * **Invariant:** what an execution sends, consumes, sets or writes commits in one transaction with the record of the
+ * step that does it (`EffectfulStep` in steps.ts), under the same fence. Either both are committed or neither is.
  */
 
 /** A value as stored, with the name of its format. */
 export interface StoredValue {
   readonly value: string;
-  /** Null: written by whoever does not say, in the reader's own format. */
+  /** Null: the writer did not name a format, so the value is in the reader's own format. */
   readonly serialization: string | null;
 }
 
-/** What a step brings about together with its record. */
+/** A change that commits together with the record of a step. */
 export type Effect =
   | ({ readonly kind: 'message' } & NewMessage)
   | { readonly kind: 'consume'; readonly messageId: string }
@@ -22,21 +22,21 @@ export type Effect =
   | ({ readonly kind: 'stream'; readonly key: string } & StoredValue);
 
 export interface NewMessage extends StoredValue {
-  /** Its identity: a second message with it is the first one. */
+  /** The identity of the message. A second message with this ID is ignored. */
   readonly messageId: string;
   readonly destination: string;
   readonly topic: string;
   readonly sentAt: number;
 }
 
-/** A message that nobody has received yet. */
+/** A message that no execution has received. */
 export interface WaitingMessage extends StoredValue {
   readonly workflowId: string;
   readonly topic: string;
   readonly messageId: string;
 }
 
-/** What a workflow has not received of a topic. */
+/** The messages of one topic that a workflow has not received. */
 export interface InboxState {
   readonly waiting: number;
   readonly bytes: number;
@@ -49,35 +49,38 @@ export interface MessageRecord extends StoredValue {
 }
 
 export interface Messages {
-  /** Returns the IDs of the messages that are stored now, also if they were before; the others have no recipient. */
+  /**
+   * Stores messages. Returns the IDs of the messages that are stored now, including those that were stored before. An
+   * ID is missing if the recipient does not exist.
+   */
   send(rows: readonly NewMessage[]): Promise<Set<string>>;
-  /** All or none. Returns false if there is a recipient that does not exist: then nothing was stored. */
+  /** Stores all messages or none. Returns false if a recipient does not exist: then nothing was stored. */
   sendAll(rows: readonly NewMessage[]): Promise<boolean>;
-  /** The oldest unconsumed messages of each inbox, oldest first, at most `most`. */
+  /** Returns the oldest unconsumed messages of each inbox, oldest first, at most `most` for each inbox. */
   waiting(
     inboxes: readonly { readonly workflowId: string; readonly topic: string; readonly most: number }[],
   ): Promise<WaitingMessage[]>;
   inboxState(inbox: { readonly workflowId: string; readonly topic: string }): Promise<InboxState>;
-  /** Those of the IDs under which a message is stored. */
+  /** Returns those of the IDs under which a message is stored. */
   stored(messageIds: readonly string[]): Promise<Set<string>>;
-  /** All that was sent to a workflow, oldest first. */
+  /** Returns all messages that were sent to a workflow, oldest first. */
   list(workflowId: string): Promise<MessageRecord[]>;
 }
 
 export interface EventState {
   readonly workflowId: string;
   readonly key: string;
-  /** Null: not set so far. */
+  /** Null: the event has not been set. */
   readonly event: StoredValue | null;
-  /** Undefined: there is no such workflow so far. */
+  /** Undefined: the workflow does not exist. */
   readonly status: WorkflowStatus | undefined;
-  /** Whether the last claim of the workflow was not by Holdfast: then DBOS announces what it publishes. */
+  /** True: DBOS made the last claim of the workflow, so DBOS announces what the workflow publishes. */
   readonly isOfDbos: boolean;
 }
 
 export interface Events {
   read(events: readonly { readonly workflowId: string; readonly key: string }[]): Promise<EventState[]>;
-  /** Sets an event from inside a step, at once. Returns whether the workflow was still this owner's. */
+  /** Sets an event from inside a step, at once. Returns false if the workflow no longer belongs to this owner. */
   set(params: {
     readonly workflowId: string;
     readonly owner: string;
@@ -95,16 +98,16 @@ export interface StreamEntry extends StoredValue {
   readonly offset: number;
 }
 
-/** What a stream has to offer from an offset on, and how its workflow stood then: read in one snapshot. */
+/** The entries of a stream from an offset on, and the status of its workflow, read in one snapshot. */
 export interface StreamState {
   readonly workflowId: string;
   readonly key: string;
   readonly from: number;
   readonly status: WorkflowStatus | undefined;
   readonly entries: readonly StreamEntry[];
-  /** As for events. */
+  /** See {@link EventState.isOfDbos}. */
   readonly isOfDbos: boolean;
-  /** There are none, because what comes last before the offset is the end of the stream. */
+  /** True: there are no entries, because the entry before the offset is the end of the stream. */
   readonly isBehindEnd: boolean;
 }
 
@@ -116,15 +119,15 @@ export interface Streams {
   list(workflowId: string): Promise<StreamEntry[]>;
 }
 
-/** What ends a stream, in the text and format that DBOS gives it. */
+/** The entry that ends a stream, in the text and format of DBOS. */
 export const streamEnd: StoredValue = { value: '"__DBOS_STREAM_CLOSED__"', serialization: 'portable_json' };
 
-/** The texts that end a stream: older rows have it without quotes. */
+/** The texts that end a stream. Older rows contain the text without quotes. */
 export const streamEnds: readonly string[] = [streamEnd.value, '__DBOS_STREAM_CLOSED__'];
 
 export function isStreamEnd({ value }: StoredValue): boolean {
   return streamEnds.includes(value);
 }
 
-/** The topic of messages that have none, as DBOS stores it. */
+/** The topic under which DBOS stores messages that have no topic. */
 export const nullTopic = '__null__topic__';

@@ -1,28 +1,30 @@
-/** A workflow that has failed and is to go on from one of its steps, as it was read. */
+/** The retry of a failed workflow from one of its steps. The workflow is given as the caller has read it. */
 export interface NewRetry {
   readonly workflowId: string;
   readonly incarnation: string | null;
   readonly createdAt: number;
-  /** Its retries so far, and with this one. */
+  /** The stored retries of the workflow, without and with this retry. */
   readonly before: string | null;
   readonly after: string;
-  /** A JSON list of the step numbers that go off the record. */
+  /** A JSON list of the step numbers whose records are deleted. */
   readonly dropped: string;
-  /** Null: its own. */
+  /** Null: the version of the workflow. */
   readonly version: string | null;
-  /** Where it waits if its own queue is gone. */
+  /** The queue for the workflow if its own queue no longer exists. */
   readonly queueName: string;
   readonly now: number;
 }
 
 export interface Retries {
   /**
-   * Puts a workflow that has failed back on its queue, without these steps, in one statement: messages that they received
-   * are unread again, streams that they ended are open, and what they noted of events is gone. Undefined, and nothing is changed,
-   * if it is no longer as it was read: somebody has retried, deleted or replaced it. Its steps cannot have changed meanwhile,
-   * because only the owner of a PENDING workflow writes any.
+   * Puts a failed workflow back on its queue and deletes the records of these steps, in one statement. Messages that
+   * the steps received become unread, streams that they ended are open again, and their notes about events are deleted.
+   *
+   * Returns undefined and changes nothing if the workflow has changed since it was read: another process has retried,
+   * deleted or replaced it. Its steps cannot have changed in the meantime, because only the owner of a PENDING workflow
+   * writes steps.
    */
   retry(retry: NewRetry): Promise<{ readonly queueName: string } | undefined>;
-  /** The steps of a workflow by which a message was received that a retry can give back. */
+  /** Returns the steps of a workflow that received a message which a retry can give back. */
   receipts(workflowId: string): Promise<number[]>;
 }

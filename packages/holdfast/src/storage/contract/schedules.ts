@@ -3,27 +3,33 @@
 /** A schedule as stored. `context` is still text; instants are epoch milliseconds. */
 export interface ScheduleRecord {
   readonly name: string;
-  /** The app it belongs to; null: to every app of the database. */
+  /** The app to which the schedule belongs; null: the schedule belongs to every app of the database. */
   readonly appName: string | null;
   readonly workflowName: string;
-  /** Of a static method. */
+  /** The class, if the workflow is a static method. */
   readonly className: string | null;
   readonly cron: string;
-  /** IANA; null: UTC. */
+  /** An IANA time zone; null: UTC. */
   readonly timezone: string | null;
   readonly context: string;
   readonly status: 'ACTIVE' | 'PAUSED';
   readonly queueName: string | null;
   readonly catchUp: 'skip' | 'one' | 'all';
-  /** How many missed ticks are run at most; null: it was made by someone who knows no such bound. */
+  /**
+   * The maximum number of missed ticks that are run. Null: the schedule was created by a program that does not know
+   * this limit.
+   */
   readonly catchUpLimit: number | null;
   /** The last tick that was run. */
   readonly lastFiredAt: number | null;
-  /** Ticks up to here are nobody's: it was created, resumed or given another cron then. */
+  /**
+   * The instant at which the schedule was created, was resumed or got another cron. Ticks up to this instant are not
+   * run.
+   */
   readonly activeSince: number | null;
 }
 
-/** What a person sets of a schedule. */
+/** The part of a schedule that a person sets. */
 export type ScheduleSettings = Omit<ScheduleRecord, 'appName' | 'status' | 'lastFiredAt' | 'activeSince'>;
 
 /** One run of a schedule. */
@@ -35,8 +41,8 @@ export interface ScheduledRun {
 }
 
 /**
- * Which schedule, as an app sees it: another app's is none, for one that has a name. A name is given once in a database,
- * though, whoever has it.
+ * Identifies a schedule as an app sees it. An app with a name does not see the schedules of another app. Schedule names
+ * are unique in a database, across all apps.
  */
 export interface ScheduleKey {
   readonly name: string;
@@ -44,18 +50,19 @@ export interface ScheduleKey {
 }
 
 export interface Schedules {
-  /** Those of this app and those that belong to none; all of them for null. */
+  /** Returns the schedules of this app and those that belong to no app. Null: returns all schedules. */
   list(appName: string | null): Promise<ScheduleRecord[]>;
-  /** Undefined: the name is taken. */
+  /** Returns undefined if the name is taken. */
   create(params: {
     readonly settings: ScheduleSettings;
     readonly appName: string | null;
     readonly now: number;
   }): Promise<ScheduleRecord | undefined>;
   /**
-   * Creates, or changes what differs, all or none; pause and last tick stay. With a version, an existing schedule is
-   * changed only if that is the latest one of the app. Another app's schedule stays as it is; one that is nobody's
-   * becomes this app's. `activeSince` moves only with the cron or its time zone.
+   * Creates schedules, or changes what differs, all or none. Pause and last tick stay unchanged. With a version, an
+   * existing schedule is changed only if this version is the latest of the app. A schedule of another app is not
+   * changed; a schedule of no app becomes a schedule of this app. `activeSince` changes only together with the cron or
+   * its time zone.
    */
   apply(params: {
     readonly settings: readonly ScheduleSettings[];
@@ -63,20 +70,27 @@ export interface Schedules {
     readonly version: string | null;
     readonly now: number;
   }): Promise<void>;
-  /** Changes what is given and leaves the rest; `activeSince` as in `apply`. Undefined: no such schedule. */
+  /**
+   * Changes the given settings and keeps the others; `activeSince` changes as in `apply`. Returns undefined if there is
+   * no such schedule.
+   */
   change(
     params: ScheduleKey & { readonly changes: Partial<Omit<ScheduleSettings, 'name'>>; readonly now: number },
   ): Promise<ScheduleRecord | undefined>;
-  /** Undefined: no such schedule. Becoming ACTIVE moves `activeSince`: ticks of a pause are not missed ones. */
+  /**
+   * Returns undefined if there is no such schedule. When a schedule becomes ACTIVE, `activeSince` changes: ticks during
+   * a pause do not count as missed.
+   */
   setStatus(
     params: ScheduleKey & { readonly status: ScheduleRecord['status']; readonly now: number },
   ): Promise<ScheduleRecord | undefined>;
-  /** Returns whether there was one. */
+  /** Returns true if the schedule existed. */
   remove(key: ScheduleKey): Promise<boolean>;
   /**
-   * Enqueues runs, all or none, if the schedule still has this workflow, cron, time zone and context, is ACTIVE (or
-   * `evenIfPaused`), and its queue exists. Once a change or removal is committed, what was read before it fires nothing
-   * any more. Runs whose ID is taken stay as they are. Returns the IDs of those that are new.
+   * Enqueues runs, all or none. The runs are enqueued only if the schedule still has this workflow, cron, time zone and
+   * context, if it is ACTIVE (or `evenIfPaused` is true), and if its queue exists. Therefore a schedule that was read
+   * before a committed change or removal starts no runs after it. Runs whose ID is taken stay unchanged. Returns the
+   * IDs of the new runs.
    */
   fire(params: {
     readonly schedule: ScheduleRecord;
@@ -84,8 +98,8 @@ export interface Schedules {
     readonly evenIfPaused: boolean;
     readonly now: number;
   }): Promise<Set<string>>;
-  /** Which of these IDs are taken. */
+  /** Returns those of the IDs that are taken. */
   taken(workflowIds: readonly string[]): Promise<Set<string>>;
-  /** Notes the last tick; never goes back. */
+  /** Records the last tick that was run. The recorded instant never decreases. */
   markFired(params: { readonly name: string; readonly scheduledAt: number }): Promise<void>;
 }

@@ -1,9 +1,9 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { Effect } from './messaging.js';
 
-/** The part of the storage contract about steps: what they left behind. */
+/** The part of the storage contract about steps and their outcomes. */
 
-/** What a step left behind. A sleep that has begun but not ended has no `completionSeq` yet. */
+/** The record of a step. A sleep that has started but not ended has no `completionSeq`. */
 export interface StepRecord {
   readonly workflowId: string;
   readonly stepNumber: number;
@@ -16,24 +16,27 @@ export interface StepRecord {
   readonly completedAt: number | null;
   readonly completionSeq: number | null;
   /**
-   * The `completionSeq` of the last result that the code had been given when it asked for this step; -1: none, or one without
-   * such a number. Null: the row is older than this column, or DBOS wrote it.
+   * The `completionSeq` of the last result that the code had received when it called this step. -1: no result, or a
+   * result without a `completionSeq`. Null: the row is older than this column, or DBOS wrote it.
    */
   readonly requestedAfter: number | null;
 }
 
 /**
- * The last results of its workflow that were known to be committed when a row was submitted. The row is written only if
- * they are on record: a database that was restored from a backup, or a standby that lacks the last commits, may have lost
- * them, and a record with holes cannot be replayed.
+ * The last results of a workflow that were known to be committed when one of its rows was submitted. The row is written
+ * only if these results are stored. A database that was restored from a backup, or a standby that lacks the last
+ * commits, may have lost them, and a history with gaps cannot be replayed.
  */
 export interface After {
-  /** Step number and `completionSeq` of one of them. Null: nothing was committed under this owner yet. */
+  /**
+   * The step number and `completionSeq` of one of these results. Null: no result has been committed under this owner.
+   */
   readonly afterStep: number | null;
   readonly afterSeq: number | null;
   /**
-   * Null, or what else must be there, as JSON: more results (`{ step, seq }`), because nobody knows in which order concurrent
-   * statements committed, and the child whose start this row records (`{ child }`).
+   * Other data that must be stored, as JSON; null: none. The data can be more results (`{ step, seq }`), because the
+   * commit order of concurrent statements is unknown. It can also be the child whose start this row records (`{ child
+   * }`).
    */
   readonly afterAlso: string | null;
 }
@@ -42,7 +45,10 @@ export interface NewStep extends StepRecord, After {
   readonly owner: string;
 }
 
-/** A step with effects. They are left out, and the step's error is `errorIfAbsent`, if a recipient does not exist. */
+/**
+ * A step with effects. If a recipient does not exist, the effects are left out and the error of the step is
+ * `errorIfAbsent`.
+ */
 export interface EffectfulStep extends NewStep {
   readonly effects: readonly Effect[];
   readonly errorIfAbsent: string | null;
@@ -56,7 +62,7 @@ export interface CompletedStep extends After {
   readonly completionSeq: number;
 }
 
-/** How a step's write stands when it was not confirmed: read in one snapshot with the workflow's ownership. */
+/** The state of a step whose write was not confirmed, read in one snapshot with the ownership of the workflow. */
 export interface StepState {
   readonly workflowId: string;
   readonly stepNumber: number;
@@ -68,14 +74,14 @@ export interface StepState {
 }
 
 /**
- * An attempt of a step: with `attempt` and `nextAt`, that one is over, and the next may begin then; without them, the next one
- * begins, whichever that is.
+ * A change in the attempts of a step. With `attempt` and `nextAt`, this attempt has ended and the next one may start at
+ * `nextAt`. Without them, the next attempt starts, whatever its number.
  */
 export interface AttemptChange extends After {
   readonly workflowId: string;
   readonly owner: string;
   readonly stepNumber: number;
-  /** Names this change: a repetition of it changes nothing more. */
+  /** Identifies this change. A repetition with the same token changes nothing. */
   readonly token: string;
   readonly attempt: number | null;
   readonly nextAt: number | null;
@@ -85,26 +91,35 @@ export interface AttemptChange extends After {
 export interface AttemptState {
   readonly workflowId: string;
   readonly stepNumber: number;
-  /** The change that this is the outcome of. If it is not the caller's, it is too early for the next attempt to begin. */
+  /**
+   * The token of the change that produced this state. If the token is not the caller's, the next attempt may not start
+   * yet.
+   */
   readonly token: string;
   readonly attempt: number;
-  /** When the next may begin; null: this one has begun, and nothing is known of its end. */
+  /**
+   * The instant at which the next attempt may start. Null: the current attempt has started, and its end is not
+   * recorded.
+   */
   readonly nextAt: number | null;
-  /** Attempts of whose end nothing was known when the next one began: their processes died. */
+  /** Attempts whose end was not recorded when the next attempt started: their processes died. */
   readonly interrupted: readonly number[];
 }
 
 export interface Steps {
   /** Returns the keys (`stepKey`) of the rows that were written. */
   recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>>;
-  /** The same for steps with effects. Also returns whether each had them. */
+  /** Records steps with effects. For each row that was written, the value tells whether its effects were applied. */
   recordEffects(appName: string, rows: readonly EffectfulStep[]): Promise<Map<string, boolean>>;
-  /** Gives begun steps their end. Returns the keys of those that changed. */
+  /** Records the end of steps that have started. Returns the keys of the steps that changed. */
   completeMany(rows: readonly CompletedStep[]): Promise<Set<string>>;
-  /** How each of these attempts stands now; absent: the workflow is not this owner's. */
+  /**
+   * Returns the state of each of these attempts after the change. A key is missing if the workflow no longer belongs to
+   * this owner.
+   */
   changeAttempts(rows: readonly AttemptChange[]): Promise<Map<string, AttemptState>>;
   states(keys: readonly { readonly workflowId: string; readonly stepNumber: number }[]): Promise<StepState[]>;
-  /** All recorded steps of these workflows, in no particular order. */
+  /** Returns all recorded steps of these workflows, in no particular order. */
   history(workflowIds: readonly string[]): Promise<StepRecord[]>;
 }
 

@@ -1,12 +1,13 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { WorkflowKey } from '../../model/workflow-key.js';
 import type { CallerTransaction, Purpose } from '../caller/transaction.js';
-import type { Failure, ListenerCallbacks, Listening } from '../database.js';
 import type { CancelledWorkflow } from './cancelled.js';
 import type { DequeueParams, Writer } from './claims.js';
 import type { Deletions } from './deletions.js';
 import type { Executors } from './executors.js';
+import type { Failure } from './failure-kind.js';
 import type { Forks } from './forks.js';
+import type { ListenerCallbacks, Listening } from './listening.js';
 import type { Events, Messages, Streams } from './messaging.js';
 import type { Queues } from './queues.js';
 import type { Retries } from './retries.js';
@@ -29,13 +30,14 @@ export {
 } from './steps.js';
 
 /**
- * The storage contract, by noun. One implementation of it (`sql/`) serves both databases, and one contract suite
- * proves it on each.
+ * The storage contract, by noun. One implementation (`sql/`) serves both databases; one contract suite proves it on
+ * each.
  *
- * **Invariant:** every write of an execution names the owner token it holds and changes nothing if the workflow is no
- * longer PENDING under that token. A write reports what it changed, so a caller can tell "done" from "not mine".
+ * **Invariant:** every write of an execution names the owner token that it holds, and changes nothing if the workflow
+ * is no longer PENDING under this token. A write reports what it changed, so a caller can tell "done" from "not mine".
  *
- * Instants are epoch milliseconds given by the caller, from the clock that follows the database's (model/clock.ts).
+ * Instants are epoch milliseconds given by the caller, from the clock that follows the database's clock
+ * (model/clock.ts).
  */
 export interface Storage {
   readonly workflows: Workflows;
@@ -52,36 +54,39 @@ export interface Storage {
   readonly events: Events;
   readonly streams: Streams;
   /**
-   * The same for writes that others' locks have held up already: they wait for a lock a moment only, and one at a time, so
-   * that they are in nobody's way.
+   * The same operations for writes that the locks of other sessions have already blocked. They wait only briefly for a
+   * lock, and one at a time, so that they do not block other writes.
    */
   readonly impatient: Pick<Storage, 'workflows' | 'steps' | 'messages'>;
-  /** How many batches of one kind are worth writing at once. */
+  /** The number of batches of one kind that are worth writing at the same time. */
   readonly writeLanes: number;
   classify(error: unknown): Failure;
   now(): Promise<number>;
   changeCounter(): number | null;
-  breaks(): number;
+  lostConnections(): number;
   readonly silentMessages: boolean;
-  /** Tells other processes of the same database about these topics. What is lost on the way, their polls find. */
+  /**
+   * Announces these topics to other processes of the same database. If an announcement is lost, their polls find the
+   * change.
+   */
   announce(topics: readonly string[]): Promise<void>;
-  /** The same statements inside a transaction of the caller's. */
+  /** The same statements inside a transaction of the caller. */
   inTransaction(tx: CallerTransaction): TransactionStorage;
-  /** Hears what others announce, until stopped. */
-  listen(hearing: ListenerCallbacks): Listening;
+  /** Receives the announcements of other processes, until stopped. */
+  listen(callbacks: ListenerCallbacks): Listening;
   close(): Promise<void>;
 }
 
 /**
- * Storage within a transaction of the caller's: what it does is committed, and announced, with that or not at all. Nothing
- * is retried in it, and what it reads is what the transaction sees.
+ * Storage within a transaction of the caller. Its changes and announcements commit with this transaction or not at all.
+ * Statements are not retried, and they read what the transaction sees.
  */
 export interface TransactionStorage extends Pick<Storage, 'workflows' | 'queues' | 'steps' | 'messages' | 'announce'> {
-  /** Whether that transaction is in the database of the system tables, and its role has the rights that this takes. */
+  /** Resolves with true if the transaction is in the database of the system tables and its role has the rights. */
   reaches(purpose: Purpose): Promise<boolean>;
-  /** Whether a transaction has begun at all, as far as that is not certain. */
+  /** Resolves with false if no transaction has begun. Only clients of pg need a check. */
   isOpen(): Promise<boolean>;
-  /** Whether the workflow is seen there under this owner token. */
+  /** Resolves with true if the transaction sees the workflow under this owner token. */
   owns(workflowId: string, owner: string): Promise<boolean>;
 }
 
@@ -118,16 +123,16 @@ export interface WorkflowRecord extends WorkflowKey {
   readonly statusReason: string | null;
   readonly forkedFrom: string | null;
   readonly wasForkedFrom: boolean;
-  /** Of a fork that repeats steps of another workflow: what that drew chance from, and when it began. */
+  /** For a fork that repeats steps of another workflow: the random seed and the start (`beganAt`) of that workflow. */
   readonly seed: string | null;
   readonly beganAt: number | null;
-  /** Differs between workflows that had the ID one after the other. Null: the row is older than this column. */
+  /** Distinguishes workflows that had the same ID one after the other. Null: the row is older than this column. */
   readonly incarnation: string | null;
-  /** What is on record of its retries (model/retries.ts); null: none. */
+  /** The stored retries of the workflow (model/retries.ts); null: none. */
   readonly retries: string | null;
-  /** Of one that has failed: what may have been done and is not on record (model/retries.ts); null: nothing. */
+  /** For a failed workflow: work that may have been done but is not recorded (model/retries.ts); null: none. */
   readonly underWay: string | null;
-  /** Of what was just taken from a queue: that no execution of it can have left steps behind. */
+  /** For a workflow that was just taken from a queue. True: no earlier execution can have left steps behind. */
   readonly neverRan: boolean;
 }
 
@@ -143,29 +148,29 @@ export interface NewWorkflow extends WorkflowKey {
   readonly deadlineAt: number | null;
   readonly user: string | null;
   readonly roles: string | null;
-  /** Which of the roles it was started in. */
+  /** The role, among `roles`, in which the workflow was started. */
   readonly assumedRole: string | null;
   readonly attributes: string | null;
 }
 
-/** A workflow started by another: written only while the parent is still its owner's. */
+/** A workflow that another workflow starts. The row is written only while the parent still belongs to its owner. */
 export interface NewChild extends NewWorkflow, After {
   readonly parentWorkflowId: string;
   readonly parentOwner: string;
-  /** Not reached by the parent's cancel (`timeout: null`). */
+  /** True: a cancellation of the parent does not cancel this child (`timeout: null`). */
   readonly detached: boolean;
 }
 
 /** A workflow that waits on a queue until an executor takes it. */
 export interface EnqueuedWorkflow extends Omit<NewWorkflow, 'owner' | 'version'>, Partial<After> {
-  /** Null: whichever version is the latest when its turn comes. */
+  /** Null: the version that is the latest when the workflow is taken. */
   readonly version: string | null;
   readonly appName: string | null;
   readonly queueName: string;
   readonly priority: number;
   readonly dedupId: string | null;
   readonly partition: string | null;
-  /** DELAYED until then; null: ENQUEUED at once. */
+  /** The workflow is DELAYED until this instant; null: ENQUEUED at once. */
   readonly delayUntil: number | null;
   readonly scheduleName: string | null;
   readonly parentWorkflowId: string | null;
@@ -173,11 +178,11 @@ export interface EnqueuedWorkflow extends Omit<NewWorkflow, 'owner' | 'version'>
   readonly detached: boolean;
 }
 
-/** A call of a debouncer: starts a wait, or prolongs the one that is under way for `dedupId`. */
+/** A call of a debouncer. The call starts a wait, or extends the current wait for `dedupId`. */
 export interface DebouncedWorkflow extends Omit<EnqueuedWorkflow, 'parentOwner' | keyof After> {
   readonly delayUntil: number;
   readonly dedupId: string;
-  /** How long the wait may last in all, from its first call; null: as long as calls go on. */
+  /** The maximum length of the whole wait, from its first call. Null: no maximum, every call extends the wait. */
   readonly debounceTimeoutMs: number | null;
 }
 
@@ -186,7 +191,7 @@ export interface DedupKey {
   readonly dedupId: string;
 }
 
-/** The unfinished workflow that has a deduplication ID. */
+/** The unfinished workflow that holds a deduplication ID. */
 export interface DedupHolder extends WorkflowKey {
   readonly workflowId: string;
 }
@@ -201,7 +206,7 @@ export interface FinishedWorkflow extends After {
   readonly completedAt: number;
 }
 
-/** How a workflow ended, if it has: what everyone who waits for it needs. */
+/** The outcome of a workflow, if it has ended, with everything that a waiting caller needs. */
 export interface Ending {
   readonly workflowId: string;
   readonly status: WorkflowStatus;
@@ -211,7 +216,7 @@ export interface Ending {
   readonly statusReason: string | null;
 }
 
-/** What a claim tells of a workflow: as much as running it takes. */
+/** The columns that a claim returns: those that are needed to run the workflow. */
 export type ClaimedRecord = Pick<
   WorkflowRecord,
   | 'workflowId'
@@ -239,17 +244,17 @@ export type ClaimedRecord = Pick<
   | 'neverRan'
 >;
 
-/** A workflow and under which token it is its owner's. */
+/** A workflow and the owner token under which it is expected to run. */
 export interface OwnedWorkflow {
   readonly workflowId: string;
   readonly owner: string;
 }
 
-/** `held`: the turn was the caller's to take work under. If not, it knows nothing of what waits. */
+/** `held`: the claim kept the lock version of the queue. If not, the result says nothing about waiting work. */
 export interface Dequeued {
   readonly claimed: ClaimedRecord[];
   readonly held: boolean;
-  /** Work of this version and of none was waiting: then more may wait than was taken, if others were taking too. */
+  /** True: work of this version and work without a version waited. If others claimed too, more work may wait. */
   readonly mixed: boolean;
 }
 
@@ -269,57 +274,57 @@ export interface WorkflowFilter {
 }
 
 export interface Workflows {
-  /** Returns the owner tokens of the rows that were new. A taken ID is left as it is. */
+  /** Returns the owner tokens of the new rows. A row whose ID is taken stays unchanged. */
   insertMany(writer: Writer, rows: readonly NewWorkflow[]): Promise<Set<string>>;
   insertChildren(writer: Writer, rows: readonly NewChild[]): Promise<Set<string>>;
-  /** Returns the IDs whose outcome was written: still PENDING and still this owner's. */
+  /** Returns the IDs of the workflows whose outcome was written: they were still PENDING under this owner. */
   finishMany(rows: readonly FinishedWorkflow[]): Promise<Set<string>>;
   get(workflowIds: readonly string[]): Promise<WorkflowRecord[]>;
   list(filter: WorkflowFilter): Promise<WorkflowRecord[]>;
-  /** Where these stand; outcomes only of those that have ended. Unknown IDs are missing from the answer. */
+  /** Returns the status of these workflows, and the outcome of those that have ended. Unknown IDs are missing. */
   endings(workflowIds: readonly string[]): Promise<Ending[]>;
   /**
-   * Takes ENQUEUED workflows from a queue, in its order: a fresh owner token, one attempt more; a start, but for what comes
-   * back from its rest, which has started before. What has had its attempts
-   * becomes MAX_RECOVERY_ATTEMPTS_EXCEEDED and is returned as such. Workflows that this process cannot run are left alone.
+   * Takes ENQUEUED workflows from a queue, in queue order, with a fresh owner token and one more attempt. The claim
+   * counts as a start, unless the workflow returns from suspension. A workflow that has used up its attempts becomes
+   * MAX_RECOVERY_ATTEMPTS_EXCEEDED and is returned. Workflows that this process cannot run stay unchanged.
    */
   dequeue(params: DequeueParams): Promise<Dequeued>;
-  /** Returns the IDs of the rows that were new. What is not: the ID or deduplication ID is taken, or no such queue. */
+  /** Returns the IDs of the new rows. Others: the ID or deduplication ID is taken, or the queue does not exist. */
   enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
   /**
-   * All or none. Returns the IDs of the rows that were new; those that were there already, of the same workflow, count
-   * as done. A taken deduplication ID is refused by the database. Nothing is new if a queue or a workflow does not fit.
+   * Enqueues all rows or none. Returns the IDs of the new rows; a row that already exists for the same workflow counts
+   * as done. The database refuses a taken deduplication ID. No row is new if a queue or a workflow does not fit.
    */
   enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>>;
-  /** Undefined: the key is held by something that is no debounced run of this workflow. */
+  /** Returns undefined if the deduplication ID is held by anything other than a debounced run of this workflow. */
   debounce(row: DebouncedWorkflow): Promise<{ readonly workflowId: string; readonly delayUntil: number } | undefined>;
-  /** Who holds these deduplication IDs. */
+  /** Returns the workflows that hold these deduplication IDs. */
   holders(keys: readonly DedupKey[]): Promise<(DedupKey & DedupHolder)[]>;
-  /** DELAYED workflows that are due become ENQUEUED. Returns the queue of each. */
+  /** Changes due workflows from DELAYED to ENQUEUED. Returns the queue of each. */
   promoteDue(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
-  /** When a DELAYED workflow becomes due. Returns its queue, or undefined if it is not DELAYED. */
+  /** Sets the instant at which a DELAYED workflow becomes due. Returns its queue; undefined: it is not DELAYED. */
   setDelay(params: {
     readonly workflowId: string;
     readonly delayUntil: number;
     readonly now: number;
   }): Promise<string | undefined>;
-  /** Of a workflow that waits. Returns its queue, or undefined if it does not wait on one. */
+  /** Sets the priority of a workflow. Returns its queue, or undefined if the workflow does not wait on a queue. */
   setPriority(params: {
     readonly workflowId: string;
     readonly priority: number;
     readonly now: number;
   }): Promise<string | undefined>;
-  /** What a claim under this owner token has taken, if it was committed. */
+  /** Returns the workflows that a claim under this owner token took, if the claim was committed. */
   claimedUnder(params: {
     readonly owner: string;
     readonly executorId: string;
     readonly version: string;
   }): Promise<WorkflowRecord[]>;
-  /** Those that are still PENDING and still this owner's. */
+  /** Returns the workflows that are still PENDING and still belong to this owner. */
   owned(workflows: readonly OwnedWorkflow[]): Promise<ClaimedRecord[]>;
   /**
-   * Cancels these and all their descendants but the detached ones. Returns those that changed; `onChange` learns of each
-   * part of them when it is committed, also if a later part fails.
+   * Cancels these workflows and all their descendants, except detached ones. Returns the workflows that changed.
+   * `onChange` is called for each part when the part is committed, even if a later part fails.
    */
   cancel(
     params: {
@@ -329,13 +334,13 @@ export interface Workflows {
     },
     onChange?: (part: readonly CancelledWorkflow[]) => void,
   ): Promise<CancelledWorkflow[]>;
-  /** IDs of unfinished workflows whose deadline has passed, running, dead or handed over. */
+  /** Returns the IDs of unfinished workflows whose deadline has passed, running or not. */
   expired(params: { readonly now: number; readonly limit: number }): Promise<string[]>;
-  /** Which workflows were cancelled since then, by anyone. */
+  /** Returns the workflows that any process has cancelled since this instant. */
   cancelledSince(since: number): Promise<CancelledWorkflow[]>;
   /**
-   * CANCELLED, dead-lettered and STALLED workflows, and their cancelled children, go back on their queue, or on this if their
-   * queue is gone. With `moveTo` the workflows themselves, not their children, go to that queue.
+   * Puts CANCELLED, dead-lettered and STALLED workflows and their cancelled children back on their queues, or on
+   * `queueName` if their queue is gone. With `moveTo`, the workflows go to that queue, but not their children.
    */
   resume(params: {
     readonly workflowIds: readonly string[];
@@ -343,20 +348,20 @@ export interface Workflows {
     readonly moveTo?: { readonly queueName: string; readonly partition: string | null };
     readonly now: number;
   }): Promise<{ readonly workflowId: string; readonly queueName: string }[]>;
-  /** Hands unfinished work back: ENQUEUED, owned by nobody, the attempt given back. */
+  /** Hands unfinished work back: ENQUEUED, without an owner, and without counting the attempt. */
   release(params: {
     readonly owned: readonly OwnedWorkflow[];
     readonly queueName: string;
     readonly now: number;
-    /** Leaves those alone that somebody has locked. */
+    /** True: workflows that another session has locked stay unchanged. */
     readonly passOverLocked?: boolean;
   }): Promise<Set<string>>;
   /**
-   * Marks these as let go of while they wait: from now on they hold no slot of their queue, until they are taken from it
-   * again. Returns the IDs of those that were still this owner's.
+   * Marks these workflows as suspended: they hold no slot of their queue until they are taken from it again. Returns
+   * the IDs of those that still belonged to this owner.
    */
-  setAtRest(owned: readonly (OwnedWorkflow & After)[]): Promise<Set<string>>;
-  /** Sets one aside as STALLED, its attempt given back. Returns whether it was still this owner's. */
+  markSuspended(owned: readonly (OwnedWorkflow & After)[]): Promise<Set<string>>;
+  /** Marks a workflow as STALLED; the attempt does not count. Returns whether it still belonged to this owner. */
   stall(params: {
     readonly workflowId: string;
     readonly owner: string;
@@ -368,24 +373,24 @@ export interface Workflows {
 
 export interface VersionRecord {
   readonly name: string;
-  /** Null: of no app, as DBOS 4 registers it. */
+  /** Null: no app, as DBOS 4 registers versions. */
   readonly appName: string | null;
   readonly createdAt: number;
-  /** When it was last made the latest; the highest one is. */
+  /** The instant at which the version last became the latest. The highest value is the latest version. */
   readonly latestAt: number;
 }
 
 export interface Versions {
-  /** A new one becomes the latest, unless `asLatest` is false: then it comes after all that did. Returns the latest. */
+  /** Registers a version and returns the latest one. A new version becomes the latest, unless `asLatest` is false. */
   register(params: {
     readonly name: string;
     readonly appName: string;
     readonly asLatest?: boolean;
     readonly now: number;
   }): Promise<VersionRecord | undefined>;
-  /** The apps of which a version was ever registered. */
+  /** Returns the apps for which a version was ever registered. */
   apps(): Promise<string[]>;
-  /** An empty name: those of all apps. */
+  /** Returns the versions of an app. An empty name returns the versions of all apps. */
   list(appName: string): Promise<VersionRecord[]>;
   setLatest(params: { readonly name: string; readonly appName: string; readonly now: number }): Promise<boolean>;
 }

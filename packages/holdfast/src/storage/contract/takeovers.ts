@@ -1,53 +1,65 @@
 import type { WorkflowKey } from '../../model/workflow-key.js';
 import type { CancelledWorkflow } from './cancelled.js';
 
-/** Taking work away from executors that are dead, and looking at what there is to take. */
+/** Takes work away from dead executors, and finds the work that can be taken. */
 
-/** Whose work is meant. */
+/** An executor whose work is to be taken over. */
 export interface DeadExecutor {
   readonly executorId: string;
-  /** Only what this incarnation owns; null: what anybody owns under the ID, but for the incarnations that live. */
+  /**
+   * Takes only what this incarnation owns. Null: takes everything that is owned under the executor ID, except the work
+   * of live incarnations.
+   */
   readonly incarnation: string | null;
-  /** Nothing is taken if it has beaten more often by then: it is alive after all. Null: it is certain that it is not. */
+  /**
+   * Nothing is taken if the executor has sent more heartbeats than this number: then it is alive. Null: the executor is
+   * certainly dead.
+   */
   readonly beats?: number | null;
 }
 
-/** Whose PENDING work is free to take: that of these executors, or these very workflows unless a live one owns them. */
-export type Free = {
+/**
+ * Selects the PENDING work that is free to take: the work of these executors, or these workflows unless a live executor
+ * owns them.
+ */
+export type FreeWork = {
   readonly appName: string;
   readonly version: string;
-  /** Incarnations whose work is not free, whatever executor ID it is under. */
+  /** Incarnations that are alive. Their work is not free, whatever its executor ID. */
   readonly live: readonly string[];
   /**
-   * Incarnations that are known to be dead: all others in the table live, also those that joined a moment ago. Absent: only
-   * those of `live` do, on an operator's word.
+   * Incarnations that are known to be dead. All other incarnations in the table count as live, including those that
+   * joined a moment ago. Absent: an operator decides, and only the incarnations of `live` count as live.
    */
   readonly dead?: readonly string[];
 } & ({ readonly executors: readonly DeadExecutor[] } | { readonly workflowIds: readonly string[] });
 
-/** What is to become of a workflow that is taken over. Those that no fate is given for are left alone. */
+/** The decision about a workflow that is taken over. Workflows without a decision stay unchanged. */
 export interface RecoveryDecision extends WorkflowKey {
   readonly maxAttempts: number;
-  /** It started before this instant: CANCELLED, with this reason. */
+  /** If the workflow started before this instant, it becomes CANCELLED with this reason. */
   readonly tooOld: { readonly startedBefore: number; readonly reason: string } | null;
-  /** It has had its attempts: CANCELLED, with this reason. Null: it is given up (MAX_RECOVERY_ATTEMPTS_EXCEEDED). */
+  /**
+   * If the workflow has used up its attempts, it becomes CANCELLED with this reason. Null: it is dead-lettered
+   * (MAX_RECOVERY_ATTEMPTS_EXCEEDED).
+   */
   readonly exceeded: string | null;
-  /** CANCELLED, with this reason, whatever its age and attempts. Null: the other members decide. */
+  /** The workflow becomes CANCELLED with this reason, whatever its age and attempts. Null: the other members decide. */
   readonly notResumed: string | null;
-  /** STALLED, with this reason. Null: back on its queue. */
-  readonly setAside: string | null;
-  /** False: it stays where it is, unless it is to be cancelled. */
+  /** The workflow becomes STALLED with this reason. Null: it goes back on its queue. */
+  readonly stallReason: string | null;
+  /** False: the workflow stays unchanged, unless it is to be cancelled. */
   readonly resumes: boolean;
 }
 
 export interface Takeover {
-  readonly free: Free;
-  readonly fates: readonly RecoveryDecision[];
+  readonly free: FreeWork;
+  readonly decisions: readonly RecoveryDecision[];
   readonly now: number;
   readonly limit: number;
 }
 
-/** A workflow that was put back, or set aside, or given up. */
+/** A workflow that was put back on its queue, stalled or dead-lettered. */
 export interface TakenOver extends WorkflowKey {
   readonly workflowId: string;
   readonly status: 'ENQUEUED' | 'STALLED' | 'MAX_RECOVERY_ATTEMPTS_EXCEEDED';
@@ -56,71 +68,80 @@ export interface TakenOver extends WorkflowKey {
   readonly createdAt: number;
 }
 
-/** Unfinished work that some executor has, or had. */
+/** Unfinished work that an executor owns, or owned before. */
 export interface IncompleteRecord extends WorkflowKey {
   readonly workflowId: string;
-  /** ENQUEUED: its process has handed it over. */
+  /** ENQUEUED: the process of the workflow has handed it over. */
   readonly status: 'PENDING' | 'ENQUEUED';
   readonly executorId: string | null;
   readonly owner: string | null;
   readonly version: string | null;
   readonly attempts: number;
   readonly createdAt: number;
-  /** When it first ran, however often it was taken over since. */
+  /** The instant of its first start. Takeovers do not change this instant. */
   readonly startedAt: number;
 }
 
 export interface IncompleteFilter {
-  /** Empty: of every app. */
+  /** Empty: all apps. */
   readonly appName: string;
   readonly workflowIds?: readonly string[];
   readonly executorIds?: readonly string[];
   readonly name?: string;
-  /** Besides PENDING work, or instead of it (`only`): what was handed over for other versions than these. */
+  /**
+   * Adds work that was handed over for other versions than `butFor` to the PENDING work. With `only`, returns this work
+   * without the PENDING work.
+   */
   readonly handedOver?: { readonly butFor: readonly string[]; readonly only?: boolean };
-  /** Those behind this one, in the order of creation. */
+  /** Returns only records behind this one, in the order of creation. */
   readonly after?: Pick<IncompleteRecord, 'createdAt' | 'workflowId'>;
   readonly limit: number;
   readonly offset?: number;
 }
 
 /**
- * **Invariant:** each of these statements picks rows and changes them in one go, and only rows that are PENDING and free at
- * that moment. Of any number of processes that try, one succeeds, and a former owner is fenced from then on.
+ * **Invariant:** each of these statements selects and changes rows in one step, and only rows that are PENDING and free
+ * at that moment. If several processes try, one succeeds, and the former owner is fenced from then on.
  */
 export interface Takeovers {
-  /** Cancels what is to be cancelled, with descendants. Returns all that changed. */
+  /** Cancels the workflows that are to be cancelled, with their descendants. Returns all that changed. */
   cancel(takeover: Takeover): Promise<(CancelledWorkflow & { readonly name: string })[]>;
-  /** Which unfinished workflows would be cancelled with these, and with which of them. */
+  /**
+   * Returns the unfinished workflows that would be cancelled together with these workflows, each with the workflow
+   * (`root`) that causes its cancellation.
+   */
   descendants(
     workflowIds: readonly string[],
   ): Promise<{ readonly workflowId: string; readonly name: string; readonly root: string }[]>;
   /**
-   * Puts the rest back on its queue, or on `queueName`: ENQUEUED, owned by nobody, no attempt counted. Or sets it aside, or
-   * gives it up, with one attempt more, as whoever dequeued it would. What is locked is waited for, for a while, unless it is
-   * to be passed over.
+   * Puts the other workflows back on their queue, or on `queueName`: they become ENQUEUED, have no owner, and no
+   * attempt is counted. A workflow may also become STALLED, or be dead-lettered with one more attempt, as a dequeue
+   * would do. The statement waits a while for locked rows, unless `passOverLocked` is true.
    */
   putBack(takeover: Takeover & { readonly queueName: string; readonly passOverLocked?: boolean }): Promise<TakenOver[]>;
-  /** Which workflows are free to take, with one ID of each, and how many there are. */
-  left(free: Free): Promise<(WorkflowKey & { readonly workflowId: string; readonly count: number })[]>;
-  /** The same by version, of the other versions: work that this one does not touch. */
-  stranded(free: Free): Promise<{ readonly version: string; readonly count: number }[]>;
-  /** The executors that have PENDING work of this version. */
+  /** Returns the workflows that are free to take, each with one ID and a count. */
+  left(free: FreeWork): Promise<(WorkflowKey & { readonly workflowId: string; readonly count: number })[]>;
+  /** Returns the same work of other versions, by version. This version does not touch that work. */
+  stranded(free: FreeWork): Promise<{ readonly version: string; readonly count: number }[]>;
+  /** Returns the executors that have PENDING work of this version. */
   executors(params: { readonly version: string; readonly appName: string }): Promise<string[]>;
-  /** How much work that is PENDING or was handed over belongs to each other version of the app, whether or not one lives. */
+  /**
+   * Returns how much work is PENDING or handed over for each other version of the app, whether or not an executor of
+   * that version lives.
+   */
   otherVersions(params: {
     readonly version: string;
     readonly appName: string;
   }): Promise<{ readonly version: string; readonly count: number }[]>;
   /**
-   * All that is PENDING under tokens of one process, in one statement: it may have a hundred thousand at rest, and paging
-   * through them in an order would read them all for each page.
+   * Returns all PENDING workflows under tokens of one process, in one statement. A process may have a hundred thousand
+   * suspended workflows, and ordered paging would read all of them for each page.
    */
   pendingUnder(params: {
     readonly executorId: string;
     readonly version: string;
     readonly incarnation: string;
   }): Promise<{ readonly workflowId: string; readonly owner: string }[]>;
-  /** PENDING work, and what was handed over if that is asked for, oldest first. */
+  /** Returns PENDING work, and handed-over work if the filter asks for it, oldest first. */
   incomplete(filter: IncompleteFilter): Promise<IncompleteRecord[]>;
 }

@@ -3,7 +3,7 @@ import { invalidOption } from '../../model/options.js';
 import type { Ddl, Index } from './migration.js';
 import { sharedMigrations } from './shared.js';
 
-/** Who else uses the database: DBOS applications may (`shared`), or there are none (`none`). Postgres only. */
+/** `shared`: DBOS applications may use the database, too. `none`: no DBOS application uses it. Postgres only. */
 export type Compat = 'shared' | 'none';
 
 const compats: readonly unknown[] = ['shared', 'none'] satisfies Compat[];
@@ -14,10 +14,11 @@ export function checkCompat(what: string, compat: unknown): Compat | undefined {
 }
 
 /**
- * Indexes of the shared layout that no statement of Holdfast needs. A test plans every statement without them. Where no DBOS
- * application uses the database they are only written: each row of a workflow and each step has entries there.
+ * Indexes of the shared layout that no statement of Holdfast needs. A test plans every statement without them. If no
+ * DBOS application uses the database, no query reads these indexes, but every write of a workflow or a step maintains
+ * them.
  */
-const ofOthersOnly = [
+const dbosOnlyIndexes = [
   'idx_workflow_status_started_at',
   'idx_workflow_status_pending',
   'idx_workflow_status_in_flight',
@@ -27,17 +28,18 @@ const ofOthersOnly = [
   'idx_notifications',
 ];
 
-/** Those indexes as the migrations last built them, for the way back. */
-export const indexesOfOthers: readonly Index[] = ofOthersOnly.map((name) => {
-  const built = sharedMigrations.flatMap(({ indexes = [] }) => indexes).filter((index) => index.name === name);
-  const last = built.at(-1);
-  if (!last) throw new Error(`No migration builds ${name}.`);
+/** The definitions of these indexes after the last migration, to build them again for `shared`. */
+export const indexesOfOthers: readonly Index[] = dbosOnlyIndexes.map((name) => {
+  const versions = sharedMigrations.flatMap(({ indexes = [] }) => indexes).filter((index) => index.name === name);
+  const last = versions.at(-1);
+  if (!last) throw new Error(`No migration builds the index ${name}.`);
   return last;
 });
 
 /**
- * Room for the second write of a sleep or a receive beside the first. Without the index on the end of steps these updates change no
- * indexed column, and are HOT where the page has room. With it they never are, and room is only room.
+ * Returns the statement for the fill factor of `operation_outputs`. Free space on a page is for the second write of a
+ * sleep or a receive. Without the index on the end of steps these updates change no indexed column, and are HOT if the
+ * page has free space. With that index these updates are never HOT, and the free space is wasted.
  */
 export function compatSettings(d: Ddl, compat: Compat): string {
   const change = compat === 'none' ? 'set (fillfactor = 80)' : 'reset (fillfactor)';
@@ -45,12 +47,13 @@ export function compatSettings(d: Ddl, compat: Compat): string {
 }
 
 export function compatConflict(asked: Compat, recorded: Compat | null, where: string): HoldfastError {
-  const now = recorded === null ? 'has not been decided for' : `is "${recorded}" in`;
+  const status = recorded === null ? 'is not chosen yet for' : `is "${recorded}" in`;
   return new HoldfastError(
     'COMPAT_CONFLICT',
-    `The layout ${now} ${where}, and this process asks for \`compat: '${asked}'\`. To change the layout for all processes, ` +
-      `call migrate({ compat: '${asked}' }) once, or run \`holdfast migrate --compat ${asked}\`, with a role that owns the ` +
-      'tables. To keep the layout, leave the option out.',
+    `The layout ${status} ${where}, but this process asks for \`compat: '${asked}'\`. ` +
+      `To change the layout for all processes, call migrate({ compat: '${asked}' }) once, ` +
+      `or run \`holdfast migrate --compat ${asked}\`, with a role that owns the tables. ` +
+      'To keep the layout, leave out the option.',
     { details: { asked, recorded } },
   );
 }

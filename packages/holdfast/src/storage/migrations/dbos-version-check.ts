@@ -2,10 +2,11 @@ import { isOnline } from './migration.js';
 import { sharedMigrations } from './shared.js';
 
 /**
- * Below version 100 the number in `dbos_migrations` does not say what a database holds: DBOS for TypeScript counted
- * differently from DBOS for Python and Go, whose numbers are ours, and their SQLite files differently again. Running
- * our migration N + 1 on top of another's N would corrupt. So we look at what is there: each landmark must be present
- * from its version on and absent before.
+ * Below version 100 the number in `dbos_migrations` does not identify the layout of a database. Holdfast uses the
+ * numbers of DBOS for Python and Go. DBOS for TypeScript numbered its migrations differently, and the SQLite files of
+ * Python and Go have yet other numbers. Running migration N + 1 of Holdfast after migration N of another numbering
+ * would corrupt the database. Therefore Holdfast checks the layout itself: each landmark must be present from its
+ * version on, and absent before.
  */
 const landmarks: readonly (readonly [version: number, fact: string])[] = [
   [1, 'workflow_status.deduplication_id'],
@@ -36,22 +37,22 @@ const landmarks: readonly (readonly [version: number, fact: string])[] = [
   [100, 'workflow_status.application_name'],
 ];
 
-/** An index that DBOS had from 45 to 46 only. */
-const passing = { name: 'idx_workflow_status_partition_dequeue', until: 47 };
+/** An index that DBOS had only in the versions 45 and 46. */
+const temporaryIndex = { name: 'idx_workflow_status_partition_dequeue', until: 47 };
 
 /**
- * What speaks against the database being at this version of our numbering, or null. `facts` holds each column as
- * `table.column` and each index by its name.
+ * Returns why the database cannot be at this version of the Holdfast numbering, or null if nothing contradicts the
+ * version. `facts` contains each column as `table.column` and each index by its name.
  */
 export function contradiction(version: number, facts: ReadonlySet<string>): string | null {
   if (version >= 100) return null;
-  // A version with an index build may have been interrupted before it was counted.
+  // The next version may be partly applied if it builds indexes and was interrupted.
   const next = sharedMigrations.find((migration) => migration.version > version);
   const begun = next && isOnline(next) ? next.version : version;
   for (const [since, fact] of landmarks) {
     if (since <= version && !facts.has(fact)) return `${fact} is missing`;
-    if (since > begun && facts.has(fact)) return `${fact} is there already`;
+    if (since > begun && facts.has(fact)) return `${fact} exists already`;
   }
-  if (version >= passing.until && facts.has(passing.name)) return `${passing.name} is still there`;
+  if (version >= temporaryIndex.until && facts.has(temporaryIndex.name)) return `${temporaryIndex.name} still exists`;
   return null;
 }

@@ -4,12 +4,14 @@ import type { Ddl } from './migration.js';
 /**
  * The functions and triggers of the shared layout. Postgres only.
  *
- * They let any client with SQL enqueue a workflow or send a message, in its own transaction. Values are in the
- * portable format. Clients recognise two failures by their SQLSTATE and message: 23505 `DBOS queue duplicated` and
- * 23503 `DBOS non-existent workflow`.
+ * The functions let any SQL client enqueue a workflow or send a message in its own transaction. Values have the
+ * portable format. Clients recognize two failures by their SQLSTATE and message:
+ *
+ * - 23505 `DBOS queue duplicated`
+ * - 23503 `DBOS non-existent workflow`
  */
 
-/** Nothing outside pg_catalog is found by a bare name, so nobody can slip an object of his own in front. */
+/** Unqualified names are searched only in pg_catalog, so no other role can place its own object in front. */
 const pinned = 'set search_path = pg_catalog, pg_temp';
 
 export interface Parameter {
@@ -43,7 +45,7 @@ const withIdentityAndDelay = [
 ];
 const withApplication = [...withIdentityAndDelay, optional('application_name', 'text')];
 
-/** What `enqueue_workflow` takes since each of the versions that changed it. */
+/** The parameters of `enqueue_workflow`, by the version that introduced them. */
 const enqueueSignatures = { 14: enqueueParameters, 38: withIdentityAndDelay, 105: withApplication } as const;
 export type EnqueueSignature = keyof typeof enqueueSignatures;
 
@@ -60,7 +62,7 @@ function enqueueIdentity(d: Ddl, since: EnqueueSignature): string {
   return `${d.table('enqueue_workflow')}(${types.join(', ')})`;
 }
 
-/** Parameters share their names with columns, so the body names them through the function. */
+/** Qualifies a parameter with the function name, because parameters and columns have the same names. */
 const given = (name: string): string => `enqueue_workflow.${name}`;
 
 export function createEnqueueWorkflow(d: Ddl, since: EnqueueSignature): string {
@@ -103,7 +105,7 @@ end;`;
   return define(d, 'enqueue_workflow', enqueueSignatures[since], 'text', body, since > 20);
 }
 
-/** In the words of DBOS. */
+/** The error message is that of DBOS. */
 function checkDelay(since: EnqueueSignature): string {
   if (since < 38) return '';
   return `
@@ -112,7 +114,10 @@ function checkDelay(since: EnqueueSignature): string {
   end if;`;
 }
 
-/** A query with a row if \`enqueue_workflow\` is not ours: it is not there, or DBOS made it, whose text differs in this line. */
+/**
+ * Returns a query that has a row if `enqueue_workflow` is not the function of Holdfast: the function does not exist, or
+ * DBOS created it. The text of DBOS differs in the line that the query searches for.
+ */
 export function hasOtherEnqueueWorkflow(d: Ddl, since: EnqueueSignature): string {
   const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
   return (
@@ -211,7 +216,8 @@ export const streamsTrigger = {
 } as const;
 
 export function createTrigger(d: Ddl, t: NotifyTrigger): string[] {
-  // A payload over NOTIFY's limit would fail the insert. It is only a wake-up: whoever waits polls as well.
+  // A payload over the limit of NOTIFY would fail the insert. Skipping the notification is safe: every receiver also
+  // polls.
   const body = `
 declare
   payload text := concat(new.${t.payload[0]}, '::', new.${t.payload[1]});
@@ -227,22 +233,25 @@ end;`;
   ];
 }
 
-/** The column by which a sender says that it announces its message itself. */
+/** The column by which a sender declares that it announces its message itself. */
 export const announcedBySender = 'announced_by_sender';
 
 /**
- * Has the trigger pass over messages that their sender announces. Postgres lets only one transaction commit at a time that
- * notifies, in all databases of a server: senders whose commits take 5 ms would store 200 messages a second, all of them
- * together. A condition of the trigger, because the function is DBOS's.
+ * Returns the statement that makes the trigger skip messages that their sender announces. Postgres commits only one
+ * notifying transaction at a time, over all databases of a server. If a commit takes 5 ms, all senders together would
+ * store only 200 messages per second. The statement sets a condition of the trigger, because the function belongs to
+ * DBOS.
  */
-export function passOverAnnounced(d: Ddl, t: NotifyTrigger): string {
+export function skipAnnounced(d: Ddl, t: NotifyTrigger): string {
   return (
     `create or replace trigger ${t.trigger} after insert on ${d.table(t.table)} for each row ` +
     `when (new.${announcedBySender} is not true) execute function ${d.table(t.function)}()`
   );
 }
 
-/** Announces what the other trigger announces, for Holdfast: by the channel that those follow who wait for the message. */
+/**
+ * Announces the messages of the other trigger to Holdfast processes, on the channel that the waiting processes follow.
+ */
 export const ownMessagesTrigger = {
   table: 'notifications',
   trigger: 'holdfast_messages_trigger',
@@ -268,7 +277,10 @@ end;`;
   ];
 }
 
-/** A query with a row unless the trigger is there, and enabled as usual: to replace it would enable it. */
+/**
+ * Returns a query that has a row unless the trigger exists and is enabled in the default way. A disabled trigger must
+ * stay as it is, because replacing a trigger enables it.
+ */
 export function hasNoTrigger(d: Ddl, t: Pick<NotifyTrigger, 'table' | 'trigger'>): string {
   const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
   return (
@@ -304,7 +316,7 @@ export function define(
   );
 }
 
-/** A dollar quote that the body does not hold: a schema name may contain anything, `$$` included. */
+/** Returns a dollar quote that the body does not contain. A schema name in the body may contain any text, even `$$`. */
 function dollarQuote(body: string): string {
   let tag = 'body';
   while (body.includes(`$${tag}$`)) tag += '_';

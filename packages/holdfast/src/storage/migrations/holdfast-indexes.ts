@@ -1,12 +1,12 @@
 import { retriedRows, waitingRows } from '../database.js';
 import type { Index } from './migration.js';
 
-/** The indexes that Holdfast adds to the shared layout, by the migration of `holdfast.ts` that builds them. */
+/** The indexes that Holdfast adds to the shared layout, one list for each migration in `holdfast.ts`. */
 
 export const indexes: readonly Index[] = [
-  // The sweep for passed deadlines. By name and shape the index of DBOS 5 (its version 122), so that an adopted
-  // database does not get a second one, nor a database of ours when DBOS migrates it on.
-  // SQLite uses a partial index only for a query that repeats its condition, so these are in the queries' words.
+  // For the sweep for passed deadlines. Name and definition are those of DBOS 5 (its version 122), so that neither an
+  // adopted database nor a Holdfast database that DBOS migrates later gets a second index. SQLite uses a partial index
+  // only if the query repeats its condition, so the conditions have the words of the queries.
   {
     name: 'idx_workflow_status_deadline',
     table: 'workflow_status',
@@ -20,15 +20,16 @@ export const indexes: readonly Index[] = [
     only: 'sqlite',
     where: "status = 'ENQUEUED'",
   },
-  // Recovery asks which executors have unfinished work, and takes that of dead ones. Sleeping workflows are PENDING
-  // as well: without this, each sweep would read all of them. Equal entries are stored once, so it stays small.
+  // Recovery finds the executors with unfinished work, and takes over the work of dead executors. Sleeping workflows
+  // are PENDING, too: without this index each sweep would read all of them. Equal entries are stored once, so the index
+  // stays small.
   {
     name: 'idx_holdfast_pending_executor',
     table: 'workflow_status',
     on: 'application_version, executor_id',
     where: "status = 'PENDING'",
   },
-  // Every process asks again and again what was cancelled since; the shared index would answer with all that ended.
+  // Every process polls for new cancellations. The shared index would return all workflows that ended.
   {
     name: 'idx_holdfast_cancelled',
     table: 'workflow_status',
@@ -38,7 +39,7 @@ export const indexes: readonly Index[] = [
 ];
 
 export const queueIndexes: readonly Index[] = [
-  // In the order in which a queue is worked off. Rows from before there was an order come first, oldest first.
+  // In queue order. Rows from before the column `enqueue_seq` existed come first, the oldest of them first.
   {
     name: 'idx_holdfast_queue',
     table: 'workflow_status',
@@ -67,7 +68,7 @@ export const queueIndexes: readonly Index[] = [
     only: 'postgres',
     where: "status = 'ENQUEUED' and queue_partition_key is not null",
   },
-  // What a queue is running. On Postgres the shared indexes for work in flight answer that.
+  // The running workflows of a queue. On Postgres the shared indexes for work in flight serve this query.
   {
     name: 'idx_holdfast_running',
     table: 'workflow_status',
@@ -82,7 +83,7 @@ export const queueIndexes: readonly Index[] = [
     only: 'sqlite',
     where: 'enqueue_seq is not null',
   },
-  // Rate limits per partition. Those of whole queues have a shared index.
+  // For rate limits per partition. A shared index serves the rate limits of whole queues.
   {
     name: 'idx_holdfast_partition_rate',
     table: 'workflow_status',
@@ -92,7 +93,7 @@ export const queueIndexes: readonly Index[] = [
 ];
 
 export const messageIndexes: readonly Index[] = [
-  // What a workflow has yet to receive, oldest first; what it has received stays in the table.
+  // The unreceived messages of a workflow, oldest first. Received messages stay in the table.
   {
     name: 'idx_holdfast_unread',
     table: 'notifications',
@@ -110,8 +111,8 @@ export const messageIndexes: readonly Index[] = [
 ];
 
 /**
- * As those of {@link queueIndexes}, but by version first: what waits for a version that nobody runs is not in the way of
- * the others.
+ * Like {@link queueIndexes}, but ordered by version first. Workflows of a version that no process runs therefore do not
+ * slow down the claims of other versions.
  */
 export const versionIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
   const order = `priority, enqueue_seq ${only === 'postgres' ? 'nulls first' : ''}, created_at`;
@@ -133,8 +134,8 @@ export const versionIndexes: readonly Index[] = (['sqlite', 'postgres'] as const
 });
 
 /**
- * In the order in which a queue is worked off, and a partition of it: all that waits, and what of it has been tried before. In
- * words of their own, see `waitingRows`.
+ * In queue order, for queues and for partitions: all waiting workflows, and the waiting workflows that ran before. Each
+ * condition has different words, see `waitingRows`.
  */
 export const waitingIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
   const order = `priority, enqueue_seq ${only === 'postgres' ? 'nulls first' : ''}, created_at`;
@@ -157,8 +158,9 @@ export const waitingIndexes: readonly Index[] = (['sqlite', 'postgres'] as const
 });
 
 /**
- * What runs of a queue and what rests, apart: however much rests, a claim counts only what runs. On Postgres in words that
- * no other index on PENDING rows fits (`Dialect.holdsSlot`).
+ * Separate indexes for the workflows of a queue that hold a slot and for suspended workflows without a slot. A claim
+ * therefore reads only the workflows with a slot, however many are suspended. On Postgres the conditions have words
+ * that match no other index on PENDING rows (`Dialect.holdsSlot`).
  */
 export const slotIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
   const isPending = only === 'postgres' ? "status || '' = 'PENDING'" : "status = 'PENDING'";

@@ -6,7 +6,7 @@ import {
   hasNoTrigger,
   hasOtherEnqueueWorkflow,
   messagesTrigger,
-  passOverAnnounced,
+  skipAnnounced,
 } from './functions.js';
 import {
   indexes,
@@ -21,8 +21,9 @@ import { createQueueLocks } from './queue-locks.js';
 import { hasStorageSettings, storageSettings } from './storage-settings.js';
 
 /**
- * What Holdfast adds to the shared layout, counted in `holdfast_migrations`. DBOS ignores these columns, and none of
- * them changes what one of its own means. All indexes are partial: a write pays only for the rows they hold.
+ * The additions of Holdfast to the shared layout. Their counter is `holdfast_migrations`. DBOS ignores these columns,
+ * and no addition changes the meaning of a DBOS column. The indexes on tables of DBOS are partial, so a write
+ * maintains an index only if the index contains the row.
  */
 export const holdfastMigrations: readonly Migration[] = [
   {
@@ -36,7 +37,7 @@ export const holdfastMigrations: readonly Migration[] = [
   { version: 2, name: 'indexes for sweeps', indexes },
   {
     version: 3,
-    name: 'queue order, pauses, turns, partitions; schedules',
+    name: 'queue order, pauses, lock versions, partitions; schedules',
     change: (d) => [
       ...enqueueOrder(d),
       ...d.addColumns(
@@ -59,7 +60,7 @@ export const holdfastMigrations: readonly Migration[] = [
   },
   {
     version: 8,
-    name: 'a version by the name that its application gave it',
+    name: 'version names of applications',
     change: (d) => d.addColumns('application_versions', 'name_in_app text'),
   },
   {
@@ -75,12 +76,12 @@ export const holdfastMigrations: readonly Migration[] = [
   },
   {
     version: 10,
-    name: 'first start of what was taken over',
+    name: 'first start of recovered workflows',
     change: (d) => d.addColumns('workflow_status', `first_started_at ${d.bigint}`),
   },
   {
     version: 11,
-    name: 'slots that are given back while a workflow waits',
+    name: 'slots released while a workflow waits',
     change: (d) => [
       ...d.addColumns('workflow_status', 'resting_owner text'),
       ...d.addColumns('queues', "while_waiting text not null default 'hold'"),
@@ -90,21 +91,21 @@ export const holdfastMigrations: readonly Migration[] = [
   },
   {
     version: 12,
-    name: 'which code can work on this layout',
+    name: 'oldest code that can work on this layout',
     change: (d) => d.addColumns('holdfast_migrations', `oldest_code ${d.bigint}`),
     oldestCode: 12,
   },
   {
     version: 13,
-    name: 'forks, and telling apart the workflows that had an ID one after the other',
+    name: 'forks, and incarnations of a workflow ID',
     change: (d) => [
       ...d.addColumns('workflow_status', 'seed text', `began_at ${d.bigint}`, 'incarnation text'),
-      // Set apart from adding the column, which would fill it for every row. Rows that are there keep none.
+      // The default is set in a second statement. Together with the new column it would fill every existing row.
       ...(d.name === 'sqlite'
         ? []
         : [`alter table ${d.table('workflow_status')} alter column incarnation set default gen_random_uuid()::text`]),
     ],
-    // Who has a workflow on record as a child: its parent, and whoever was forked from that.
+    // Finds the workflows that recorded a child: the parent of the child, and every fork of the parent.
     indexes: [
       {
         name: 'idx_holdfast_child',
@@ -113,22 +114,22 @@ export const holdfastMigrations: readonly Migration[] = [
         where: 'child_workflow_id is not null',
       },
     ],
-    // Code before it would draw other numbers for a fork than its original did.
+    // Older code would give a fork other random numbers than the original workflow.
     oldestCode: 13,
   },
   {
     version: 14,
-    name: 'indexes for what waits that no other passes for',
+    name: 'separate indexes for waiting workflows',
     indexes: waitingIndexes,
     dropsIndexes: ['idx_holdfast_queue_version', 'idx_holdfast_partition_version'],
-    // Code before it would find what waits, but by reading all of it.
+    // Older code would find waiting workflows only by reading all of them.
     oldestCode: 14,
   },
   {
     version: 16,
-    name: 'where DBOS 5 keeps inputs and outputs',
+    name: 'input and output tables of DBOS 5',
     change: payloadTables,
-    // Code before it keeps its own where it always did.
+    // Older code stores inputs and outputs in the previous columns.
     oldestCode: 14,
   },
   {
@@ -147,7 +148,7 @@ export const holdfastMigrations: readonly Migration[] = [
       ...d.addColumns('workflow_status', 'retries text'),
       ...d.addColumns('notifications', 'consumed_by integer'),
     ],
-    // Steps that older code records do without, and a retry is the more careful with them.
+    // Steps that older code records have no value here, and a retry treats such steps more carefully.
     oldestCode: 14,
   },
   {
@@ -159,66 +160,67 @@ export const holdfastMigrations: readonly Migration[] = [
         `function_id integer not null, attempt integer not null, next_at ${d.bigint}, token text not null, ` +
         "interrupted text not null default '', primary key (workflow_uuid, function_id))",
     ],
-    // Older code counts attempts in memory, as it did.
+    // Older code continues to count attempts in memory.
     oldestCode: 14,
   },
   {
     version: 20,
-    name: 'what was under way when a workflow failed',
+    name: 'calls in progress when a workflow failed',
     change: (d) => d.addColumns('workflow_status', 'under_way text'),
-    // Of workflows that older code ends it is not known.
+    // Older code leaves the column empty when a workflow ends.
     oldestCode: 14,
   },
   {
     version: 21,
-    name: 'messages that their sender announces',
+    name: 'messages announced by their sender',
     change: (d) => d.addColumns('notifications', `${announcedBySender} ${d.boolean}`),
-    // Older code leaves the column empty, and the trigger announces what it sends.
+    // Older code leaves the column empty, so the trigger announces its messages.
     oldestCode: 14,
   },
   {
     version: 22,
-    name: 'the trigger that announces messages passes over those of 21',
+    name: 'the message trigger skips messages announced by their sender',
     only: 'postgres',
     unless: (d) => hasNoTrigger(d, messagesTrigger),
-    change: (d) => [passOverAnnounced(d, messagesTrigger)],
+    change: (d) => [skipAnnounced(d, messagesTrigger)],
     oldestCode: 14,
   },
   {
     version: 23,
-    name: 'queues are held by advisory locks',
+    name: 'advisory locks for queues',
     only: 'postgres',
     change: createQueueLocks,
-    // Older code locks the row, for which edits and deletions wait as before; its own edits wait by way of the triggers.
+    // Older code locks the row, and edits and deletions still wait for that lock. The triggers make its own edits wait.
     oldestCode: 14,
   },
   {
     version: 24,
-    name: 'messages of DBOS and from SQL are announced to those who wait for them',
+    name: 'trigger that announces messages to waiting processes',
     only: 'postgres',
-    // Where that trigger is not wanted, this one is not either.
+    // If the trigger of DBOS is not wanted, this trigger is not wanted, either.
     unless: (d) => hasNoTrigger(d, messagesTrigger),
     change: createOwnTrigger,
-    // Older code is not concerned: it hears of messages by the other trigger.
+    // Older code does not need this trigger, because it listens for the notifications of the DBOS trigger.
     oldestCode: 14,
   },
   {
     version: 25,
     name: 'the queues that an executor works on',
     change: (d) => d.addColumns('executors', 'listens text'),
-    // Older code leaves it null, and is taken to work on all queues.
+    // Older code leaves the column null. Such an executor is assumed to work on all queues.
     oldestCode: 14,
   },
   {
     version: 26,
-    name: 'who else uses the database',
+    name: 'layout with or without DBOS',
     change: (d) => d.addColumns('holdfast_migrations', 'compat text'),
-    // Older code plans its statements without the indexes that are dropped then, some of them worse.
+    // With `compat: none` older code also works without the dropped indexes, but some of its statements get worse
+    // plans.
     oldestCode: 14,
   },
   {
     version: 27,
-    name: 'room on pages, and the pace of autovacuum',
+    name: 'fill factors and autovacuum settings',
     only: 'postgres',
     unless: hasStorageSettings,
     change: storageSettings,
@@ -227,9 +229,10 @@ export const holdfastMigrations: readonly Migration[] = [
 ];
 
 /**
- * The tables in which DBOS 5 keeps inputs and outputs of its workflows (its migration 109), in its own words, so that a DBOS
- * that migrates a database of ours on finds them as it would have made them. Made even without any DBOS: one statement
- * serves all databases, and none has to know whether a DBOS came along since the launch.
+ * Creates the tables in which DBOS 5 stores inputs and outputs of workflows (its migration 109). The definitions are
+ * those of DBOS, so that a DBOS that later migrates a Holdfast database finds the tables that it would create. Holdfast
+ * creates the tables even without DBOS. Then the same statements work on every database, even if DBOS starts to use it
+ * after the launch.
  */
 function payloadTables(d: Ddl): string[] {
   const tables = { workflow_input: 'inputs text', workflow_output: 'output text, error text' };
@@ -240,7 +243,7 @@ function payloadTables(d: Ddl): string[] {
   );
   if (d.name === 'postgres') return creates;
   const clear = Object.keys(tables).map((name) => `delete from ${name} where workflow_uuid = old.workflow_uuid;`);
-  // Postgres deletes them in the statement that deletes the workflow.
+  // On Postgres, the statement that deletes a workflow also deletes these rows.
   return [
     ...creates,
     `create trigger if not exists holdfast_payloads after delete on workflow_status begin ${clear.join(' ')} end`,
@@ -248,8 +251,8 @@ function payloadTables(d: Ddl): string[] {
 }
 
 /**
- * A number that grows with each message, whoever sends it: their order, exact where milliseconds are not. On SQLite the
- * number of the row itself is one.
+ * Adds the order of messages: a number that grows with each message, regardless of the sender. Unlike milliseconds, the
+ * number is unique. On SQLite the row number is the order.
  */
 function messageOrder(d: Ddl): string[] {
   if (d.name === 'sqlite') return [];
@@ -263,9 +266,9 @@ function messageOrder(d: Ddl): string[] {
 }
 
 /**
- * A number that grows with each workflow that is enqueued: the order of a queue, exact where milliseconds are not.
- * On Postgres it is a default as well, so that what DBOS or its SQL functions enqueue has its place in the order too.
- * Set apart from adding the column: a column that is added with such a default rewrites the table.
+ * Adds the queue order: a number that grows with each enqueued workflow. Unlike milliseconds, the number is unique. On
+ * Postgres the column has a default, so that workflows enqueued by DBOS or by SQL functions get a place in the order,
+ * too. The default is set in a second statement, because adding a column with such a default rewrites the table.
  */
 function enqueueOrder(d: Ddl): string[] {
   const column = d.addColumns('workflow_status', `enqueue_seq ${d.bigint}`);

@@ -2,8 +2,9 @@ import { HoldfastError } from '../../model/errors.js';
 import type { Ddl } from './migration.js';
 
 /**
- * The tables and columns that statements of this version read or write. A number in a counter says what somebody has done to a
- * database once; this is what must be there now. Columns that only others use are left out, so that they may drop those.
+ * The tables and columns that statements of this version read or write. The migration counters only show which
+ * migrations ran; this list is what must exist now. Columns that only DBOS uses are left out, so that DBOS may drop
+ * them.
  */
 const columns: Layout = {
   workflow_status: {
@@ -63,10 +64,10 @@ const columns: Layout = {
   step_attempts: { text: 'workflow_uuid token interrupted', bigint: 'next_at', integer: 'function_id attempt' },
 };
 
-/** On Postgres, the order of messages. On SQLite that is the number of the row. */
+/** Only on Postgres: the order of messages. On SQLite the row number is the order. */
 const onPostgres: Layout = { notifications: { bigint: 'send_seq' } };
 
-/** What statements rely on to be there once. A partial index will do for those in which not every row takes part. */
+/** The unique keys that statements rely on. A partial index is enough for keys that not every row has. */
 export const expectedKeys: readonly {
   readonly table: string;
   readonly columns: string;
@@ -106,24 +107,30 @@ export function expectedColumns(database: Ddl['name']): ExpectedColumn[] {
   );
 }
 
-/** What is there instead of a column: nothing of the name, something that is no table, or a table whose column is another. */
+/**
+ * What the database has instead of an expected column: no table, a relation that is not a table, no column, or a column
+ * of another type.
+ */
 export interface FoundColumn {
   readonly table: string;
   readonly column: string;
   readonly expected: string;
-  /** `table`, `view`, ... Null: there is nothing of the name. */
+  /** `table`, `view` and so on. Null: no relation has the name of the table. */
   readonly relation: string | null;
   readonly type: string | null;
 }
 
-/** Refuses a database that cannot be worked on, before anything is read or written there. */
-export function refuseLayout(found: readonly FoundColumn[], where: string, more: readonly string[] = []): void {
-  const problems = [...new Set([...found.map(problemOf), ...more])];
+/**
+ * Throws if there is any problem, before Holdfast reads or writes a row. `others` are problems in addition to `found`.
+ */
+export function refuseLayout(found: readonly FoundColumn[], where: string, others: readonly string[] = []): void {
+  const problems = [...new Set([...found.map(problemOf), ...others])];
   if (problems.length === 0) return;
   throw new HoldfastError(
     'SCHEMA_MISMATCH',
-    `${where} is not laid out as Holdfast needs it: ${problems.join('; ')}. Find out who has changed the tables, and restore ` +
-      'them; or give Holdfast a schema or database of its own. Nothing was changed.',
+    `${where} does not have the layout that Holdfast needs: ${problems.join('; ')}. ` +
+      'Find out who changed the tables and restore them, or give Holdfast its own schema or database. ' +
+      'Nothing was changed.',
     { details: { problems } },
   );
 }
@@ -135,14 +142,15 @@ function problemOf({ table, column, expected, relation, type }: FoundColumn): st
   return `the column ${table}.${column} has the type ${type} instead of ${expected}`;
 }
 
-/** The highest version of the shared layout that is tested: DBOS 5.3 for TypeScript ends there. */
+/** The highest tested version of the shared layout. DBOS 5.3 for TypeScript migrates to this version. */
 const highestTestedShared = 123;
 
-export function beyondTested(shared: number, where: string): string | undefined {
+export function untestedVersionWarning(shared: number, where: string): string | undefined {
   if (shared <= highestTestedShared) return undefined;
   return (
-    `${where} was migrated by a newer DBOS than this version of Holdfast is tested with: dbos_migrations is at ${shared}, and ` +
-    `tested is everything up to ${highestTestedShared}. The columns that Holdfast needs are there. Upgrade the holdfast ` +
-    'package, or try this combination before you depend on it.'
+    `${where} was migrated by a newer DBOS than this version of Holdfast was tested with: ` +
+    `dbos_migrations is at ${shared}, and Holdfast was tested up to ${highestTestedShared}. ` +
+    'All columns that Holdfast needs exist. ' +
+    'Upgrade the holdfast package, or test this combination before you depend on it.'
   );
 }

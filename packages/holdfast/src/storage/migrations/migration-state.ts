@@ -2,15 +2,18 @@ import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { contradiction } from './dbos-version-check.js';
 import { holdfastMigrations } from './holdfast.js';
-import { beyondTested } from './layout.js';
+import { untestedVersionWarning } from './layout.js';
 import { latestVersion } from './migration.js';
 import { sharedMigrations } from './shared.js';
 
-/** How far a database has been migrated: the numbers in its two counter tables, 0 where there is none. */
+/** The migration state of a database: the numbers in its two counter tables, or 0 for a missing table. */
 export interface MigrationState {
   readonly shared: number;
   readonly own: number;
-  /** Of a database beyond what this code knows: the oldest code that it says can work on it. Null: it does not say. */
+  /**
+   * Set if a newer Holdfast migrated the database: the oldest code that can work on it, as the database declares. Null:
+   * the database declares nothing.
+   */
   readonly oldestCode?: number | null;
 }
 
@@ -20,61 +23,64 @@ export const target: Required<Pick<MigrationState, 'shared' | 'own'>> = {
 };
 
 /**
- * Whether there is nothing to do. A shared version beyond ours is a database that a newer DBOS has migrated; what it
- * adds leaves our columns in place. A Holdfast version beyond ours is one whose meaning we cannot know, unless the database
- * says that code as old as this can work on it: then a process of the release before may start while a deploy is under way.
+ * Returns true if there is nothing to migrate.
+ *
+ * A higher shared version means that a newer DBOS has migrated the database. Newer DBOS migrations keep the columns
+ * that Holdfast uses. A higher Holdfast version is unknown to this code, so this function throws, unless the database
+ * declares that code as old as this can work on it. In that case a process of the previous release may start during a
+ * deploy.
  */
-export function isCurrent(standing: MigrationState): boolean {
-  if (isBeyond(standing) && (standing.oldestCode ?? Number.POSITIVE_INFINITY) > target.own) {
-    const { own: found, oldestCode = null } = standing;
-    const needed = oldestCode === null ? '' : ` and needs code that knows at least ${oldestCode}`;
+export function isCurrent(state: MigrationState): boolean {
+  if (isNewer(state) && (state.oldestCode ?? Number.POSITIVE_INFINITY) > target.own) {
+    const { own: found, oldestCode = null } = state;
+    const needed = oldestCode === null ? '' : ` and requires code that knows at least ${oldestCode}`;
     throw new HoldfastError(
       'SCHEMA_TOO_NEW',
-      `The database was migrated by a newer Holdfast (its holdfast_migrations is at ${found}${needed}, this one knows ` +
-        `${target.own}). Upgrade the holdfast package of this process.`,
+      `The database was migrated by a newer Holdfast: holdfast_migrations is at ${found}${needed}, ` +
+        `but this process knows only ${target.own}. Upgrade the holdfast package of this process.`,
       { details: { found, known: target.own, oldestCode } },
     );
   }
-  return standing.shared >= target.shared && standing.own >= target.own;
+  return state.shared >= target.shared && state.own >= target.own;
 }
 
-/** Whether it was migrated by a newer Holdfast than this. */
-export function isBeyond(standing: Pick<MigrationState, 'own'>): boolean {
-  return standing.own > target.own;
+/** Returns true if a newer Holdfast has migrated the database. */
+export function isNewer(state: Pick<MigrationState, 'own'>): boolean {
+  return state.own > target.own;
 }
 
-/** What a process says, once each, that starts on a database which a newer Holdfast or a newer DBOS has migrated. */
-export function warnIfBeyond(standing: MigrationState, where: string, logger: Logger): void {
-  const untested = beyondTested(standing.shared, where);
+/** Logs a warning if a newer Holdfast has migrated the database, and another warning if a newer DBOS has. */
+export function warnIfNewer(state: MigrationState, where: string, logger: Logger): void {
+  const untested = untestedVersionWarning(state.shared, where);
   if (untested) logger.warn(untested);
-  if (!isBeyond(standing)) return;
+  if (!isNewer(state)) return;
   logger.warn(
-    `${where} was migrated by a newer Holdfast (holdfast_migrations is at ${standing.own}, this process knows ` +
-      `${target.own}). It says that this one can work on it, as during a deploy: upgrade this process soon.`,
+    `${where} was migrated by a newer Holdfast (holdfast_migrations is at ${state.own}, this process knows ` +
+      `${target.own}). This process can still work on it, as is normal during a deploy, but upgrade this process soon.`,
   );
 }
 
-export function migrationRequired(standing: MigrationState, where: string): HoldfastError {
+export function migrationRequired(state: MigrationState, where: string): HoldfastError {
   return new HoldfastError(
     'MIGRATION_REQUIRED',
-    `${where} is not migrated for this version of Holdfast: dbos_migrations is at ${standing.shared} and needs ` +
-      `${target.shared}, holdfast_migrations is at ${standing.own} and needs ${target.own}. ` +
+    `${where} is not migrated for this version of Holdfast: dbos_migrations is at ${state.shared} and needs ` +
+      `${target.shared}, holdfast_migrations is at ${state.own} and needs ${target.own}. ` +
       'Call migrate({ database }) once with a database role that may create tables, or start one process with ' +
       '`migrate: true` (the default).',
-    { details: { found: standing, needed: target } },
+    { details: { found: state, needed: target } },
   );
 }
 
-/** Refuses a database whose number means something else than ours; nothing has been changed in it. */
-export function checkNumbering(standing: MigrationState, facts: ReadonlySet<string>, where: string): void {
-  const against = contradiction(standing.shared, facts);
-  if (against === null) return;
+/** Throws if the number in `dbos_migrations` has another meaning than in Holdfast. The check changes nothing. */
+export function checkNumbering(state: MigrationState, facts: ReadonlySet<string>, where: string): void {
+  const mismatch = contradiction(state.shared, facts);
+  if (mismatch === null) return;
   throw new HoldfastError(
     'MIGRATION_REQUIRED',
-    `${where} was made by another system than Holdfast and cannot be adopted yet: dbos_migrations says ` +
-      `${standing.shared}, but ${against}. DBOS counts its migrations differently per language below version 100. ` +
+    `${where} was not created by Holdfast and cannot be adopted yet: dbos_migrations is at ${state.shared}, ` +
+      `but ${mismatch}. Below version 100, each DBOS language numbers its migrations differently. ` +
       `Upgrade the database with its own DBOS first (any release that reaches version 100; for TypeScript ` +
       `\`npx dbos migrate\`), or give Holdfast another schema or database. Nothing was changed.`,
-    { details: { found: standing, needed: target, reason: 'foreign-numbering', contradiction: against } },
+    { details: { found: state, needed: target, reason: 'foreign-numbering', contradiction: mismatch } },
   );
 }

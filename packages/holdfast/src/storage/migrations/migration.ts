@@ -1,32 +1,33 @@
 /**
- * What a migration is. The lists in this folder are data: `shared-*.ts` is the layout that DBOS also knows,
- * `holdfast.ts` is what Holdfast adds. `postgres/migrate.ts` and `sqlite/migrate.ts` apply them.
+ * One migration. The lists of migrations in this folder are data: `shared-*.ts` is the layout that DBOS also uses, and
+ * `holdfast.ts` is the part that Holdfast adds. `postgres/migrate.ts` and `sqlite/migrate.ts` apply the lists.
  *
- * Invariants of the lists, which the runners rely on:
+ * Invariants of the lists, on which the code that applies them relies:
  *
- *   1. Versions ascend. Gaps are fine: a counter may stand at any number in between.
- *   2. A migration without `indexes` or `dropsIndexes` commits together with its version, so it happens once.
- *   3. A migration with them may be interrupted half-way and is then run again from its start: its `change` must be
- *      repeatable (`if not exists`).
+ * 1. Versions ascend. Gaps are allowed: a counter may have any number in between.
+ * 2. A migration without `indexes` and `dropsIndexes` commits together with its version, so it runs once.
+ * 3. A migration with `indexes` or `dropsIndexes` may be interrupted, and then runs again from its start. Therefore
+ *    its `change` must be repeatable (`if not exists`).
  */
 export interface Migration {
   readonly version: number;
   readonly name: string;
-  /** Statements for one transaction. */
+  /** Returns statements that run in one transaction. */
   readonly change?: (ddl: Ddl) => readonly string[];
-  /** Built after the change; on a live Postgres table without blocking its writers. */
+  /** Indexes to build after the change. On a Postgres table in use, the build does not block writers. */
   readonly indexes?: readonly Index[];
-  /** Dropped last, so that no query is left without an index in between. */
+  /** Indexes to drop. They are dropped last, so that every query has an index at any time. */
   readonly dropsIndexes?: readonly string[];
-  /** The other database has no such thing; its counter just passes over this version. */
+  /** The only database with this change. The other database skips this version. */
   readonly only?: Ddl['name'];
-  /** A query on Postgres; when it returns a row, the change is already there. */
+  /** A query on Postgres. If the query returns a row, the change is already present or not wanted. */
   readonly unless?: (ddl: Ddl) => string;
   /**
-   * The oldest code, by the last migration of ours that it knows, that can still work on the result: it reads and writes
-   * what it always did, beside code that knows the change. Processes of a release before this one launch during a deploy,
-   * and this is all that they can know of what comes after them. Every migration of ours says it from the one on that
-   * made a place for it; absent: only code that knows the migration.
+   * The oldest code that can still work on the migrated tables, identified by the last Holdfast migration that it
+   * knows. Such code keeps its reads and writes, next to code that knows this migration. During a deploy, processes of
+   * an older release launch too, and they know nothing else about later migrations. Every Holdfast migration since the
+   * one that added the column `oldest_code` declares a value. Absent: only code that knows this migration can work on
+   * the tables.
    */
   readonly oldestCode?: number;
 }
@@ -39,11 +40,11 @@ export interface Index {
   readonly unique?: true;
   readonly using?: 'gin';
   readonly only?: Ddl['name'];
-  /** An index of this name and another shape may be there already and has to go. */
+  /** An index of this name with another definition may exist, and must be replaced. */
   readonly replaces?: true;
 }
 
-/** The words in which the two databases' table definitions differ. */
+/** The SQL words that differ between the table definitions of the two databases. */
 export interface Ddl {
   readonly name: 'postgres' | 'sqlite';
   readonly schema: string;
@@ -72,7 +73,7 @@ export function dropIndex(ddl: Ddl, name: string, concurrently = false): string 
   return `drop index${concurrently ? ' concurrently' : ''} if exists ${ddl.table(name)}`;
 }
 
-/** The whole migration as plain statements: for SQLite, and for Postgres tables that nobody uses yet. */
+/** Returns the whole migration as plain statements, for SQLite and for Postgres tables that are not in use yet. */
 export function plainStatements(ddl: Ddl, migration: Migration): string[] {
   if (migration.only && migration.only !== ddl.name) return [];
   const indexes = indexesOf(ddl, migration);
@@ -87,18 +88,19 @@ export function indexesOf(ddl: Ddl, migration: Migration): Index[] {
   return (migration.indexes ?? []).filter((index) => !index.only || index.only === ddl.name);
 }
 
-/** Whether an interruption can leave part of it behind (invariant 3). */
+/** Returns true if an interruption can leave the migration partly applied (invariant 3). */
 export function isOnline(migration: Migration): boolean {
   return migration.indexes !== undefined || migration.dropsIndexes !== undefined;
 }
 
 /**
- * What `holdfast_migrations` says beside this version, null where there is no place for it yet. The strictest so far: what
- * one migration has closed to older code, none after it opens again.
+ * Returns the value of `oldest_code` in `holdfast_migrations` at this version, or null if the column does not exist
+ * yet. The value is the highest one so far: if one migration excludes older code, no later migration admits that code
+ * again.
  */
 export function oldestCodeAt(migrations: readonly Migration[], version: number): number | null {
-  const said = migrations.filter((each) => each.version <= version).flatMap((each) => each.oldestCode ?? []);
-  return said.length === 0 ? null : Math.max(...said);
+  const declared = migrations.filter((each) => each.version <= version).flatMap((each) => each.oldestCode ?? []);
+  return declared.length === 0 ? null : Math.max(...declared);
 }
 
 export function latestVersion(migrations: readonly Migration[]): number {

@@ -2,29 +2,34 @@ import { define } from './functions.js';
 import type { Ddl } from './migration.js';
 
 /**
- * How claims and enqueues hold a queue against edits and deletions. Postgres only.
+ * The locks by which claims and enqueues protect a queue against concurrent edits and deletions. Postgres only.
  *
- * They used to lock the row of the queue (`for share`, `for key share`). Each time that two transactions held such a lock at
- * once, Postgres made a MultiXact: thousands each second in a fleet, of which there are 2^32 until the database has to be
- * vacuumed for nothing else. Shared advisory locks leave no trace. Each of them is of two numbers: the class says what is
- * held, and the second number is a hash of the schema and the queue. Queues whose hashes are equal only wait for each other.
+ * Earlier releases locked the row of the queue (`for share`, `for key share`). Whenever two transactions held such a
+ * row lock at once, Postgres created a MultiXact ID. A fleet creates thousands of them per second, and after 2^32 of
+ * them the database needs a vacuum for this reason alone. Shared advisory locks leave no such trace. Each advisory lock
+ * has two numbers: a class for the purpose of the lock, and a hash of the schema and the queue. If two queues
+ * have equal hashes, they wait for each other, which is harmless.
  *
- * A statement that waits for a lock goes on with the snapshot that it had before, and would not see the edit for which it
- * waited. A query in a volatile function has a snapshot of its own, so that the functions lock first and look afterwards.
- * Where a transaction has one snapshot for all its queries (`repeatable read`), only a row lock tells that it is out of date.
+ * A statement that waits for a lock continues with its old snapshot, and would not see the edit for which it waited. A
+ * query in a volatile function has a new snapshot. Therefore the functions lock first and read the queue afterwards. If
+ * all queries of a transaction share one snapshot (`repeatable read`), only a row lock detects that the snapshot is
+ * outdated.
  *
- * **Invariant:** whoever locks the row of a queue and takes one of these locks takes the row first. Who holds one of these
- * locks without the row, as claims and enqueues do, never waits for the row.
+ * **Invariant:** a transaction that locks the row of a queue and also takes one of these locks locks the row first. A
+ * transaction that holds one of these locks without the row lock, as claims and enqueues do, never waits for the row.
  */
-const lockClasses = { turn: 0x486f6c71, existence: 0x486f6c72 } as const;
+const lockClasses = { lockVersion: 0x486f6c71, existence: 0x486f6c72 } as const;
 
-/** With more queues than this, an enqueue holds all there are by one lock: the server has room for some thousands of locks. */
+/**
+ * An enqueue on more queues than this takes one lock for all queues, because a server has space for some thousands of
+ * locks.
+ */
 const maxApart = 32;
 
-/** Held by whoever holds all queues, and by whoever deletes one. */
+/** The lock for all queues. An enqueue on many queues and the deletion of any queue take this lock. */
 const all = `${lockClasses.existence}, 0`;
 
-/** What that makes: the functions, and the triggers on `queues`. */
+/** The names of the functions, and of the triggers on the table `queues`. */
 export const queueLocks = {
   functions: [
     'holdfast_hold_turn',
@@ -47,12 +52,15 @@ function keyOf(d: Ddl, lock: keyof typeof lockClasses, queue: string): string {
 
 const hasOwnSnapshots = "current_setting('transaction_isolation') = 'read committed'";
 
-/** Whether the queue is under this turn and not paused. If so, it stays so until the end of the transaction. */
+/**
+ * Creates the function that returns true if the queue has the given lock version and is not paused. If the function
+ * returns true, neither changes until the end of the transaction.
+ */
 function holdTurn(d: Ddl): string {
   const body = `
 begin
   if ${hasOwnSnapshots} then
-    perform pg_advisory_xact_lock_shared(${keyOf(d, 'turn', 'queue')});
+    perform pg_advisory_xact_lock_shared(${keyOf(d, 'lockVersion', 'queue')});
   else
     perform 1 from ${d.table('queues')} q where q.name = queue for share;
   end if;
@@ -65,7 +73,10 @@ end;`;
   return define(d, 'holdfast_hold_turn', parameters, 'boolean', body, true);
 }
 
-/** Those of the queues that exist; without a list, all. None of them is deleted until the end of the transaction. */
+/**
+ * Creates the function that returns the queues of a list that exist, or all queues if there is no list. None of these
+ * queues can be deleted until the end of the transaction.
+ */
 function holdQueues(d: Ddl): string {
   const body = `
 begin
@@ -82,26 +93,31 @@ end;`;
   return define(d, 'holdfast_hold_queues', [{ name: 'queues', type: 'text[]' }], 'setof text', body, true);
 }
 
-/** Waits for whoever holds the queue, and keeps others from it until the end of the transaction. */
+/**
+ * Creates the function that waits until no transaction holds a lock of the queue, and then blocks other transactions
+ * until the end of its own transaction.
+ */
 function closeQueue(d: Ddl): string {
   const body = `
 begin
   perform pg_advisory_xact_lock(${all});
   perform pg_advisory_xact_lock(${keyOf(d, 'existence', 'queue')});
-  perform pg_advisory_xact_lock(${keyOf(d, 'turn', 'queue')});
+  perform pg_advisory_xact_lock(${keyOf(d, 'lockVersion', 'queue')});
 end;`;
   return define(d, 'holdfast_close_queue', [{ name: 'queue', type: 'text' }], 'void', body, true);
 }
 
 /**
- * An edit, whoever makes it (also a process of an older release, DBOS, or SQL), waits for the claims under way before it
- * commits, and claims that come meanwhile wait for it. After the change, so that it costs a claim nothing which moves the
- * turn on: such a claim changes nothing else, and none but its like can succeed under the same turn.
+ * Returns statements for the trigger on edits of a queue. The trigger makes an edit wait for the claims in progress,
+ * and makes new claims wait for the edit. It also covers edits by an older release, by DBOS or by SQL.
+ *
+ * The trigger runs after the change and skips a claim that only raises the lock version, so such a claim pays nothing.
+ * It needs no lock: it changes nothing else, and only claims of the same kind can succeed under the same lock version.
  */
 function editTrigger(d: Ddl): string[] {
   const body = `
 begin
-  perform pg_advisory_xact_lock(${keyOf(d, 'turn', 'old.name')});
+  perform pg_advisory_xact_lock(${keyOf(d, 'lockVersion', 'old.name')});
   return null;
 end;`;
   return [

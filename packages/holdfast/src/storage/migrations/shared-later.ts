@@ -8,10 +8,11 @@ const named = (table: string): Required<Pick<Migration, 'change'>> => ({
 });
 
 /**
- * Versions 24 to 108 of the shared layout. From 100 on, all DBOS languages number alike.
+ * Versions 24 to 108 of the shared layout. From version 100 on, all DBOS languages use the same numbers.
  *
- * A database that DBOS took to 22, 23 or 24 has got to another point than ours of that number: it dropped and created
- * the two partial indexes in four versions, 22 to 25. Building both again at 24 and 25 brings every case together.
+ * A database that DBOS migrated to 22, 23 or 24 differs from a database that Holdfast migrated to the same number: DBOS
+ * drops and creates the two partial indexes in four versions, 22 to 25. Therefore the versions 24 and 25 build both
+ * indexes again, which leads to the same layout in every case.
  */
 export const laterMigrations: readonly Migration[] = [
   { version: 24, name: 'partial index for forks, if still missing', indexes: [forkedFrom] },
@@ -123,7 +124,7 @@ export const laterMigrations: readonly Migration[] = [
     only: 'postgres',
     change: (d) => [dropEnqueueWorkflow(d, 14), createEnqueueWorkflow(d, 38)],
   },
-  // 39 was a trigger on streams; 43 drops it where DBOS made one.
+  // Version 39 created a trigger on streams. Version 43 drops the trigger if DBOS created it.
   {
     version: 40,
     name: 'attributes',
@@ -164,7 +165,7 @@ export const laterMigrations: readonly Migration[] = [
   },
   { version: 43, name: 'no trigger on streams', only: 'postgres', change: (d) => dropTrigger(d, streamsTrigger) },
   { version: 44, name: 'no trigger on events', only: 'postgres', change: (d) => dropTrigger(d, eventsTrigger) },
-  // 45 built the first form of this index and 47 dropped it.
+  // Version 45 built the first form of this index, and version 47 drops that index.
   {
     version: 46,
     name: 'index for queue partitions',
@@ -193,7 +194,8 @@ export const laterMigrations: readonly Migration[] = [
     only: 'postgres',
     change: (d) => [dropEnqueueWorkflow(d, 38), createEnqueueWorkflow(d, 105)],
   },
-  // Built in the transaction: this table has a row per deployment, and from 100 on a version must not be half there.
+  // Built inside the transaction: the table has only a row per deployment, and from version 100 on no migration may be
+  // left partly applied.
   {
     version: 106,
     name: 'one version name per application',

@@ -1,6 +1,6 @@
 import type { Ddl } from './migration.js';
 
-/** The tables of the shared layout as they are first created. Later migrations add to them. */
+/** The tables of the shared layout in their first form. Later migrations add columns. */
 
 const cascade = 'on update cascade on delete cascade';
 
@@ -8,7 +8,7 @@ function workflowId(d: Ddl, column: string): string {
   return `${column} text not null references ${d.table('workflow_status')} (workflow_uuid) ${cascade}`;
 }
 
-/** Migration 1: everything but the triggers. */
+/** Migration 1 without the triggers. */
 export function firstTables(d: Ddl): string[] {
   return [...workflowTables(d), ...messageTables(d), ...(d.name === 'postgres' ? [eventDispatch(d)] : [])];
 }
@@ -40,7 +40,8 @@ function workflowTables(d: Ddl): string[] {
       started_at_epoch_ms ${d.bigint},
       deduplication_id text,
       priority integer not null default 0${
-        // SQLite cannot drop a constraint again, as migration 28 does; there the unique index of 27 is the first.
+        // Not on SQLite, which cannot drop the constraint in migration 28. There the index of migration 27 is the
+        // first.
         d.name === 'postgres'
           ? ',\n      constraint uq_workflow_status_queue_name_dedup_id unique (queue_name, deduplication_id)'
           : ''
@@ -63,7 +64,7 @@ function workflowTables(d: Ddl): string[] {
 
 function messageTables(d: Ddl): string[] {
   return [
-    // On SQLite the key is here from the start, because it cannot be added as migration 10 does.
+    // On SQLite the table has the primary key from the start, because SQLite cannot add the key in migration 10.
     `create table ${d.table('notifications')} (
       message_uuid text not null ${d.name === 'sqlite' ? 'primary key ' : ''}default ${d.uuid},
       ${workflowId(d, 'destination_uuid')},

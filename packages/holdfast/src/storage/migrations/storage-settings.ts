@@ -1,15 +1,15 @@
 import type { Ddl } from './migration.js';
 
 /**
- * How Postgres keeps the tables: what these settings change is only where rows lie and when dead ones are removed, so that they
- * suit a database with DBOS applications as well.
+ * Storage parameters of the Postgres tables. They only affect where rows are stored and when dead rows are removed, so
+ * they also suit a database that DBOS applications use.
  *
- * - Rows that are updated in place again and again (a heartbeat, a queue's turn, an attempt of a step) change no indexed
- *   column. With room on their page such an update is HOT: it writes to no index.
- * - Workflows are updated at most a few times, and most of these updates change `status`, which indexes name: none of those is HOT.
- *   With room on its page the new row still lies beside the old one.
- * - The usual fifth of a table may be dead before autovacuum comes. In a table of millions that is a queue's index full of
- *   entries for work that is long done.
+ * - Some rows are updated very often: a heartbeat, the lock version of a queue, an attempt of a step. These updates
+ *   change no indexed column. With free space on the page such an update is HOT: it writes to no index.
+ * - A workflow row is updated only a few times. Most of these updates change `status`, which indexes contain, so they
+ *   are not HOT. With free space on the page the new row version at least stays on the same page as the old one.
+ * - By default a fifth of a table may be dead before autovacuum runs. In a table with millions of rows the index of a
+ *   queue would then be full of entries for finished work.
  */
 const settings: Readonly<Record<string, string>> = {
   executors: 'fillfactor = 50',
@@ -26,7 +26,7 @@ export function storageSettings(d: Ddl): string[] {
   return Object.entries(settings).map(([table, list]) => `alter table ${d.table(table)} set (${list})`);
 }
 
-/** A query with a row if an operator has made such settings, which stay as they are then, all of them. */
+/** Returns a query that has a row if an operator has set storage parameters. Then all settings stay as they are. */
 export function hasStorageSettings(d: Ddl): string {
   const text = (value: string): string => `'${value.replaceAll("'", "''")}'`;
   return (

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { arrayLiteral, columnLiteral } from './array-literal.js';
 
-describe('a column as the text of an array', () => {
+describe('a column as a Postgres array literal', () => {
   it('escapes quotes and backslashes, and nothing else', () => {
     expect(columnLiteral([{ a: 'x"y\\z' }, { a: null }, { a: 5 }, { a: "it's {,}" }], 'a')).toBe(
       '{"x\\"y\\\\z",NULL,5,"it\'s {,}"}',
@@ -11,8 +11,8 @@ describe('a column as the text of an array', () => {
     expect(arrayLiteral([])).toBe('{}');
   });
 
-  it('escapes a long text as it does a short one', () => {
-    // Around the length of a piece, with pairs that a cut could part.
+  it('escapes a long text like a short text', () => {
+    // Lengths around the length of a piece. The text has surrogate pairs and escaped pairs that a cut could split.
     for (const length of [65_535, 65_536, 65_537, 131_072, 200_001]) {
       const text = '\\"ü🦄'.repeat(length / 4).slice(0, length);
       const short = text.replace(/[\\"]/g, '\\$&');
@@ -20,7 +20,7 @@ describe('a column as the text of an array', () => {
     }
   });
 
-  it('needs a few times the memory of the text, also if every character of it is escaped', async () => {
+  it('needs only a few times the memory of the text, even if every character is escaped', async () => {
     const built = new URL('../../../dist/storage/postgres/array-literal.js', import.meta.url);
     const code = `import(${JSON.stringify(built.href)}).then(({ columnLiteral }) => {
       const { length } = columnLiteral([{ a: '"'.repeat(10_000_000) }], 'a');

@@ -11,23 +11,23 @@ export interface CompatTerms {
   readonly schema: string;
   readonly compat: Compat;
   readonly migrate: boolean;
-  /** Whether a layout that somebody has chosen may be changed: by `migrate()`, not by a launch. */
+  /** True if a recorded layout may be changed. `migrate()` may change it, a launch may not. */
   readonly mayChange: boolean;
   readonly logger: Logger;
 }
 
 /**
- * Gives the tables the layout that was asked for, and puts the choice on record: a process without the option keeps it.
+ * Gives the tables the requested layout and records the choice. A process without the option keeps the recorded layout.
  *
- * The record comes before the first index is dropped, and after the last is built. Killed in between, the database has more
- * indexes than its record says, which costs time and nothing else; `migrate` with the same option goes on from there. A launch
- * does not: it believes the record.
+ * The choice is recorded before the first index is dropped, or after the last index is built. If the process is killed
+ * in between, the database has more indexes than the recorded layout, which only costs time. `migrate` with the same
+ * option completes the change. A launch does not complete it, because a launch trusts the record.
  *
- * Settings come before the record, because only the owner of a table may change them. A role that may write all rows, but
- * owns nothing, would otherwise put a choice on record that it cannot carry out.
+ * Settings change before the choice is recorded, because only the owner of a table may change them. Otherwise a role
+ * that may write all rows but owns no table could record a choice and then fail to apply it.
  */
-export async function applyCompat(client: pg.ClientBase, terms: CompatTerms): Promise<void> {
-  const { schema, compat, migrate, mayChange, logger } = terms;
+export async function applyCompat(client: pg.ClientBase, options: CompatTerms): Promise<void> {
+  const { schema, compat, migrate, mayChange, logger } = options;
   const ddl = postgresDdl(schema);
   const counter = ddl.table('holdfast_migrations');
   const read = async (): Promise<Compat | null> => {
@@ -35,11 +35,11 @@ export async function applyCompat(client: pg.ClientBase, terms: CompatTerms): Pr
     return rows[0]?.compat ?? null;
   };
   const record = () => client.query(`update ${counter} set compat = $1`, [compat]);
-  const found = await read();
-  if (found === compat && !mayChange) return;
-  if (!mayChange && (found !== null || !migrate)) throw compatConflict(compat, found, `the schema "${schema}"`);
+  const recorded = await read();
+  if (recorded === compat && !mayChange) return;
+  if (!mayChange && (recorded !== null || !migrate)) throw compatConflict(compat, recorded, `the schema "${schema}"`);
   const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-  // Another process that asks for the same does it once more after this one, and finds nothing to do.
+  // Another process with the same option runs the same change after this process, and finds nothing to do.
   await withMigrationLock({ client, logger, pause, done: async () => false }, async () => {
     await client.query('set statement_timeout = 0');
     try {
@@ -50,15 +50,15 @@ export async function applyCompat(client: pg.ClientBase, terms: CompatTerms): Pr
       } else {
         const migration = { version: 0, name: 'indexes of DBOS', indexes: indexesOfOthers };
         await buildIndexes(client, ddl, migration, true);
-        if (found === 'none') await client.query(compatSettings(ddl, compat));
+        if (recorded === 'none') await client.query(compatSettings(ddl, compat));
         await record();
       }
     } catch (error) {
-      if (sqlState(error) === insufficientPrivilege) throw compatConflict(compat, found, `the schema "${schema}"`);
+      if (sqlState(error) === insufficientPrivilege) throw compatConflict(compat, recorded, `the schema "${schema}"`);
       throw error;
     } finally {
       await client.query('reset statement_timeout').catch(() => {});
     }
   });
-  if (found !== compat) logger.info(`schema "${schema}" is laid out for compat: "${compat}"`);
+  if (recorded !== compat) logger.info(`schema "${schema}" is laid out for compat: "${compat}"`);
 }

@@ -5,7 +5,7 @@ import { invalidOption } from '../../model/options.js';
 import { readOnlyTransaction, sqlState } from './failures.js';
 import type { Server } from './server.js';
 
-/** The option `poolSize`, if it is given. */
+/** Checks the option `poolSize`. `what` names the function that got the option. */
 export function checkPoolSize(what: string, poolSize: unknown): { readonly poolSize?: number } {
   if (poolSize === undefined) return {};
   if (Number.isInteger(poolSize) && Number(poolSize) >= 2) return { poolSize: Number(poolSize) };
@@ -13,30 +13,30 @@ export function checkPoolSize(what: string, poolSize: unknown): { readonly poolS
     what,
     'poolSize',
     poolSize,
-    'a whole number of at least 2: one for what is written, one for the rest',
+    'a whole number of at least 2: one connection for writes, one for other statements',
   );
 }
 
-/** How long a server may take to let somebody in. */
-const patienceMs = 10_000;
+/** How long a server may take to accept a connection. */
+const connectTimeoutMs = 10_000;
 
 export interface ConnectOptions {
   readonly logger: Logger;
   readonly applicationName: string;
-  /** Instead of the one of the server's settings. */
+  /** The database to connect to, instead of the database in the settings. */
   readonly database?: string;
 }
 
-/** What a process of Holdfast calls itself on the server, where the settings have no name for it. */
+/** Returns the `application_name` of a Holdfast process, for settings that have none. */
 export function applicationName(name: string): string {
   return `holdfast ${name}`.slice(0, 63);
 }
 
-/** One connection outside the pools, or a typed error that says what to check. */
+/** Opens one connection outside the pools. Throws a typed error that says what to check. */
 export async function connect(server: Server, options: ConnectOptions): Promise<pg.Client> {
   const client = server.client(
     {
-      connectionTimeoutMillis: patienceMs,
+      connectionTimeoutMillis: connectTimeoutMs,
       application_name: applicationName(options.applicationName),
       keepAlive: true,
     },
@@ -57,24 +57,24 @@ export async function connect(server: Server, options: ConnectOptions): Promise<
 }
 
 /**
- * A connection to a standby, or to a primary that was replaced, is as good as none: it can write nothing, and what is
- * read there may be long past. After a failover an address may lead to such a server for a while.
+ * Throws if the connection leads to a standby or an old primary. Such a server accepts no writes, and reads from it may
+ * be outdated. After a failover, an address may lead to such a server for a while.
  *
- * Settings for the session go with the question.
+ * `settings` are statements that configure the session. They run in the same round trip.
  */
 export async function checkWritable(client: pg.ClientBase, settings = ''): Promise<void> {
-  // It may be a black hole by now, and whoever opens a connection has set no other limit yet.
+  // The server may stop answering at any time, and a connection outside the pools has no other timeout yet.
   const query = {
     text: `${settings}show transaction_read_only`,
-    ...(settings === '' && { query_timeout: patienceMs }),
+    ...(settings === '' && { query_timeout: connectTimeoutMs }),
   };
-  // Several statements are answered by a list.
+  // For several statements the driver returns a list of results.
   const answer = [await client.query(query)].flat().at(-1);
   if (answer?.rows[0]?.transaction_read_only !== 'on') return;
-  throw Object.assign(new Error('the server takes read-only transactions only'), { code: readOnlyTransaction });
+  throw Object.assign(new Error('the server accepts only read-only transactions'), { code: readOnlyTransaction });
 }
 
-/** What is said when the server cannot be reached, or not for long enough. */
+/** The error for a server that cannot be reached, or that closes the connection too early. */
 export function unreachable(server: Server, error: unknown): HoldfastError {
   const { where } = server;
   const cause = server.tell(error);
@@ -85,7 +85,7 @@ export function unreachable(server: Server, error: unknown): HoldfastError {
   );
 }
 
-/** The role may neither use the tables nor create them. */
+/** The error for a role that may neither use the tables nor create them. */
 export function notPermitted(server: Server, schema: string, error: unknown): HoldfastError {
   const { where } = server;
   const cause = server.tell(error);
@@ -99,35 +99,44 @@ export function notPermitted(server: Server, schema: string, error: unknown): Ho
   );
 }
 
-/** The server cannot be reached over the network, or there is none at the socket. */
-const notThere = new Set(
+/** Error codes of a server that cannot be reached by network or by socket. */
+const unreachableCodes = new Set(
   'ECONNREFUSED ENOTFOUND EAI_AGAIN ETIMEDOUT EHOSTUNREACH ENETUNREACH ECONNRESET EPIPE ENOENT EACCES'.split(' '),
 );
 
 function adviceFor(error: unknown): string {
   const state = sqlState(error);
   const { code, message } = (error instanceof Error ? error : {}) as { code?: unknown; message?: string };
-  const said = message ?? '';
-  // The driver has no codes for most of these; nothing depends on them but what is said.
-  if (state === undefined && /does not support SSL/.test(said)) {
-    return 'The server refuses SSL: switch it on there, or leave it out here (no `sslmode` and no `ssl`, or `sslmode=disable`).';
+  const text = message ?? '';
+  // The driver has no codes for most of these errors. Only the advice depends on the message texts.
+  if (state === undefined && /does not support SSL/.test(text)) {
+    return (
+      'The server refuses SSL: enable SSL on the server, or do not ask for it ' +
+      '(no `sslmode` and no `ssl`, or `sslmode=disable`).'
+    );
   }
-  if (state === undefined && (/certificate|SSL|TLS/i.test(said) || /CERT|^ERR_(SSL|TLS)|^EPROTO$/.test(String(code)))) {
-    return 'The encrypted connection failed: give the certificate of the authority (`sslrootcert`, or `ssl: { ca }`), and the host name that it is for.';
+  if (state === undefined && (/certificate|SSL|TLS/i.test(text) || /CERT|^ERR_(SSL|TLS)|^EPROTO$/.test(String(code)))) {
+    return (
+      'The encrypted connection failed: set the certificate of the authority (`sslrootcert` or `ssl: { ca }`), ' +
+      'and use the host name in the certificate of the server.'
+    );
   }
-  if (state === undefined && /password|SASL/i.test(said))
-    return 'The server wants a password. Check the URL, the `password`, or the function that is to return it.';
-  if (state === undefined && (notThere.has(String(code)) || /time(d )?out|terminated/i.test(said))) {
+  if (state === undefined && /password|SASL/i.test(text)) {
+    return 'The server requires a password. Check the URL, the setting `password`, or the function that returns it.';
+  }
+  if (state === undefined && (unreachableCodes.has(String(code)) || /time(d )?out|terminated/i.test(text))) {
     return 'Is the server running there, and reachable from here?';
   }
-  if (state === undefined) return 'Check the settings, and that it is a Postgres server that answers there.';
-  if (state.startsWith('28') && /no encryption|SSL off/i.test(said)) {
-    return 'The server takes encrypted connections only: give `?sslmode=verify-full`, or `ssl`.';
+  if (state === undefined) return 'Check the settings, and check that the address leads to a Postgres server.';
+  if (state.startsWith('28') && /no encryption|SSL off/i.test(text)) {
+    return 'The server accepts only encrypted connections: set `?sslmode=verify-full` or `ssl`.';
   }
   if (state.startsWith('28')) return 'Check the user and password in the URL.';
-  if (state === '53300')
+  if (state === '53300') {
     return 'The server has no free connections: raise max_connections, or lower poolSize (launch, connect).';
-  if (state === readOnlyTransaction)
-    return 'It is a standby, or a primary that was replaced: the URL must lead to the primary.';
+  }
+  if (state === readOnlyTransaction) {
+    return 'The server is a standby or an old primary: the URL must lead to the primary.';
+  }
   return 'Check the URL and the server log.';
 }

@@ -3,13 +3,13 @@ import { describeError, HoldfastError } from '../../model/errors.js';
 import { sqlState } from './failures.js';
 import { quoteIdentifier } from './identifiers.js';
 
-/** Databases that every server has, to connect to when the wanted one is missing. */
+/** Databases that every server has. A connection to one of them can create the missing database. */
 const maintenanceDatabases = ['postgres', 'template1'];
 
 /**
- * Creates the database of a server that its settings name. Two processes may do so at once: whoever comes second finds it there.
+ * Creates the database. If another process creates it at the same time, this function succeeds too.
  *
- * `connect` opens a connection to another database of the server; this function closes it.
+ * `connect` opens a connection to another database of the server. This function closes that connection.
  */
 export async function ensureDatabase(name: string, connect: (database: string) => Promise<pg.Client>): Promise<void> {
   let reason: unknown;
@@ -25,19 +25,21 @@ export async function ensureDatabase(name: string, connect: (database: string) =
       await client.query(`create database ${quoteIdentifier(name)}`);
       return;
     } catch (error) {
-      // Duplicate database, seen in the catalog before (42P04) or only on insert (23505).
+      // The database exists: found in the catalog before the insert (42P04), or only by the insert (23505).
       if (['42P04', '23505'].includes(sqlState(error) ?? '')) return;
       reason = error;
     } finally {
       await client.end().catch(() => {});
     }
   }
-  const right = `Create it (\`createdb ${name}\`), or give the role of the URL the right to (\`alter role ... createdb\`).`;
-  throw missingDatabase(name, `could not be created: ${describeError(reason)}`, right, reason);
+  const advice =
+    `Create it (\`createdb ${name}\`), or give the role in the URL the right to create databases ` +
+    '(`alter role ... createdb`).';
+  throw missingDatabase(name, `could not be created: ${describeError(reason)}`, advice, reason);
 }
 
-/** What to do about it where processes create nothing. */
-export const onceByHand =
+/** The advice for processes that create no database, because of `migrate: false`. */
+export const migrateOnceAdvice =
   'Call migrate({ database }) once with a role that may create databases: it creates the database and its tables.';
 
 export function missingDatabase(name: string, why: string, advice: string, cause: unknown): HoldfastError {

@@ -1,60 +1,59 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
+import type { Failure } from '../contract/failure-kind.js';
+import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 import type { StatementProbe } from '../contract/probe.js';
-import type {
-  Database,
-  Dialect,
-  Failure,
-  ListenerCallbacks,
-  Listening,
-  Query,
-  Row,
-  Statement,
-  Statements,
-} from '../database.js';
+import type { Database, Dialect, Query, Row, Statement, Statements } from '../database.js';
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
 import { columnLiteral } from './array-literal.js';
 import { connect } from './connect.js';
-import { ensureDatabase, missingDatabase, onceByHand } from './create-database.js';
+import { ensureDatabase, migrateOnceAdvice, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
-import { classifyPostgres, isUnprepared, sqlState, standsWrong } from './failures.js';
+import { classifyPostgres, isReadOnlyServer, isUnprepared, sqlState } from './failures.js';
 import { Pools, type Use } from './pools.js';
 import { sessionName } from './prepared-names.js';
-import { readyTables } from './ready-tables.js';
+import { prepareTables } from './ready-tables.js';
 import { credentialsOf, Server } from './server.js';
 import { PostgresSignals } from './signals.js';
 
-/** An unanswered statement is given up after this long, and its connection with it. What it did is then read back. */
+/**
+ * After this time the process gives up an unanswered statement and closes its connection. It then reads from the
+ * database what the statement changed.
+ */
 const defaultAnswerTimeoutMs = 30_000;
 
 /**
- * The server gives up a little earlier, by itself: a statement that waits for a lock must not be applied long after
- * nobody waits for its answer any more, when what it claimed is no longer looked for.
+ * The server cancels a statement after this part of the time, a little before the process gives it up. Otherwise a
+ * statement that waits for a lock could be applied long after the process gave up. Then no process would look for the
+ * workflows that the statement claimed.
  */
-const serverPart = 0.8;
+const serverTimeoutShare = 0.8;
 
 /**
- * A batch waits this part of the time for a lock: long past what statements of ours hold one for. Whoever holds it longer
- * (a session that someone left in the middle of a transaction) must not hold up the other rows of the batch.
+ * A batch waits this part of the time for a lock, which is much longer than statements of Holdfast hold a lock. A
+ * session that holds the lock longer (somebody left it in the middle of a transaction) must not block the other rows of
+ * the batch.
  */
-const lockPart = 0.1;
+const lockTimeoutShare = 0.1;
 
 /**
- * After one has waited in vain, the others wait this long, until nothing was held up for a while: there may be more that
- * is locked, and more kinds of batches that want it than there are connections.
+ * After a batch has waited for a lock without success, all batches wait only this long, until no batch failed to get a
+ * lock for a while. More rows may be locked, and the kinds of batches that need these rows may outnumber the
+ * connections.
  */
-const warnedLockMs = 100;
-const warnedForMs = 10_000;
+const shortLockTimeoutMs = 100;
+const shortLockPeriodMs = 10_000;
 
-/** What is known to be held up waits this long: longer than most statements of ours hold a lock for. */
+/** A row that is known to be locked waits this long: longer than most statements of Holdfast hold a lock. */
 const impatientLockMs = 20;
 
 /**
- * Each statement of a transaction has to see what was committed while the one before it waited for a lock, or a queue is deleted
- * under the work that was put on it meanwhile. The default of a database or a role may be another.
+ * Each statement of a transaction must see what committed while the previous statement waited for a lock. Otherwise a
+ * queue could be deleted although work was enqueued meanwhile. The default isolation level of a database or role may
+ * differ.
  */
 const beginText = 'begin isolation level read committed';
 
@@ -69,9 +68,9 @@ export interface PostgresOptions extends DatabaseSource {
   readonly migrate: boolean;
   readonly triggers?: boolean;
   readonly checksRights?: boolean;
-  /** On Postgres: the layout of the tables. Absent: as it is. */
+  /** The layout of the tables. Absent: the layout stays as it is. */
   readonly compat?: Compat | undefined;
-  /** Whether a layout that was chosen before may be changed. */
+  /** True if a layout that was chosen before may be changed. */
   readonly mayChangeCompat?: boolean;
   readonly logger: Logger;
   readonly applicationName: string;
@@ -84,23 +83,23 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const driver = await loadDriver();
   const { settings = { config: { connectionString: options.url } }, listenUrl } = options;
   const server = new Server(driver, settings);
-  const first = await connect(server, options).catch(async (error) => {
+  const client = await connect(server, options).catch(async (error) => {
     if (sqlState((error as Error).cause) !== '3D000') throw error;
     const { database } = server;
-    if (!options.migrate) throw missingDatabase(database, '`migrate: false` creates nothing', onceByHand, error);
+    if (!options.migrate) throw missingDatabase(database, '`migrate: false` creates nothing', migrateOnceAdvice, error);
     await ensureDatabase(database, (other) => connect(server, { ...options, database: other }));
     return connect(server, options);
   });
-  const silentMessages = await readyTables(server, first, options).finally(() => first.end().catch(() => {}));
-  const adopted = { ...options, silentMessages };
-  if (listenUrl === undefined) return new PostgresDatabase(driver, server, adopted);
-  const listening = new Server(driver, {
+  const silentMessages = await prepareTables(server, client, options).finally(() => client.end().catch(() => {}));
+  const databaseOptions = { ...options, silentMessages };
+  if (listenUrl === undefined) return new PostgresDatabase(driver, server, databaseOptions);
+  const listenServer = new Server(driver, {
     ...settings,
     config: { ...credentialsOf(settings), connectionString: listenUrl },
   });
-  // Later it would only be a connection that does not come up, among others that do.
-  await (await connect(listening, options)).end();
-  return new PostgresDatabase(driver, server, adopted, listening);
+  // A wrong URL fails the launch here. Later, the listener would only retry the connection again and again.
+  await (await connect(listenServer, options)).end();
+  return new PostgresDatabase(driver, server, databaseOptions, listenServer);
 }
 
 async function loadDriver(): Promise<typeof pg> {
@@ -121,48 +120,48 @@ class PostgresDatabase implements Database {
   private readonly pools: Pools;
   private readonly probe: StatementProbe | undefined;
   private readonly signals: PostgresSignals;
-  private isDeaf = false;
-  /** Until when writers are warned of locks, and which of them have it in their settings. */
-  private warnedUntil = 0;
-  private readonly warned = new WeakSet<pg.PoolClient>();
-  /** Connections whose server has said that it takes no more writes. */
-  private readonly turned = new WeakSet<pg.ClientBase>();
-  private broken = 0;
-  private prepares = true;
+  private isUndelivered = false;
+  /** Until this time, writers use the short lock timeout. The set holds the connections with that setting. */
+  private shortLockUntil = 0;
+  private readonly hasShortLock = new WeakSet<pg.PoolClient>();
+  /** Connections whose server has reported that it is read-only. */
+  private readonly readOnlyClients = new WeakSet<pg.ClientBase>();
+  private breakCount = 0;
+  private usesPrepared = true;
 
   constructor(
     driver: typeof pg,
     private readonly server: Server,
     private readonly options: PostgresOptions & Pick<Database, 'silentMessages'>,
-    listening: Server = server,
+    listenServer: Server = server,
   ) {
     const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
     this.dialect = postgresDialect(options.schema);
     this.silentMessages = options.silentMessages === true;
     this.probe = options.probe;
     this.signals = new PostgresSignals(options.schema, {
-      connect: async () => (await connect(listening, options)).on('error', () => this.broken++),
+      connect: async () => (await connect(listenServer, options)).on('error', () => this.breakCount++),
       query: (statement, params) => this.query(statement, params),
-      onDeaf: (isDeaf) => this.noteDeafness(options.logger, isDeaf),
+      onDeaf: (isUndelivered) => this.noteDelivery(options.logger, isUndelivered),
     });
     this.pools = new Pools(driver, server, {
       ...options,
       answerTimeoutMs,
-      statementTimeoutMs: Math.ceil(answerTimeoutMs * serverPart),
+      statementTimeoutMs: Math.ceil(answerTimeoutMs * serverTimeoutShare),
       lockTimeout: lockTimeout(options),
       onOpened: (client) => {
-        onReadOnly(client, () => this.turned.add(client));
-        // Also of one that nobody uses at the moment.
-        client.on('error', () => this.broken++);
+        onReadOnly(client, () => this.readOnlyClients.add(client));
+        // An idle connection can break, too.
+        client.on('error', () => this.breakCount++);
       },
     });
-    const { query, batch } = this.through('writing');
+    const { query, batch } = this.statementsOn('writing');
     [this.query, this.batch] = [query, batch];
-    this.impatient = this.through('locked');
+    this.impatient = this.statementsOn('locked');
   }
 
-  /** Statements whose batches go by these connections. */
-  private through(writers: 'writing' | 'locked'): Statements {
+  /** Returns statements whose batches use the given kind of connection. */
+  private statementsOn(writers: 'writing' | 'locked'): Statements {
     return {
       query: (statement, params) => this.execute(useOf(statement, writers), statement, params),
       batch: async (statement, shared, rows) => {
@@ -192,27 +191,28 @@ class PostgresDatabase implements Database {
     return null;
   }
 
-  breaks(): number {
-    return this.broken;
+  lostConnections(): number {
+    return this.breakCount;
   }
 
   async announce(topics: readonly string[], query?: Query): Promise<void> {
     await this.signals.announce(topics, query);
   }
 
-  listen(hearing: ListenerCallbacks): Listening {
-    return this.signals.hear(hearing);
+  listen(callbacks: ListenerCallbacks): Listening {
+    return this.signals.hear(callbacks);
   }
 
-  private noteDeafness(logger: Logger, isDeaf: boolean): void {
-    if (isDeaf === this.isDeaf) return;
-    this.isDeaf = isDeaf;
-    if (!isDeaf) logger.info('Notifications from Postgres arrive again.');
+  private noteDelivery(logger: Logger, isUndelivered: boolean): void {
+    if (isUndelivered === this.isUndelivered) return;
+    this.isUndelivered = isUndelivered;
+    if (!isUndelivered) logger.info('Notifications from Postgres arrive again.');
     else {
       logger.warn(
-        'LISTEN does not work on this connection: a notification to oneself did not arrive. A pooler in transaction mode ' +
-          'does that. Everything still works, by polling; with a direct connection, for all or only to listen by ' +
-          '(`database: { url, listen }`, both of the same database), or a pooler in session mode, it is faster.',
+        'LISTEN does not work on this connection: a test notification of this process to itself did not arrive. ' +
+          'A pooler in transaction mode causes this. Holdfast continues by polling, which is slower. ' +
+          'For faster wake-ups use a pooler in session mode, or a direct connection for all statements or only for ' +
+          'LISTEN (`database: { url, listen }`, both for the same database).',
       );
     }
   }
@@ -227,75 +227,76 @@ class PostgresDatabase implements Database {
     values: readonly unknown[],
     runPortions?: (client: pg.PoolClient) => Promise<void>,
   ): Promise<Row[]> {
-    // Under way from here on: a connection may have to be opened first.
+    // The statement counts as in progress from here on, although the pool may first have to open a connection.
     const reached = this.probe?.(statement.name);
     const { client, kind, release } = await this.pools.take(use).catch((error) => {
-      this.noteWhere(error);
+      this.noteFailure(error);
       reached?.('failed');
       throw this.server.tell(error);
     });
-    const name = statement.unprepared || !this.prepares ? undefined : sessionName(statement);
-    // For the one transaction: behind a pooler the next one on this session may be anybody's.
+    const name = statement.unprepared || !this.usesPrepared ? undefined : sessionName(statement);
+    // Set for this transaction only: behind a pooler the next transaction of the session may belong to another client.
     const isImpatient = kind === 'locked';
     const spansSeveral = statement.first !== undefined || runPortions !== undefined;
     const begin = isImpatient ? `${beginText}; set local lock_timeout = ${impatientLockMs}` : spansSeveral && beginText;
     const unwatch = reached && watchReply(client, () => reached('after-apply'));
     try {
-      if (kind === 'writing') await this.warn(client);
+      if (kind === 'writing') await this.adjustLockTimeout(client);
       if (begin) await client.query(begin);
       if (statement.first) await client.query({ text: statement.first, values: values as unknown[] });
       const result = await client.query({ ...(name && { name }), text: statement.text, values: values as unknown[] });
       await runPortions?.(client);
       if (begin) await client.query('commit');
-      // What was read may be long past. What was written, if anything was, is read back elsewhere.
-      if (this.turned.has(client)) throw new Error('the server has become read-only');
+      // A read from this server may be outdated. The caller reads back what a write changed, if it changed anything.
+      if (this.readOnlyClients.has(client)) throw new Error('the server has become read-only');
       reached?.('after-reply');
       release();
       return result.rows;
     } catch (error) {
-      if (classifyPostgres(error) === 'locked') this.warnedUntil = performance.now() + warnedForMs;
-      this.noteWhere(error, this.turned.has(client));
+      if (classifyPostgres(error) === 'locked') this.shortLockUntil = performance.now() + shortLockPeriodMs;
+      this.noteFailure(error, this.readOnlyClients.has(client));
       const isOver = !begin || (classifyPostgres(error) === 'locked' && (await rollsBack(client)));
-      // A connection that failed under a statement may still get its late reply, or be in the middle of a transaction, or
-      // lead to a server that was the primary once: it must not serve another one.
-      release(!isOver || classifyPostgres(error) === 'lost' || standsWrong(error));
+      // After a failed statement the connection may still receive the late reply, be inside a transaction, or lead to
+      // an old primary. Such a connection must not run another statement.
+      release(!isOver || classifyPostgres(error) === 'lost' || isReadOnlyServer(error));
       reached?.('failed');
       if (name === undefined || !isUnprepared(error)) throw error;
     } finally {
       unwatch?.();
     }
-    this.prepareNoMore();
+    this.stopPreparing();
     return this.execute(use, statement, values, runPortions);
   }
 
-  private noteWhere(error: unknown, isTurned = false): void {
-    const isWrong = isTurned || standsWrong(error);
-    if (isWrong) this.pools.moved();
-    // Given up by this process, perhaps, and not closed by the other side. Or another server is to answer from now on.
-    if (isWrong || classifyPostgres(error) === 'lost') this.broken++;
+  private noteFailure(error: unknown, isReadOnly = false): void {
+    const isWrongServer = isReadOnly || isReadOnlyServer(error);
+    if (isWrongServer) this.pools.noteFailover();
+    // There may be no 'error' event that counts the break: this process gave up the connection itself, or another
+    // server must be used from now on.
+    if (isWrongServer || classifyPostgres(error) === 'lost') this.breakCount++;
   }
 
-  private async warn(writer: pg.PoolClient): Promise<void> {
-    const isWarned = performance.now() < this.warnedUntil;
-    if (isWarned === this.warned.has(writer)) return;
-    await writer.query(isWarned ? `set lock_timeout = ${warnedLockMs}` : lockTimeout(this.options));
-    if (isWarned) this.warned.add(writer);
-    else this.warned.delete(writer);
+  private async adjustLockTimeout(writer: pg.PoolClient): Promise<void> {
+    const isShort = performance.now() < this.shortLockUntil;
+    if (isShort === this.hasShortLock.has(writer)) return;
+    await writer.query(isShort ? `set lock_timeout = ${shortLockTimeoutMs}` : lockTimeout(this.options));
+    if (isShort) this.hasShortLock.add(writer);
+    else this.hasShortLock.delete(writer);
   }
 
-  /** What is prepared belongs to a session, and a pooler may lend each statement another one. */
-  private prepareNoMore(): void {
-    if (!this.prepares) return;
-    this.prepares = false;
+  /** A prepared statement belongs to a session, and a pooler may run each statement in another session. */
+  private stopPreparing(): void {
+    if (!this.usesPrepared) return;
+    this.usesPrepared = false;
     this.options.logger.warn(
-      'Prepared statements do not last on this connection: a pooler in transaction mode does that. Everything still works, ' +
-        'without them; with a direct connection, or a pooler that keeps track of them (PgBouncer from 1.21 on, with ' +
-        'max_prepared_statements), it is faster.',
+      'Prepared statements do not last on this connection: a pooler in transaction mode causes this. ' +
+        'Holdfast continues without prepared statements, which is slower. For more speed connect directly, or ' +
+        'through a pooler that tracks prepared statements (PgBouncer 1.21 or later, with max_prepared_statements).',
     );
   }
 }
 
-/** The connections that a statement may use; `writers` are those for what is pinned. */
+/** Returns the connections that a statement may use. `writers` is the kind of connection for pinned statements. */
 function useOf({ pinned, shared }: Statement, writers: 'writing' | 'locked'): Use {
   if (!shared) return pinned ? writers : 'general';
   if (!pinned) return 'shared';
@@ -310,16 +311,16 @@ async function rollsBack(client: pg.PoolClient): Promise<boolean> {
 }
 
 function lockTimeout({ answerTimeoutMs = defaultAnswerTimeoutMs }: PostgresOptions): string {
-  return `set lock_timeout = ${Math.ceil(answerTimeoutMs * lockPart)}`;
+  return `set lock_timeout = ${Math.ceil(answerTimeoutMs * lockTimeoutShare)}`;
 }
 
-/** What a server (from Postgres 14 on) reports of itself, with the reply to the first statement that it is true of. */
+/** Parameters that a server (Postgres 14 or later) reports with the reply to the first statement after a change. */
 const readOnlyReports: ReadonlySet<string> = new Set(['default_transaction_read_only', 'in_hot_standby']);
 
-function onReadOnly(client: pg.PoolClient, turned: () => void): void {
+function onReadOnly(client: pg.PoolClient, onReport: () => void): void {
   const { connection } = client as unknown as { connection: NodeJS.EventEmitter };
   connection.on('parameterStatus', (report: { parameterName: string; parameterValue: string }) => {
-    if (readOnlyReports.has(report.parameterName) && report.parameterValue === 'on') turned();
+    if (readOnlyReports.has(report.parameterName) && report.parameterValue === 'on') onReport();
   });
 }
 
@@ -327,8 +328,9 @@ function onReadOnly(client: pg.PoolClient, turned: () => void): void {
 function watchReply(client: pg.PoolClient, applied: () => void): () => void {
   const { stream } = (client as unknown as { connection: { stream: NodeJS.EventEmitter } }).connection;
   const onData = (chunk: Buffer): void => {
-    // A reply ends with ReadyForQuery: 'Z', length 5, status. Earlier chunks come before the commit, and so does a reply
-    // with another status than 'I': the session is in a transaction then.
+    // A reply ends with ReadyForQuery: 'Z', length 5, status. Chunks without this end arrive before the commit. A
+    // status other than 'I' means that the session is inside a transaction, so the reply arrives before the commit,
+    // too.
     const end = chunk.subarray(-6);
     if (end[0] === 0x5a && end[4] === 5 && end[5] === 0x49) applied();
   };

@@ -1,4 +1,4 @@
-import { type ColumnType, type Dialect, type EffectList, enqueueBlock, isAtRest } from '../database.js';
+import { type ColumnType, type Dialect, type EffectList, enqueueBlock, isMarkedSuspended } from '../database.js';
 import { few } from './estimates.js';
 import { quoteIdentifier } from './identifiers.js';
 import { mergeOf } from './merges.js';
@@ -14,8 +14,8 @@ const columnTypes: Record<ColumnType, string> = {
 };
 
 /**
- * Written so that the planner cannot match it to the partial indexes on PENDING rows. On a young table they look
- * cheaper than the primary key, and then each row of a batch scans everything that is PENDING.
+ * Worded so that the planner cannot match the condition to the partial indexes on PENDING rows. On a new table these
+ * indexes look cheaper than the primary key, and then each row of a batch scans all PENDING rows.
  */
 const stillPending = (alias: string): string => `${alias}.status || '' = 'PENDING'`;
 
@@ -36,26 +36,27 @@ function effects<T extends object>({
   rows: columns,
   first,
   list,
-  columns: things,
+  columns: itemColumns,
   carry,
   keys,
 }: EffectList<T>): string {
-  const carried = [...keys.map(([name]) => name), ...carry].map((name) => `r.${quoteIdentifier(name)}`);
-  const fields = Object.entries(things).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
-  const names = [...Object.keys(things), 'position'].map(quoteIdentifier);
-  const given = keys.map(([name]) => `r.${quoteIdentifier(name)}`).join(', ');
-  const reported = keys.map(([, name]) => name).join(', ');
+  const carriedColumns = [...keys.map(([name]) => name), ...carry].map((name) => `r.${quoteIdentifier(name)}`);
+  const fields = Object.entries(itemColumns).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
+  const names = [...Object.keys(itemColumns), 'position'].map(quoteIdentifier);
+  const rowKeys = keys.map(([name]) => `r.${quoteIdentifier(name)}`).join(', ');
+  const mainKeys = keys.map(([, name]) => name).join(', ');
   return (
-    `(select ${carried.join(', ')}, t.* from ${rows('r', columns, first)} cross join lateral ` +
+    `(select ${carriedColumns.join(', ')}, t.* from ${rows('r', columns, first)} cross join lateral ` +
     `rows from (json_to_recordset(r.${quoteIdentifier(list)}::json) as (${fields.join(', ')})) with ordinality ` +
-    // `is true` keeps the condition from becoming a join, which on these connections would compare each with each.
-    `as t(${names.join(', ')}) where ((${given}) in (select ${reported} from main where landed)) is true) e`
+    // `is true` keeps the planner from turning the condition into a join. On these connections the join would compare
+    // every item with every reported row.
+    `as t(${names.join(', ')}) where ((${rowKeys}) in (select ${mainKeys} from main where landed)) is true) e`
   );
 }
 
 type Composing = Pick<Dialect, 'exclusively' | 'perRow' | 'mixed' | 'joined' | 'together' | 'effects'>;
 
-/** How statements are put together from parts. */
+/** The members that compose a statement from parts. */
 const composing: Composing = {
   exclusively: (change) => ({
     before: `guard as (${change} returning 1 as held)`,
@@ -76,21 +77,24 @@ const composing: Composing = {
 
 const locking: Pick<Dialect, 'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'locksRows'> = {
   lockOrder: (workflowId) => `${workflowId} collate "C"`,
-  // Not the strongest lock: that would make the foreign key of a message that is just being sent to the workflow wait,
-  // and be waited for. No statement changes what a foreign key refers to.
+  // Not `for update`: with that lock, a claim and the foreign key check of a message that is being sent to the workflow
+  // wait for each other. No statement changes a column that a foreign key refers to.
   forUpdate: 'for no key update',
   forUpdateSkipLocked: 'for no key update skip locked',
   forShare: 'for share',
   locksRows: true,
 };
 
-/** By functions that look at the queue after they have waited for its lock: migrations/queue-locks.ts says why. */
-const queueLocks = (prefix: string): Pick<Dialect, 'heldTurn' | 'heldQueues' | 'closedQueue'> => ({
-  heldTurn: (queue, turn) => `select 1 from ${prefix}.holdfast_hold_turn(${queue}, ${turn}) as turn(held) where held`,
-  heldQueues: (names) =>
+/**
+ * These members call functions that read the queue after they have waited for its lock. See migrations/queue-locks.ts.
+ */
+const queueLocks = (prefix: string): Pick<Dialect, 'holdLockVersion' | 'holdQueues' | 'closeQueue'> => ({
+  holdLockVersion: (queue, lockVersion) =>
+    `select 1 from ${prefix}.holdfast_hold_turn(${queue}, ${lockVersion}) as turn(held) where held`,
+  holdQueues: (names) =>
     `select name from ${prefix}.holdfast_hold_queues(${names ? `array(${names})` : 'null'}) as held(name)`,
-  // The row first, which is what those of an older release hold.
-  closedQueue: (name) =>
+  // Locks the row first, because processes of an older release lock the row.
+  closeQueue: (name) =>
     `with closed as materialized (select q.name from ${prefix}.queues q where q.name = ${name} for update) ` +
     `select ${prefix}.holdfast_close_queue(name) from closed`,
 });
@@ -106,26 +110,27 @@ export function postgresDialect(schema: string): Dialect {
     anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,
     jsonRows: (alias, columns, parameter) => {
       const fields = Object.entries(columns).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
-      // By way of a text, because a driver that sees a parameter of JSON makes JSON of what is JSON already.
+      // Cast to text first: a driver would encode a JSON parameter as JSON again.
       return `json_to_recordset(${parameter}::text::json) as ${alias}(${fields.join(', ')})`;
     },
     list: (values) => values,
-    // A probe per row through the primary key. As a plain join over the array it is planned as a hash join over the
-    // whole table and each batch becomes quadratic.
+    // Probes the primary key once per row. A plain join over the array is planned as a hash join over the whole table,
+    // which makes each batch quadratic.
     fence: (workflowId, owner) =>
       `cross join lateral (select 1 from ${prefix}.workflow_status w where w.workflow_uuid = ${workflowId} ` +
       `and w.owner_xid = ${owner} and ${stillPending('w')} for share) fence`,
     few,
-    // A probe per parent (a limit keeps it one). As a plain join in a recursive query it may be planned as a hash join
-    // over every workflow that has a parent.
+    // Probes the index once per parent; the limit prevents another plan. A plain join in a recursive query may be
+    // planned as a hash join over every workflow that has a parent.
     children: (parentId) =>
       `cross join lateral (${few(`select * from ${prefix}.workflow_status where parent_workflow_id = ${parentId}`)}) c`,
     stillPending,
-    // So worded, only the index that has these very words fits, and none of the others on PENDING rows: they hold all that
-    // sleep, on whatever queue.
-    holdsSlot: (alias) => `${stillPending(alias)} and ${isAtRest(alias)} is not true`,
-    rests: (alias) => `${stillPending(alias)} and ${isAtRest(alias)}`,
-    // A comparison of rows is of no use to an index over the last column alone, which the planner may otherwise prefer.
+    // In these words, the condition matches only the index with the same words, and no other index on PENDING rows. The
+    // other indexes contain the sleeping workflows of all queues.
+    holdsSlot: (alias) => `${stillPending(alias)} and ${isMarkedSuspended(alias)} is not true`,
+    isSuspendedRow: (alias) => `${stillPending(alias)} and ${isMarkedSuspended(alias)}`,
+    // Compares rows, because an index on the last column alone cannot answer a comparison of rows. The planner might
+    // prefer that index for a comparison of the last column.
     equalAndAfter: (equal, after) => {
       const [columns, values] = [0, 1].map((side) => [...equal, after].map((pair) => pair[side]).join(', '));
       return `${equal.map((pair) => pair.join(' = ')).join(' and ')} and (${columns}) > (${values})`;
@@ -134,18 +139,18 @@ export function postgresDialect(schema: string): Dialect {
     landed: 'exists (select 1 from main where landed)',
     ...locking,
     enqueueSeq: {
-      // One number from the sequence for the whole statement: rows are inserted in the order of their IDs, to lock in
-      // that order, but are to be worked off in the order in which they were given.
+      // Takes one number of the sequence for the whole statement. Rows are inserted in the order of their IDs, which is
+      // the lock order, but the queue must run them in the order in which they were given.
       before: `enqueue_turn as materialized (select nextval('${prefix.replaceAll("'", "''")}.holdfast_enqueue_seq') as n)`,
       value: (position) => `(select n from enqueue_turn) * ${enqueueBlock} + ${position}`,
     },
-    // Those from before there was an order come first.
+    // Messages from before the column existed have no number and come first.
     messageOrder: 'send_seq nulls first, created_at_epoch_ms',
     now,
     notBeforeNow,
     presence,
-    // By its start as it is now, in the row that was locked: a former owner may have run it, and handed it back, since
-    // this statement looked for steps. DBOS may have cleared the start of one that has steps.
+    // Uses the start time in the locked row: after this statement searched for steps, a former owner may have run the
+    // workflow and put it back. Also checks for steps: DBOS may have cleared the start time of a workflow with steps.
     neverRan: (startedBefore) =>
       `(${startedBefore} is null and not exists (select 1 from ${prefix}.operation_outputs o ` +
       `where o.workflow_uuid = w.workflow_uuid))`,

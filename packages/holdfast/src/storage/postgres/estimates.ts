@@ -1,4 +1,4 @@
-/** Of a limit that is not a constant the planner expects a tenth of the rows. This one is none. */
+/** No limit in effect. For a limit that is not a constant, the planner expects a tenth of the rows. */
 const noLimit = 'limit (select null::bigint)';
 
 /** See `Dialect.few`. */

@@ -1,35 +1,35 @@
 import { isError, isErrorNamed } from '../../model/errors.js';
-import type { Failure } from '../database.js';
+import type { Failure } from '../contract/failure-kind.js';
 
-/** SQLSTATE classes whose statements would fail again with the same data: bad data, violated constraint, too large. */
+/** SQLSTATE classes whose statements fail again with the same data: bad data, violated constraint, too large. */
 const refusedClasses = new Set(['22', '23', '54']);
 
-/** Single states that say the session is gone, so that nobody can tell whether a commit went through. */
+/** SQLSTATEs of a session that has ended. It is unknown whether its commit succeeded. */
 const lostStates = new Set(['57P01', '57P02', '57P03', '57P05', '40003']);
 
-/** A lock did not come free in time (`lock_timeout`). */
+/** A lock was not released in time (`lock_timeout`). */
 const lockNotAvailable = '55P03';
 
-/** The statement was cancelled: it took longer than `statement_timeout`, or an operator did it. */
+/** The statement was canceled: it took longer than `statement_timeout`, or an operator canceled it. */
 const queryCanceled = '57014';
 
 /**
- * What a row refers to is gone. Statements look whether it is there, so that it went since, with a workflow that was
- * deleted: a repetition finds that out.
+ * A row refers to another row that no longer exists. Statements check that the other row exists. Therefore the other
+ * row was deleted after the check, together with its workflow. A retry detects the deletion.
  */
 const foreignKeyViolation = '23503';
 
 /**
- * The server does not know, or does not let this role use, what a statement names: a missing right (42501), table (42P01),
- * column (42703), function (42883), schema (3F000), or one of another kind or type than the statement expects.
+ * The statement names an object that the role may not use (42501), or that does not exist: a table (42P01), column
+ * (42703), function (42883) or schema (3F000). Or the object has another kind or type than the statement expects.
  */
 const unusableClasses = new Set(['42', '3F']);
 
 export function classifyPostgres(error: unknown): Failure {
-  // The driver could not even write the statement: a text longer than a text can be, a value of no known kind.
+  // The driver could not encode the statement: a string exceeds the maximum length, or a value has an unknown type.
   if (isErrorNamed(error, 'RangeError', 'TypeError')) return 'refused';
   const state = sqlState(error);
-  // Without a SQLSTATE the server did not answer: a socket error, a timeout, a connection closed under the query.
+  // Without a SQLSTATE the server did not answer: a socket error, a timeout, or a connection closed during the query.
   if (state === undefined || state.startsWith('08') || lostStates.has(state)) return 'lost';
   if (state === lockNotAvailable) return 'locked';
   if (state === queryCanceled) return 'slow';
@@ -42,18 +42,24 @@ export function classifyPostgres(error: unknown): Failure {
 
 const unpreparedStates = new Set(['26000', '42P05']);
 
-/** The session has no statement of that name, or one that another client prepared there. Nothing was executed. */
+/**
+ * Returns true if the session has no prepared statement of that name, or has the statement of another client under it.
+ * Nothing was executed.
+ */
 export function isUnprepared(error: unknown): boolean {
   return unpreparedStates.has(sqlState(error) ?? '');
 }
 
-/** The role may not do this. */
+/** The role lacks the right to run the statement. */
 export const insufficientPrivilege = '42501';
 
 export const readOnlyTransaction = '25006';
 
-/** The server is read-only: after a failover, the old primary. Another connection may lead to the new one. */
-export function standsWrong(error: unknown): boolean {
+/**
+ * Returns true if the server is read-only, like an old primary after a failover. A new connection may reach the new
+ * primary.
+ */
+export function isReadOnlyServer(error: unknown): boolean {
   return sqlState(error) === readOnlyTransaction;
 }
 
@@ -63,7 +69,7 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
-/** The same of an error that a library has put around it. */
-export function stateOf(error: unknown): string | undefined {
-  return sqlState(error) ?? (isError(error) && error.cause !== undefined ? stateOf(error.cause) : undefined);
+/** Returns the SQLSTATE of an error, or of the error that a library has wrapped as its cause. */
+export function wrappedSqlState(error: unknown): string | undefined {
+  return sqlState(error) ?? (isError(error) && error.cause !== undefined ? wrappedSqlState(error.cause) : undefined);
 }

@@ -1,7 +1,9 @@
 import type pg from 'pg';
 import { type ColumnKind, expectedColumns, expectedKeys, refuseLayout } from '../migrations/layout.js';
 
-/** Types that serve as well. DBOS for TypeScript has some texts as `varchar`, and what fits into an integer fits into more. */
+/**
+ * The accepted types. DBOS for TypeScript stores some texts as `varchar`. A larger integer type also holds an integer.
+ */
 const types: Readonly<Record<ColumnKind, readonly string[]>> = {
   text: ['text', 'varchar'],
   bigint: ['int8'],
@@ -15,8 +17,8 @@ const relations =
   "case c.relkind when 'r' then 'table' when 'p' then 'table' when 'v' then 'view' when 'm' then 'materialized view' " +
   "when 'f' then 'foreign table' when 'S' then 'sequence' else 'relation of another kind' end";
 
-/** The expected columns that are not there, or are of another type, or not in a table. */
-const unfit = `
+/** Finds the expected columns that are missing, have another type, or do not belong to a table. */
+const unsuitableColumns = `
   select e.tab as "table", e.col as "column", e.kind as expected, r.relation, format_type(a.atttypid, a.atttypmod) as type
   from unnest($2::text[], $3::text[], $4::text[], $5::text[]) as e (tab, col, kind, types)
   left join (
@@ -27,8 +29,8 @@ const unfit = `
   left join pg_type t on t.oid = a.atttypid
   where r.relation is distinct from 'table' or t.typname is null or not t.typname::text = any (string_to_array(e.types, ' '))`;
 
-/** The expected keys that no index keeps unique. */
-const unkept = `
+/** Finds the expected keys that no valid index keeps unique. */
+const unguardedKeys = `
   select e.tab as "table", e.cols as columns from unnest($2::text[], $3::text[], $4::bool[]) as e (tab, cols, may_be_partial)
   where not exists (
     select 1 from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
@@ -42,26 +44,26 @@ const unkept = `
 
 export async function checkLayout(client: pg.ClientBase, schema: string, where: string): Promise<void> {
   const expected = expectedColumns('postgres');
-  const { rows } = await client.query(unfit, [
+  const { rows } = await client.query(unsuitableColumns, [
     schema,
     expected.map(({ table }) => table),
     expected.map(({ column }) => column),
     expected.map(({ kind }) => kind),
     expected.map(({ kind }) => types[kind].join(' ')),
   ]);
-  const keys = await client.query<{ table: string; columns: string }>(unkept, [
+  const keys = await client.query<{ table: string; columns: string }>(unguardedKeys, [
     schema,
     expectedKeys.map(({ table }) => table),
     expectedKeys.map(({ columns }) => columns),
     expectedKeys.map(({ mayBePartial = false }) => mayBePartial),
   ]);
-  // Of a table that is missing, that is said.
+  // A missing table is already reported by its columns.
   const missing = new Set(rows.filter(({ relation }) => relation !== 'table').map(({ table }) => table));
-  const loose = keys.rows.filter(({ table }) => !missing.has(table));
+  const unguarded = keys.rows.filter(({ table }) => !missing.has(table));
   refuseLayout(
     rows,
     where,
-    loose.map(
+    unguarded.map(
       ({ table, columns }) => `no valid index keeps ${columns.replaceAll(' ', ', ')} unique in the table ${table}`,
     ),
   );

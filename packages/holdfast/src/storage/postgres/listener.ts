@@ -1,43 +1,48 @@
 import type pg from 'pg';
-import type { ListenerCallbacks } from '../database.js';
+import type { ListenerCallbacks } from '../contract/listening.js';
 import { quoteIdentifier } from './identifiers.js';
 import type { OpenChannels } from './open-channels.js';
-import { holdPresence } from './presence.js';
+import { takePresenceLock } from './presence.js';
 
-/** How long the server may take to answer what begins a session. */
-const answerPatienceMs = 10_000;
-/** How long a notification to oneself may take to arrive. */
-const testPatienceMs = 3_000;
-/** How often that is tried: a connection can die without a sign. */
-const testEveryMs = 30_000;
-/** How long to wait before another session is tried where notifications do not arrive at all. */
-const deafPauseMs = 60_000;
+/** How long the server may take to answer a statement that begins a session. */
+const answerTimeoutMs = 10_000;
+/** How long a test notification, which the process sends to itself, may take to arrive. */
+const testTimeoutMs = 3_000;
+/** How often the listener sends a test notification, because a connection can die without an error. */
+const testIntervalMs = 30_000;
+/** The pause before the next session if notifications do not arrive at all. */
+const undeliveredPauseMs = 60_000;
 
 export interface ListenerOptions {
-  /** Listened to in each session. */
+  /** The channels that every session listens to. */
   readonly channels: readonly string[];
-  /** Listened to while somebody follows them. */
+  /** The channels that a session listens to while they have followers. */
   readonly others?: Pick<OpenChannels, 'begin' | 'end'>;
   connect(): Promise<pg.Client>;
   receive(channel: string, payload: string | undefined): void;
-  /** Sends a notification to oneself, by another connection; `heard` is to be called when it arrives. */
+  /** Sends a test notification to this process, on another connection, and calls `heard` when it arrives. */
   test(heard: () => void): Promise<unknown>;
   onDeaf(isDeaf: boolean): void;
   readonly hearing: ListenerCallbacks;
 }
 
 /**
- * A session that listens, opened anew whenever it breaks. That it hears is tried out at first and from time to time:
- * behind a pooler that lends each statement another session LISTEN succeeds, and nothing ever arrives.
+ * Keeps a listening session open, and opens a new session whenever the current one breaks.
+ *
+ * The listener tests every session at its start and at intervals. Behind a pooler that runs each statement in another
+ * session, LISTEN succeeds but no notification arrives.
  */
 export class Listener {
   readonly ready: Promise<void>;
   private resolveReady = (): void => {};
   private stopped = false;
-  private missedSome = false;
-  /** A lock of this process was seen in its session before: it is no pooler that it talks to. */
-  private holdsLocks = false;
-  /** Ends what is waited for at the moment: the end of a session, or of a pause between two. */
+  private mayHaveMissed = false;
+  /**
+   * True if an earlier session was seen to hold its lock. Then the connection does not lead through a pooler that
+   * changes sessions.
+   */
+  private keepsLocks = false;
+  /** Ends the current wait: for the end of a session, or for the end of the pause between two sessions. */
   private wake = (): void => {};
   private readonly done: Promise<void>;
 
@@ -56,92 +61,94 @@ export class Listener {
 
   private async run(): Promise<void> {
     for (let failures = 0; !this.stopped; failures++) {
-      const session = await this.session().catch(() => 'failed' as const);
-      if (session === 'heard') failures = 0;
-      this.missedSome = true;
+      const end = await this.runSession().catch(() => 'failed' as const);
+      if (end === 'listened') failures = 0;
+      this.mayHaveMissed = true;
       this.resolveReady();
-      const pause = session === 'deaf' ? deafPauseMs : pauseMs(failures);
-      if (!this.stopped) await this.until((wake) => setTimeout(wake, pause).unref());
+      const pause = end === 'undelivered' ? undeliveredPauseMs : pauseMs(failures);
+      if (!this.stopped) await this.waitFor((wake) => setTimeout(wake, pause).unref());
     }
   }
 
-  /** Listens until the connection is gone, or hears no more. */
-  private async session(): Promise<'heard' | 'deaf' | 'failed'> {
-    const { hearing, channels, onDeaf } = this.options;
+  /** Listens until the connection is lost or no longer delivers notifications. */
+  private async runSession(): Promise<'listened' | 'undelivered' | 'failed'> {
+    const { hearing: callbacks, channels, onDeaf } = this.options;
     const client = await this.connected();
     if (!client) return 'failed';
     let timer: NodeJS.Timeout | undefined;
     try {
-      const ended = this.until((wake) => {
+      const ended = this.waitFor((wake) => {
         client.once('end', wake);
         client.once('error', wake);
       });
       client.on('notification', ({ channel, payload }) => this.options.receive(channel, payload));
-      // Before anything else: others wait only a moment for the lock of a session that broke.
-      if (this.holdsLocks && !(await answered(this.hold(client), ended))) return 'failed';
+      // Before any other statement: if the last session broke, its lock is gone, and the other executors wait only
+      // a moment before they consider this process dead.
+      if (this.keepsLocks && !(await answersInTime(this.takePresence(client), ended))) return 'failed';
       const listening = client.query(channels.map((channel) => `listen ${quoteIdentifier(channel)}`).join('; '));
-      if (!(await answered(listening, ended)) || this.stopped) return 'failed';
-      const hears = await Promise.race([this.hears(), ended.then(() => 'failed' as const)]);
-      if (hears !== true) {
-        if (hears === false) onDeaf(true);
-        return hears === false ? 'deaf' : 'failed';
+      if (!(await answersInTime(listening, ended)) || this.stopped) return 'failed';
+      const delivers = await Promise.race([this.testDelivery(), ended.then(() => 'failed' as const)]);
+      if (delivers !== true) {
+        if (delivers === false) onDeaf(true);
+        return delivers === false ? 'undelivered' : 'failed';
       }
       onDeaf(false);
-      // The first time only now: behind a pooler it would stay for ever in a session that others use.
-      if (!this.holdsLocks && !(await answered(this.hold(client), ended))) return 'failed';
+      // The first lock is taken only after a successful test: behind a pooler the lock would stay forever in a session
+      // that other clients use.
+      if (!this.keepsLocks && !(await answersInTime(this.takePresence(client), ended))) return 'failed';
       const { others } = this.options;
       const begun = others?.begin((text) => client.query(text)) ?? Promise.resolve();
-      if (!(await answered(begun, ended))) return 'failed';
-      hearing.state(true);
-      if (this.missedSome) hearing.received(null);
+      if (!(await answersInTime(begun, ended))) return 'failed';
+      callbacks.state(true);
+      if (this.mayHaveMissed) callbacks.received(null);
       this.resolveReady();
-      timer = setInterval(() => void this.endIfDeaf(), testEveryMs).unref();
+      timer = setInterval(() => void this.endIfUndelivered(), testIntervalMs).unref();
       await ended;
-      return 'heard';
+      return 'listened';
     } finally {
       clearInterval(timer);
       this.options.others?.end();
-      hearing.presence?.held(false);
-      hearing.state(false);
-      // Not waited for: the server may be gone, and nothing depends on its answer.
+      callbacks.presence?.held(false);
+      callbacks.state(false);
+      // Not awaited: the server may be gone, and nothing depends on its answer.
       void client.end().catch(() => {});
     }
   }
 
-  private async hold(client: pg.Client): Promise<void> {
+  private async takePresence(client: pg.Client): Promise<void> {
     const { presence } = this.options.hearing;
     if (!presence) return;
-    // Not every server has such locks. Whether this session is over shows elsewhere.
-    this.holdsLocks = await holdPresence(client, presence.key).catch(() => false);
-    if (this.holdsLocks && !this.stopped) presence.held(true);
+    // Not every server has advisory locks. If the query failed because the session ended, `ended` resolves too.
+    this.keepsLocks = await takePresenceLock(client, presence.key).catch(() => false);
+    if (this.keepsLocks && !this.stopped) presence.held(true);
   }
 
-  /** Undefined: stopped meanwhile. */
+  /** Resolves to undefined if the listener is stopped meanwhile. */
   private async connected(): Promise<pg.Client | undefined> {
     const connecting = this.options.connect();
-    const client = await Promise.race([connecting, this.until(() => {})]);
+    const client = await Promise.race([connecting, this.waitFor(() => {})]);
     if (!client) connecting.then((late) => late.end()).catch(() => {});
     return client ?? undefined;
   }
 
-  private async endIfDeaf(): Promise<void> {
+  private async endIfUndelivered(): Promise<void> {
     const wake = this.wake;
-    if ((await this.hears()) === false) wake();
+    if ((await this.testDelivery()) === false) wake();
   }
 
-  /** 'failed': the notification could not be sent, which says nothing about hearing. */
-  private async hears(): Promise<boolean | 'failed'> {
+  /** Resolves to 'failed' if the test notification could not be sent. Other notifications may still arrive then. */
+  private async testDelivery(): Promise<boolean | 'failed'> {
     let timer: NodeJS.Timeout | undefined;
-    const heard = new Promise<boolean>((resolve) => {
-      this.heardTest = () => resolve(true);
+    const received = new Promise<boolean>((resolve) => {
+      this.onTestReceived = () => resolve(true);
     });
     try {
-      await this.options.test(() => this.heardTest());
-      // Counted from here: that a busy database took its time to send it says nothing about hearing.
+      await this.options.test(() => this.onTestReceived());
+      // The time starts after the send: a busy database that sends late can still deliver.
       const tooLate = new Promise<boolean>((resolve) => {
-        timer = setTimeout(() => resolve(false), testPatienceMs).unref();
+        timer = setTimeout(() => resolve(false), testTimeoutMs).unref();
       });
-      return await Promise.race([heard, tooLate]);
+      return await Promise.race([received, tooLate]);
     } catch {
       return 'failed';
     } finally {
@@ -149,9 +156,9 @@ export class Listener {
     }
   }
 
-  private heardTest = (): void => {};
+  private onTestReceived = (): void => {};
 
-  private until(arm: (wake: () => void) => void): Promise<void> {
+  private waitFor(arm: (wake: () => void) => void): Promise<void> {
     return new Promise((resolve) => {
       this.wake = resolve;
       arm(resolve);
@@ -159,11 +166,14 @@ export class Listener {
   }
 }
 
-/** Whether an answer came, before the end of the session and in time: it must hold up neither a launch nor a shutdown. */
-async function answered(answer: Promise<unknown>, ended: Promise<void>): Promise<boolean> {
+/**
+ * Resolves to true if the answer comes in time and before the session ends.
+ * The time limit keeps a missing answer from blocking a launch or a shutdown.
+ */
+async function answersInTime(answer: Promise<unknown>, ended: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), answerPatienceMs).unref();
+    timer = setTimeout(() => resolve(false), answerTimeoutMs).unref();
   });
   try {
     return await Promise.race([answer.then(() => true), ended.then(() => false), tooLate]);

@@ -2,19 +2,21 @@ import type { Merge } from '../database.js';
 import { few } from './estimates.js';
 
 /**
- * Two stretches of an index as the lateral source `per_row`, for a row `r` of a batch that says how many to take (`n`).
+ * Returns two stretches of an index as the lateral source `per_row`, for a row `r` of a batch. The column `n` of the
+ * row is the number of rows to take.
  *
- * A query that locks rows cannot merge several. So it is found out first, without locks, how many come from which, and
- * then that many are locked in each: without others at work, exactly the first.
+ * A query that locks rows cannot merge several queries. Therefore the source first finds without locks how many rows
+ * come from each stretch, and then locks that many rows in each stretch. Without concurrent claims these are exactly
+ * the first rows.
  */
 export function mergeOf(merge: Merge): string {
   return merge.firstCome ? byArrival(merge) : byPriority(merge);
 }
 
-/** It is only looked into how many come from which where rows wait in both; usually it takes one probe for each. */
+/** The rows of both stretches are merged only if rows wait in both. Usually one probe of each stretch is enough. */
 function byPriority(merge: Merge): string {
   const [first = '', second = ''] = merge.stretches;
-  // In the order of the index, which the planner may otherwise pass over for one that leads to the whole queue.
+  // Ordered like the index. Otherwise the planner may choose another index, which leads to the whole queue.
   const any = (stretch: string): string =>
     `(select count(*) from (select 1 ${stretch} order by ${merge.orderOfStretch} limit 1) t) > 0`;
   const heads = `${head(merge, first, 'true')} union all ${head(merge, second, 'false')}`;
@@ -29,8 +31,9 @@ function byPriority(merge: Merge): string {
 }
 
 /**
- * In each stretch rows are in order of arrival only within one priority. Its priorities are found one after the other, each
- * by a probe of the index, and each of them is a stretch of its own: as a rule there is one.
+ * A stretch has its rows in order of arrival only within one priority. Therefore the source finds the priorities of
+ * each stretch one after the other, each by a probe of the index, and treats each priority as a separate stretch.
+ * Usually there is only one priority.
  */
 function byArrival(merge: Merge): string {
   const [first = '', second = ''] = merge.stretches;
@@ -42,16 +45,19 @@ function byArrival(merge: Merge): string {
     'select true as own, rank from own_ranks where rank is not null ' +
     'union all select false, rank from other_ranks where rank is not null';
   const count = '(select count(*) from places)';
-  const of = (stretch: string, place: string, own: boolean): string =>
+  const withRank = (stretch: string, place: string, own: boolean): string =>
     `${stretch} and ${own ? '' : 'not '}${place}.own and priority = ${place}.rank`;
-  const heads = `${head(merge, of(first, 'p', true), 'p.own')} union all ${head(merge, of(second, 'p', false), 'p.own')}`;
+  const heads =
+    `${head(merge, withRank(first, 'p', true), 'p.own')} union all ` +
+    head(merge, withRank(second, 'p', false), 'p.own');
   const chosen =
     `select own, rank, cast(r.n as bigint) as n from places where ${count} = 1 ` +
     'union all select own, priority, count(*) from (select h.own, h.priority from places p ' +
     `cross join lateral (${heads}) h where ${count} > 1 order by ${merge.order} limit r.n) t group by own, priority`;
   const placed = { ...merge, columns: `${merge.columns}, enqueue_seq as arrival, created_at as born` };
   const taken =
-    `${locked(placed, of(first, 'c', true), 'c.n')} union all ` + `${locked(placed, of(second, 'c', false), 'c.n')}`;
+    `${locked(placed, withRank(first, 'c', true), 'c.n')} union all ` +
+    locked(placed, withRank(second, 'c', false), 'c.n');
   return (
     `cross join lateral (with recursive ${ranks('own_ranks', first)}, ${ranks('other_ranks', second)}, places as materialized (${few(places)}), ` +
     `chosen as materialized (${few(chosen)}) ` +
@@ -67,9 +73,9 @@ function head({ condition, orderOfStretch }: Merge, stretch: string, own: string
   );
 }
 
-function locked({ columns, condition, orderOfStretch }: Merge, stretch: string, most: string): string {
+function locked({ columns, condition, orderOfStretch }: Merge, stretch: string, max: string): string {
   return (
     `select * from (select ${columns} ${stretch} and ${condition} order by ${orderOfStretch} ` +
-    `limit ${most} for no key update skip locked) t`
+    `limit ${max} for no key update skip locked) t`
   );
 }

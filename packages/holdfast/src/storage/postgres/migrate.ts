@@ -4,25 +4,25 @@ import { holdfastMigrations } from '../migrations/holdfast.js';
 import { isOnline, type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
 import {
   checkNumbering,
-  isBeyond,
   isCurrent,
+  isNewer,
   type MigrationState,
   migrationRequired,
   target,
-  warnIfBeyond,
+  warnIfNewer,
 } from '../migrations/migration-state.js';
 import { sharedMigrations } from '../migrations/shared.js';
 import {
-  type Adopted,
   adoptedColumns,
-  canBeCompleted,
   createMissing,
   dropMessagesTriggers,
+  hasCreatableObjects,
   isComplete,
-  mayNotCreate,
+  isToleratedFailure,
   refuseWithoutLocks,
-  toAdopted,
-  warnOfMissing,
+  type SchemaObjects,
+  toSchemaObjects,
+  warnAboutMissing,
 } from './adopted.js';
 import { postgresDdl } from './ddl.js';
 import { sqlState } from './failures.js';
@@ -30,29 +30,31 @@ import { type MigrationLock, withMigrationLock } from './migration-lock.js';
 import { buildIndexes } from './online-index.js';
 
 /**
- * Brings a schema to the layout that this version of Holdfast works with, or verifies that it is there.
+ * Migrates a schema to the layout that this version of Holdfast needs, or verifies that the schema has this layout.
  *
- * 1. A schema that is current costs one statement and no lock. It says too whether the trigger and functions are there.
- * 2. One process migrates at a time, under an advisory lock; the others wait for it and then find nothing to do.
- * 3. A migration begins by locking its counter and commits with it. Where the advisory lock means nothing (a server
- *    without one, a pooler that shares sessions), this alone keeps two migrators from applying one version twice.
- * 4. Indexes on tables in use are built without blocking writers, outside a transaction, and can be begun again. Where
- *    there is no advisory lock they are built inside it: two builders outside would take each other's half-built
- *    indexes for the leftovers of a dead one, and drop them.
+ * 1. A schema that is current costs one statement and no lock. The statement also checks the triggers and functions.
+ * 2. One process migrates at a time, under an advisory lock. The other processes wait for the lock and then find
+ *    nothing to do.
+ * 3. A migration first locks its counter, and commits together with the counter. If the advisory lock has no effect (a
+ *    server without advisory locks, a pooler that shares sessions), only the counter keeps two migrators from applying
+ *    one version twice.
+ * 4. Indexes on tables in use are built outside a transaction without blocking writers, and a build can be repeated.
+ *    Without an advisory lock they are built inside a transaction. Otherwise two migrators would take each other's
+ *    unfinished indexes for leftovers of a dead process, and drop them.
  */
 export interface MigrateOptions {
   readonly schema: string;
-  /** False: only verify. */
+  /** False: only verifies the schema. */
   readonly migrate: boolean;
   /** False: works without the trigger that announces messages, and creates none. */
   readonly triggers?: boolean;
   readonly logger: Logger;
-  /** Waits; tests put their own in its place. */
+  /** Waits. Tests pass their own function. */
   readonly pause?: (ms: number) => Promise<void>;
 }
 
-/** Returns what was found, or made, besides tables. */
-export async function migratePostgres(client: pg.ClientBase, options: MigrateOptions): Promise<Adopted> {
+/** Returns the state of the triggers, functions and locks after the migration. */
+export async function migratePostgres(client: pg.ClientBase, options: MigrateOptions): Promise<SchemaObjects> {
   const run: Run = {
     client,
     ddl: postgresDdl(options.schema),
@@ -62,55 +64,59 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
   };
   const { triggers = true } = options;
   const where = `The schema "${options.schema}"`;
-  const standing = await readStanding(run);
-  if (isCurrent(standing)) {
-    warnIfBeyond(standing, where, run.logger);
-    return complete(run, { triggers, mayCreate: options.migrate });
+  const state = await readState(run);
+  if (isCurrent(state)) {
+    warnIfNewer(state, where, run.logger);
+    return completeSchema(run, { triggers, mayCreate: options.migrate });
   }
-  if (!options.migrate) throw migrationRequired(standing, where);
+  if (!options.migrate) throw migrationRequired(state, where);
   const isDone = (found: MigrationState): boolean => {
-    const isIt = isCurrent(found);
-    if (isIt) warnIfBeyond(found, where, run.logger);
-    return isIt;
+    const isUpToDate = isCurrent(found);
+    if (isUpToDate) warnIfNewer(found, where, run.logger);
+    return isUpToDate;
   };
-  await withMigrationLock({ ...run, done: async () => isDone(await readStanding(run)) }, async (lock) => {
-    // Looked at again under the lock: another process may have migrated since, or be half-way no longer.
+  await withMigrationLock({ ...run, done: async () => isDone(await readState(run)) }, async (lock) => {
+    // Read again under the lock: another process may have migrated, or completed its migration, since the first read.
     const found = await readChecked(run, where);
     if (isDone(found)) return;
     await applyAll(run, found, lock);
     if (found.shared === 0 && !triggers) await dropMessagesTriggers(client, run.ddl);
   });
-  await readStanding(run);
-  return complete(run, { triggers, mayCreate: true });
+  await readState(run);
+  return completeSchema(run, { triggers, mayCreate: true });
 }
 
-/** Of a schema whose version is right. What this role may not create is missed by nobody but in time. */
-async function complete(
+/**
+ * Creates the missing triggers and functions of a schema with the right version. If the role may not create a trigger
+ * or an SQL function, a warning is enough: without the triggers messages only arrive later. Missing queue locks are an
+ * error.
+ */
+async function completeSchema(
   run: Run,
   { triggers, mayCreate }: { readonly triggers: boolean; readonly mayCreate: boolean },
-): Promise<Adopted> {
+): Promise<SchemaObjects> {
   const { client, ddl, logger } = run;
-  const look = async (): Promise<Adopted> => {
-    await readStanding(run);
+  const readAdopted = async (): Promise<SchemaObjects> => {
+    await readState(run);
     return run.adopted ?? { trigger: 'missing', ownTrigger: 'missing', functions: [], locks: [] };
   };
-  let found = run.adopted ?? (await look());
+  let found = run.adopted ?? (await readAdopted());
   if (isComplete(found, triggers)) return found;
   let failure: unknown;
-  if (mayCreate && canBeCompleted(ddl, found, triggers)) {
-    const isDone = async (): Promise<boolean> => !canBeCompleted(ddl, await look(), triggers);
+  if (mayCreate && hasCreatableObjects(ddl, found, triggers)) {
+    const isDone = async (): Promise<boolean> => !hasCreatableObjects(ddl, await readAdopted(), triggers);
     await withMigrationLock({ ...run, done: isDone }, async () => {
-      await createMissing(client, ddl, await look(), triggers).catch(async (error) => {
+      await createMissing(client, ddl, await readAdopted(), triggers).catch(async (error) => {
         await client.query('rollback').catch(() => {});
-        if (!mayNotCreate(error)) throw error;
+        if (!isToleratedFailure(error)) throw error;
         failure = error;
       });
     });
-    found = await look();
+    found = await readAdopted();
   }
   refuseWithoutLocks(ddl, found, failure);
   if (!isComplete(found, triggers)) {
-    warnOfMissing(ddl, triggers ? found : { ...found, trigger: 'present', ownTrigger: 'present' }, failure, logger);
+    warnAboutMissing(ddl, triggers ? found : { ...found, trigger: 'present', ownTrigger: 'present' }, failure, logger);
   }
   return found;
 }
@@ -120,8 +126,8 @@ interface Run {
   readonly ddl: ReturnType<typeof postgresDdl>;
   readonly logger: Logger;
   readonly pause: (ms: number) => Promise<void>;
-  /** What the last look at the standing of a complete schema has found besides. */
-  adopted: Adopted | undefined;
+  /** The triggers, functions and locks that the last {@link readState} found in a schema with both counters. */
+  adopted: SchemaObjects | undefined;
 }
 
 interface Counter {
@@ -132,16 +138,16 @@ interface Counter {
 const sharedCounter: Counter = { table: 'dbos_migrations', migrations: sharedMigrations };
 const ownCounter: Counter = { table: 'holdfast_migrations', migrations: holdfastMigrations };
 
-/** Both counters in one statement; only when a table is missing does it take more to find out which. */
-async function readStanding(run: Run): Promise<MigrationState> {
+/** Reads both counters in one statement. Only if a table is missing, more statements find out which one. */
+async function readState(run: Run): Promise<MigrationState> {
   const { client, ddl } = run;
   const highest = (table: string): string => `(select coalesce(max(version), 0) from ${ddl.table(table)})`;
   try {
     const both = `select ${highest('dbos_migrations')} as shared, ${highest('holdfast_migrations')} as own`;
     const { rows } = await client.query(`${both}, ${adoptedColumns(ddl)}`);
-    run.adopted = toAdopted(rows[0]);
-    const standing = { shared: Number(rows[0].shared), own: Number(rows[0].own) };
-    return isBeyond(standing) ? await readBeyond(run, standing.shared) : standing;
+    run.adopted = toSchemaObjects(rows[0]);
+    const state = { shared: Number(rows[0].shared), own: Number(rows[0].own) };
+    return isNewer(state) ? await readBeyond(run, state.shared) : state;
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
@@ -154,7 +160,10 @@ async function readStanding(run: Run): Promise<MigrationState> {
   }
 }
 
-/** As a record, because the column may not be there; and together, because a migrator may be moving both on. */
+/**
+ * Reads the row as JSON, because the column `oldest_code` may be missing. Reads version and oldest code in one
+ * statement, because a migrator may be changing both.
+ */
 async function readBeyond({ client, ddl }: Run, shared: number): Promise<MigrationState> {
   const { rows } = await client.query(
     `select version, to_jsonb(m) ->> 'oldest_code' as oldest from ${ddl.table('holdfast_migrations')} m`,
@@ -163,26 +172,28 @@ async function readBeyond({ client, ddl }: Run, shared: number): Promise<Migrati
   return { shared, own: Number(version ?? 0), oldestCode: oldest == null ? null : Number(oldest) };
 }
 
-/** No such table, no such schema. */
+/** Returns true if a table or schema does not exist. */
 function isMissing(error: unknown): boolean {
   return ['42P01', '3F000'].includes(sqlState(error) ?? '');
 }
 
-/** The standing, once it is certain that its number means what we mean by it. */
+/** Reads the migration state, and checks that the numbers have the same meaning as in Holdfast. */
 async function readChecked(run: Run, where: string): Promise<MigrationState> {
   for (;;) {
-    const standing = await readStanding(run);
-    if (standing.shared >= 100) return standing;
-    const facts = await readFacts(run);
-    // Where the lock keeps nobody out, another migrator may have moved on between the two looks.
-    if ((await readStanding(run)).shared !== standing.shared) continue;
-    checkNumbering(standing, facts, where);
-    return standing;
+    const state = await readState(run);
+    if (state.shared >= 100) return state;
+    const facts = await readCatalog(run);
+    // If the lock has no effect, another migrator may have raised the version between the two queries.
+    if ((await readState(run)).shared !== state.shared) continue;
+    checkNumbering(state, facts, where);
+    return state;
   }
 }
 
-/** From the catalog itself: information_schema hides what this role has no rights on. */
-async function readFacts(run: Run): Promise<Set<string>> {
+/**
+ * Reads columns and indexes from the catalog, because information_schema hides objects on which the role has no rights.
+ */
+async function readCatalog(run: Run): Promise<Set<string>> {
   const { rows } = await run.client.query(
     `select c.relname || '.' || a.attname as fact
        from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
@@ -200,7 +211,7 @@ async function applyAll(run: Run, from: MigrationState, lock: MigrationLock): Pr
   // A server or role may limit statements to seconds; an index over millions of rows takes longer.
   await run.client.query('set statement_timeout = 0');
   try {
-    // Nobody can be using tables that we are about to make, so indexes need no care then.
+    // No other process can use tables that do not exist yet, so their indexes may block writers.
     const how = from.shared === 0 ? 'fresh' : lock === 'held' ? 'online' : 'blocking';
     if (from.shared < target.shared) await applyCounter(run, sharedCounter, how);
     await applyCounter(run, ownCounter, how);
@@ -222,7 +233,10 @@ async function applyCounter(run: Run, counter: Counter, how: 'fresh' | 'online' 
   }
 }
 
-/** A counter table with its one row, at 0. Whoever creates the table also inserts the row, so there is never a second. */
+/**
+ * Creates the counter table with its only row, at 0. The process that creates the table also inserts the row, so there
+ * is never a second row.
+ */
 async function createCounter(run: Run, counter: Counter): Promise<void> {
   const { client, ddl } = run;
   const table = ddl.table(counter.table);
@@ -234,7 +248,7 @@ async function createCounter(run: Run, counter: Counter): Promise<void> {
     await client.query(`insert into ${table} (version) select 0 where not exists (select 1 from ${table})`);
     return;
   }
-  // Not `create schema if not exists`: that needs the right to create one even where an operator already has.
+  // Not `create schema if not exists`, which needs the right to create a schema even if the schema exists.
   const schema = rows[0].schema ? '' : `create schema ${ddl.table('').slice(0, -1)}; `;
   try {
     await client.query(
@@ -243,31 +257,32 @@ async function createCounter(run: Run, counter: Counter): Promise<void> {
     );
   } catch (error) {
     await client.query('rollback');
-    // Another migrator was first: the schema (42P06), the table (42P07), its type (42710) or an entry in the catalog (23505).
+    // Another migrator was first: the schema (42P06), the table (42P07), its type (42710) or a catalog row (23505)
+    // exists.
     if (!['42P06', '42P07', '42710', '23505'].includes(sqlState(error) ?? '')) throw error;
     await createCounter(run, counter);
   }
 }
 
-/** The change, and with it the version, in one transaction. */
+/** Applies the change and sets the version in one transaction. */
 async function applyAtOnce(run: Run, counter: Counter, migration: Migration): Promise<void> {
-  await inTurn(run, counter, migration, async () => {
-    const already = migration.unless && (await run.client.query(migration.unless(run.ddl))).rows.length > 0;
-    return [...(already ? [] : plainStatements(run.ddl, migration)), setVersion(run, counter, migration)];
+  await withCounterLock(run, counter, migration, async () => {
+    const isPresent = migration.unless && (await run.client.query(migration.unless(run.ddl))).rows.length > 0;
+    return [...(isPresent ? [] : plainStatements(run.ddl, migration)), setVersion(run, counter, migration)];
   });
 }
 
-/** First what the indexes need, then the indexes, and only when they are valid the version. */
+/** Applies the change, then builds the indexes. Sets the version only when the indexes are valid. */
 async function applyOnline(run: Run, counter: Counter, migration: Migration): Promise<void> {
-  const due = await inTurn(run, counter, migration, async () => migration.change?.(run.ddl) ?? []);
-  if (!due) return;
+  const ran = await withCounterLock(run, counter, migration, async () => migration.change?.(run.ddl) ?? []);
+  if (!ran) return;
   await buildIndexes(run.client, run.ddl, migration, true);
-  await inTurn(run, counter, migration, async () => [setVersion(run, counter, migration)]);
+  await withCounterLock(run, counter, migration, async () => [setVersion(run, counter, migration)]);
 }
 
-/** The same in one transaction, which keeps other migrators out and writers waiting. */
+/** Applies the change and builds the indexes in one transaction, which blocks other migrators and also writers. */
 async function applyBlocking(run: Run, counter: Counter, migration: Migration): Promise<void> {
-  await inTurn(run, counter, migration, async () => {
+  await withCounterLock(run, counter, migration, async () => {
     for (const statement of migration.change?.(run.ddl) ?? []) await run.client.query(statement);
     await buildIndexes(run.client, run.ddl, migration, false);
     return [setVersion(run, counter, migration)];
@@ -276,18 +291,19 @@ async function applyBlocking(run: Run, counter: Counter, migration: Migration): 
 
 function setVersion(run: Run, counter: Counter, migration: Migration): string {
   const oldest = oldestCodeAt(counter.migrations, migration.version);
-  const besides = oldest === null ? '' : `, oldest_code = ${oldest}`;
-  return `update ${run.ddl.table(counter.table)} set version = ${migration.version}${besides}`;
+  const oldestCode = oldest === null ? '' : `, oldest_code = ${oldest}`;
+  return `update ${run.ddl.table(counter.table)} set version = ${migration.version}${oldestCode}`;
 }
 
 /**
- * Runs statements in a transaction that holds the counter, unless the counter has already passed this migration.
- * Returns whether it ran.
+ * Runs statements in a transaction that locks the counter, unless the counter has already passed this migration.
+ * Returns true if the statements ran.
  *
- * A change of a table waits for the transactions that use it, and everybody else then waits behind the change. So it
- * gives up after a moment and tries again, which lets them through.
+ * A change of a table waits for the transactions that use the table, and all other statements on the table wait behind
+ * the change. Therefore the change gives up after two seconds and retries later, which lets the other statements
+ * continue.
  */
-async function inTurn(
+async function withCounterLock(
   run: Run,
   counter: Counter,
   migration: Migration,
@@ -308,7 +324,7 @@ async function inTurn(
       return true;
     } catch (error) {
       await client.query('rollback').catch(() => {});
-      // A lock did not come free in time, or two migrators had each what the other wanted (where no lock keeps them apart).
+      // A lock was not released in time, or two migrators deadlocked because the advisory lock has no effect.
       if (!['55P03', '40P01'].includes(sqlState(error) ?? '')) throw error;
       run.logger.warn(`migration ${migration.version} (${migration.name}) waits for a table in use`);
       await run.pause(1000);

@@ -2,9 +2,9 @@ import type pg from 'pg';
 import { createIndex, type Ddl, dropIndex, type Index, indexesOf, type Migration } from '../migrations/migration.js';
 
 /**
- * Builds and drops a migration's indexes on tables in use. `concurrently` blocks no writer, but it cannot run in a
- * transaction, and a build that was killed leaves an index behind that is invalid: never read, still written to, and
- * in the way of `if not exists`. So what is there is looked at first.
+ * Builds and drops the indexes of a migration on tables in use. `concurrently` blocks no writer, but cannot run in a
+ * transaction. If a concurrent build is killed, an invalid index remains: no query reads the index, every write updates
+ * it, and `create index if not exists` does nothing. Therefore this function first checks for an unusable index.
  */
 export async function buildIndexes(
   client: pg.ClientBase,
@@ -19,13 +19,13 @@ export async function buildIndexes(
   for (const name of migration.dropsIndexes ?? []) await client.query(dropIndex(ddl, name, concurrently));
 }
 
-/** Whether an index of this name is invalid, or is a full one where a partial one is wanted. */
+/** Returns true if an index of this name is invalid, or is not partial although it must be, or the reverse. */
 async function isUnusable(client: pg.ClientBase, ddl: Ddl, index: Index): Promise<boolean> {
   const { rows } = await client.query(
     'select indisvalid as valid, indpred is not null as partial from pg_index where indexrelid = to_regclass($1)',
     [ddl.table(index.name)],
   );
-  const [found] = rows;
-  if (!found) return false;
-  return !found.valid || (index.replaces === true && found.partial !== (index.where !== undefined));
+  const [existing] = rows;
+  if (!existing) return false;
+  return !existing.valid || (index.replaces === true && existing.partial !== (index.where !== undefined));
 }

@@ -1,30 +1,33 @@
-import type { Channels } from '../database.js';
+import type { Channels } from '../contract/listening.js';
 import { quoteIdentifier } from './identifiers.js';
 
-/** So many notifications that nobody here waits for: then the channel is left. About what it costs to open it again. */
-const enough = 10;
+/**
+ * A channel is closed after this many notifications that no waiter of this process wants.
+ * These notifications cost about as much as opening the channel again.
+ */
+const maxUnwanted = 10;
 
-/** Sends statements to the session that listens, in the order of the calls. Rejects when that is over. */
+/** Sends statements to the listening session, in the order of the calls. Rejects when the session is over. */
 type Send = (text: string) => Promise<unknown>;
 
 /**
- * The channels that the session of a process listens to because somebody in the process waits for what comes by them.
+ * The channels to which the session of a process listens because a waiter in the process follows them.
  *
- * **Invariant:** a channel counts as open only while the server has confirmed LISTEN and nothing has been sent that ends it.
- * Whoever finds it open before a look misses nothing that is committed after the look; whoever does not looks again when it
- * has been opened.
+ * **Invariant:** a channel counts as open only after the server has confirmed LISTEN and before UNLISTEN is sent.
+ * A waiter that finds the channel open before its query misses nothing that commits after the query.
+ * A waiter that finds the channel closed repeats its query when the channel has been opened.
  *
- * A channel that nobody follows any more stays open until it has brought a few notifications in vain: others may soon wait
- * for something on it, and each LISTEN costs them a look.
+ * A channel without followers stays open until it has delivered a few unwanted notifications.
+ * Other waiters may soon need the channel, and each LISTEN costs them one more query.
  */
 export class OpenChannels implements Channels {
-  /** How many follow each. */
+  /** The number of followers of each channel. */
   private readonly followers = new Map<string, number>();
   private readonly open = new Set<string>();
-  private readonly inVain = new Map<string, number>();
+  private readonly unwanted = new Map<string, number>();
   private readonly closing = new Set<string>();
   private send: Send | undefined;
-  private settling: Promise<void> | null = null;
+  private syncing: Promise<void> | null = null;
 
   constructor(
     readonly channelOf: Channels['channelOf'],
@@ -37,8 +40,8 @@ export class OpenChannels implements Channels {
 
   follow(channel: string): void {
     this.followers.set(channel, (this.followers.get(channel) ?? 0) + 1);
-    this.inVain.delete(channel);
-    if (!this.open.has(channel)) this.settle();
+    this.unwanted.delete(channel);
+    if (!this.open.has(channel)) this.sync();
   }
 
   unfollow(channel: string): void {
@@ -47,47 +50,47 @@ export class OpenChannels implements Channels {
     else this.followers.delete(channel);
   }
 
-  /** A notification came by it. Returns whether anybody follows it. */
+  /** Counts a notification on the channel. Returns true if the channel has a follower. */
   heard(channel: string): boolean {
     if (this.followers.has(channel)) return true;
-    const times = (this.inVain.get(channel) ?? 0) + 1;
-    this.inVain.set(channel, times);
-    if (times >= enough && this.open.has(channel)) {
-      this.inVain.delete(channel);
-      // From now on it is closed to those who begin to wait, although more may still come by it.
+    const count = (this.unwanted.get(channel) ?? 0) + 1;
+    this.unwanted.set(channel, count);
+    if (count >= maxUnwanted && this.open.has(channel)) {
+      this.unwanted.delete(channel);
+      // New waiters must not rely on the channel from now on, although a few more notifications may arrive on it.
       this.open.delete(channel);
       this.closing.add(channel);
-      this.settle();
+      this.sync();
     }
     return false;
   }
 
-  /** A session has begun. Resolves when it listens to all that is followed. */
+  /** Begins a new session. Resolves when the session listens to all followed channels. */
   async begin(send: Send): Promise<void> {
     this.end();
     this.send = send;
-    this.settle();
-    await this.settling;
+    this.sync();
+    await this.syncing;
   }
 
-  /** It is over, and with it all that it listened to. */
+  /** Ends the session, and with it all open channels. */
   end(): void {
     this.send = undefined;
-    this.settling = null;
+    this.syncing = null;
     this.open.clear();
     this.closing.clear();
-    this.inVain.clear();
+    this.unwanted.clear();
   }
 
-  private settle(): void {
+  private sync(): void {
     const { send } = this;
-    if (!send || this.settling !== null) return;
-    this.settling = this.settleBy(send);
+    if (!send || this.syncing !== null) return;
+    this.syncing = this.syncWith(send);
   }
 
-  /** One statement at a time: LISTEN and UNLISTEN of one channel keep their order. */
-  private async settleBy(send: Send): Promise<void> {
-    // What this turn of the event loop brings goes together.
+  /** Sends one statement at a time, so that LISTEN and UNLISTEN of one channel keep their order. */
+  private async syncWith(send: Send): Promise<void> {
+    // All changes of this event loop turn go into one statement.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.send === send) {
       const closing = [...this.closing];
@@ -97,7 +100,8 @@ export class OpenChannels implements Channels {
         ...closing.map((channel) => `unlisten ${quoteIdentifier(channel)}`),
         ...opening.map((channel) => `listen ${quoteIdentifier(channel)}`),
       ];
-      // The session may have broken, or is about to be found broken: the next one begins with all that is followed then.
+      // If the statement fails, the session is broken, even if the listener does not know yet. The next session
+      // begins with all channels that have followers then.
       const answered =
         statements.length > 0 &&
         (await send(statements.join('; ')).then(
@@ -106,8 +110,8 @@ export class OpenChannels implements Channels {
         ));
       if (this.send !== send) return;
       if (!answered) {
-        // In this very turn: whoever follows from now on begins anew.
-        this.settling = null;
+        // Reset in the same event loop turn, so that the next `follow` starts a new attempt.
+        this.syncing = null;
         return;
       }
       for (const channel of opening) this.open.add(channel);

@@ -5,7 +5,7 @@ import { silent } from '../../../test/support/backends.js';
 import { type Lease, Pools } from './pools.js';
 import type { Server } from './server.js';
 
-/** A pool whose connections are opened when the test says so. */
+/** A pool that opens a connection when the test calls `open`. */
 class FakePool extends EventEmitter {
   readonly options: { readonly max: number };
   totalCount = 0;
@@ -41,7 +41,7 @@ class FakePool extends EventEmitter {
 
   async open(): Promise<void> {
     this.openings.shift()?.();
-    await turns();
+    await flush();
   }
 
   private release(client: unknown, isBroken = false): void {
@@ -51,8 +51,8 @@ class FakePool extends EventEmitter {
   }
 }
 
-/** Lets everything that is due now happen, but for timers. */
-async function turns(): Promise<void> {
+/** Runs everything that is due now, except timers. */
+async function flush(): Promise<void> {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
@@ -70,53 +70,53 @@ describe('the pools of a process', () => {
     return () => vi.useRealTimers();
   });
 
-  it('open one connection at a time, and hand on what comes free meanwhile', async () => {
+  it('open one connection at a time, and reuse connections that become free meanwhile', async () => {
     const leases: Promise<Lease>[] = Array.from({ length: 5 }, () => pools.take('writing'));
-    await turns();
+    await flush();
     expect(writers).toMatchObject({ totalCount: 1, opening: 1 });
     await writers?.open();
-    // The first has its connection, and another one is being opened.
+    // The first lease has its connection, and the pool opens another one.
     expect(writers).toMatchObject({ totalCount: 2, opening: 1 });
     (await leases[0])?.release();
-    await turns();
+    await flush();
     (await leases[2])?.release();
-    await turns();
-    // Both were handed on, and no third connection was needed for that.
+    await flush();
+    // Both released connections were reused, so no third connection was opened.
     expect(writers).toMatchObject({ totalCount: 2, opening: 1, idleCount: 0 });
   });
 
-  it('open another one where the first does not come up', async () => {
+  it('open another connection if the first one does not open in time', async () => {
     void Promise.all([pools.take('writing'), pools.take('writing')]);
-    await turns();
+    await flush();
     expect(writers?.opening).toBe(1);
     await vi.advanceTimersByTimeAsync(60);
     expect(writers?.opening).toBe(2);
   });
 
-  it('share the connection that is open, of whichever kind', async () => {
+  it('give a shared statement a free connection of either kind', async () => {
     const first = pools.take('writing');
     await writers?.open();
     (await first).release();
-    await turns();
+    await flush();
     const shared = await pools.take('shared');
     expect(shared.kind).toBe('writing');
 
     const general1 = pools.take('general');
     await general?.open();
     (await general1).release();
-    await turns();
-    // All writers have something to do.
+    await flush();
+    // All connections for writing are in use.
     expect((await pools.take('shared')).kind).toBe('general');
   });
 
-  it('let what is shared wait for a connection that others use, and open one at last', async () => {
+  it('let shared statements wait for a connection in use, and open another one when the wait is over', async () => {
     const first = pools.take('shared writing');
     await writers?.open();
     const lease = await first;
     const [patient, late] = [pools.take('shared'), pools.take('shared')];
-    await turns();
+    await flush();
     lease.release();
-    await turns();
+    await flush();
     expect((await patient).kind).toBe('writing');
     expect([general?.opening, writers?.totalCount]).toEqual([0, 1]);
     await vi.advanceTimersByTimeAsync(240);
@@ -127,7 +127,7 @@ describe('the pools of a process', () => {
     expect((await late).kind).toBe('general');
   });
 
-  it('let what is shared open one soon where others are at work', async () => {
+  it('open a connection for a shared statement after a short wait if the process is busy', async () => {
     const working = pools.take('writing');
     await writers?.open();
     await working;
@@ -136,9 +136,9 @@ describe('the pools of a process', () => {
     expect(general?.opening).toBe(1);
   });
 
-  it('close what only background statements have used for the idle time, but for one', async () => {
+  it('close all but one of the connections that only shared statements used during the idle time', async () => {
     const working = [pools.take('writing'), pools.take('writing')];
-    await turns();
+    await flush();
     await writers?.open();
     await writers?.open();
     for (const lease of working) (await lease).release();
@@ -148,7 +148,7 @@ describe('the pools of a process', () => {
     };
     await shareBoth();
     expect(writers?.totalCount).toBe(2);
-    // As much again: what was needed at the beginning of an idle time counts until the end of the next one.
+    // Twice the idle time: the demand at the beginning of one idle time counts until the end of the next one.
     for (let second = 0; second < 23; second++) {
       await vi.advanceTimersByTimeAsync(1_000);
       if (writers?.totalCount === 2) await shareBoth();
@@ -156,15 +156,15 @@ describe('the pools of a process', () => {
     expect(writers?.totalCount).toBe(1);
   });
 
-  it('use no connection that was opened before the server moved', async () => {
+  it('use no connection that was opened before a failover', async () => {
     const first = pools.take('locked');
     await forLocked?.open();
     const lease = await first;
     lease.release();
-    await turns();
-    pools.moved();
+    await flush();
+    pools.noteFailover();
     void pools.take('locked');
-    await turns();
+    await flush();
     expect(forLocked).toMatchObject({ totalCount: 1, opening: 1 });
   });
 });

@@ -5,24 +5,24 @@ import type { Logger } from '../../model/logger.js';
 import { applicationName, checkWritable } from './connect.js';
 import type { Server } from './server.js';
 
-/** Connections that only ever run batches. Each kind of batch has at most one statement under way. */
+/** The number of connections that run only batches. Each kind of batch has at most one statement in progress. */
 const writerConnections = 4;
 const defaultPoolSize = 10;
 
 /**
- * How long a statement that shares connections waits for a free one before it opens another. In an idle process, long
- * enough for several background statements that become due at the same moment: they need one connection. In a process
- * that works, a moment.
+ * How long a shared statement waits for a free connection before it opens another one. In an idle process the wait is
+ * long enough for several background statements that become due at the same time to use one connection. In a busy
+ * process the wait is short.
  */
-const idlePatienceMs = 250;
-const busyPatienceMs = 25;
+const idleWaitMs = 250;
+const busyWaitMs = 25;
 
-/** How long any other statement waits while a connection is being opened that it could use, or one that others may free. */
-const openingPatienceMs = 50;
+/** How long any other statement waits for a connection that is being opened, or that another statement may release. */
+const openingWaitMs = 50;
 
 /**
- * Batch statements are prepared while tables may be empty and never analysed, and keep the plan they get. On their
- * own connections the planner is held to index probes, which is right for every one of them at every size.
+ * Batch statements may be prepared while tables are empty and not yet analyzed, and they keep their first plan. On
+ * separate connections the planner is restricted to index probes, which suit every batch statement at every table size.
  */
 const writerSettings = [
   'set enable_seqscan = off',
@@ -33,12 +33,13 @@ const writerSettings = [
 ].join('; ');
 
 /**
- * Which connections a statement may use.
+ * The connections that a statement may use.
  *
- * - `general`: those with the planner as it is.
- * - `writing`: those that are held to index probes.
- * - `shared`: whichever of both is free. `shared writing`: the second, where one is free.
- * - `held-up`: one apart from the others, which is open only while it is needed.
+ * - `general`: connections with the default planner settings.
+ * - `writing`: connections whose planner is restricted to index probes.
+ * - `shared`: any free connection of these two kinds.
+ * - `shared writing`: a free `writing` connection.
+ * - `locked`: one separate connection for rows that other sessions have locked. It is open only while it is needed.
  */
 export type Use = 'general' | 'writing' | 'shared' | 'shared writing' | 'locked';
 
@@ -46,7 +47,9 @@ export type Use = 'general' | 'writing' | 'shared' | 'shared writing' | 'locked'
 export interface Lease {
   readonly client: pg.PoolClient;
   readonly kind: 'general' | 'writing' | 'locked';
-  /** A broken one is closed, and so is one that has not been needed for the idle time. */
+  /**
+   * Returns the connection to its pool. Closes the connection if it is broken or was not needed during the idle time.
+   */
   release(isBroken?: boolean): void;
 }
 
@@ -55,44 +58,47 @@ export interface PoolsOptions {
   readonly applicationName: string;
   readonly poolSize?: number;
   readonly answerTimeoutMs: number;
-  /** An unanswered statement is given up by the server after this long. */
+  /** The server cancels a statement after this time. */
   readonly statementTimeoutMs: number;
-  /** What a writing session waits for a lock. */
+  /** The statement that sets how long a writing session waits for a lock. */
   readonly lockTimeout: string;
-  /** Called with each connection that was opened. */
+  /** Called with each new connection. */
   onOpened(client: pg.PoolClient): void;
 }
 
 /**
- * The connections to one database. It keeps open as many of each kind as were used at the same time in the last idle time
- * (10 s, or `idleTimeoutMillis` of the settings), not counting statements that share connections, and at least one.
+ * The connections to one database. For each kind the number of open connections is the highest number in use at the
+ * same time during the last idle time (10 s, or `idleTimeoutMillis` of the settings). Shared statements do not count.
+ * At least one connection stays open.
  *
- * So a process without work has one: its background statements wait for each other. One that begins to work opens one
- * connection of a kind at a time: a thousand processes that news wakes at the same moment do not ask for thousands.
+ * An idle process therefore has one connection, and its background statements wait for each other. A process that
+ * becomes busy opens one connection of each kind at a time. Otherwise a notification that wakes a thousand processes
+ * would make them open thousands of connections at once.
  */
 export class Pools {
   private readonly general: pg.Pool;
   private readonly writers: pg.Pool;
-  /** One connection, apart from the others and only while it is needed: whatever is locked, it keeps none of them. */
+  /** One separate connection, open only while it is needed. Locked rows therefore never block the other connections. */
   private readonly forLocked: pg.Pool;
-  /** When a server was last found to be read-only, and when each connection was opened. */
-  private movedAt = Number.NEGATIVE_INFINITY;
+  /** When a server was last found to be read-only. Connections that were opened before that time are not used again. */
+  private failoverAt = Number.NEGATIVE_INFINITY;
   private readonly openedAt = new WeakMap<pg.ClientBase, number>();
   /** How many connections each pool is opening. */
   private readonly opening = new Map<pg.Pool, number>();
   private readonly demand: ReadonlyMap<pg.Pool, Demand>;
-  /** Those who wait for a connection that comes free. Each says whether it took one. */
+  /** Attempts of statements that wait for a free connection. An attempt returns true if it took a connection. */
   private readonly waiting = new Set<() => boolean>();
   /**
-   * What connections belong to: the opening of this database, and not whatever asks for one that is yet to be opened. A
-   * socket holds on to the context that it was made in for as long as it lasts, and with it to the workflow of that context.
+   * Connections are opened in the async context of this object, and not in the context of the statement that needs one.
+   * A socket keeps the async context of its creation in memory while it is open, and with it the workflow of that
+   * context.
    */
-  private readonly opened = new AsyncResource('HoldfastPostgres');
+  private readonly asyncContext = new AsyncResource('HoldfastPostgres');
 
   constructor(driver: typeof pg, server: Server, options: PoolsOptions) {
     const { poolSize: size = defaultPoolSize } = options;
     const writers = Math.min(writerConnections, size - 1);
-    const create = (max: number, more: string) => createPool(driver, server, options, max, more);
+    const create = (max: number, extraSettings: string) => createPool(driver, server, options, max, extraSettings);
     this.general = create(size - writers, '');
     this.writers = create(writers, `; ${writerSettings}; ${options.lockTimeout}`);
     this.forLocked = create(1, `; ${writerSettings}`);
@@ -102,26 +108,27 @@ export class Pools {
         this.openedAt.set(client, performance.now());
         options.onOpened(client);
       });
-      // The pool has it only after this.
+      // The pool emits 'release' before it has the connection back. `wakeNext` therefore waits one event loop turn.
       pool.on('release', () => this.wakeNext());
     }
   }
 
   /**
-   * After a failover, connections from before it may still lead to the old primary. It refuses what is written there, and
-   * answers what is read: with a past in which steps that are on record by now are not. So none of them is used again.
+   * Returns a connection for the statement. After a failover, older connections may still lead to the old primary. The
+   * old primary refuses writes but answers reads, and its answers lack steps that have been recorded since. Therefore
+   * connections from before the failover are closed instead of used.
    */
   async take(use: Use): Promise<Lease> {
     for (;;) {
-      const lease = await this.reach(use);
-      if ((this.openedAt.get(lease.client) ?? 0) > this.movedAt) return lease;
+      const lease = await this.acquire(use);
+      if ((this.openedAt.get(lease.client) ?? 0) > this.failoverAt) return lease;
       lease.release(true);
     }
   }
 
-  /** Another server is to answer from now on: connections that are open by now may lead to the wrong one. */
-  moved(): void {
-    this.movedAt = performance.now();
+  /** Reports a failover. Connections that are already open may lead to the old primary. */
+  noteFailover(): void {
+    this.failoverAt = performance.now();
   }
 
   async close(): Promise<void> {
@@ -132,8 +139,10 @@ export class Pools {
     return [this.general, this.writers, this.forLocked];
   }
 
-  /** Chooses and connects without a pause between them, so that no two take one connection for theirs. */
-  private reach(use: Use): Promise<Lease> {
+  /**
+   * Chooses a pool and connects without an await in between, so that two statements never choose the same connection.
+   */
+  private acquire(use: Use): Promise<Lease> {
     const isShared = use.startsWith('shared');
     const chosen = this.choose(use);
     if (chosen) return this.connect(chosen, !isShared);
@@ -148,18 +157,22 @@ export class Pools {
         if (pool) take(pool, !isShared);
         return pool !== undefined;
       };
-      // Whoever waited in vain needs another connection, and the next one will.
-      const timer = setTimeout(() => take(this.another(use), true), this.patienceFor(isShared));
+      // A statement that got no connection in time needs another connection, and so will the next statement. Therefore
+      // even a shared statement counts as demand then.
+      const timer = setTimeout(() => take(this.poolAfterWait(use), true), this.waitMsFor(isShared));
       this.waiting.add(attempt);
     });
   }
 
-  private patienceFor(isShared: boolean): number {
-    if (!isShared) return openingPatienceMs;
-    return [...this.demand.values()].some(({ inUse }) => inUse > 0) ? busyPatienceMs : idlePatienceMs;
+  private waitMsFor(isShared: boolean): number {
+    if (!isShared) return openingWaitMs;
+    return [...this.demand.values()].some(({ inUse }) => inUse > 0) ? busyWaitMs : idleWaitMs;
   }
 
-  /** Where there is a connection for it, or one may be opened. Undefined: it is to wait a moment for one. */
+  /**
+   * Returns a pool with a free connection, or a pool that may open one.
+   * Returns undefined if the statement has to wait for a connection.
+   */
   private choose(use: Use): pg.Pool | undefined {
     const pools = this.poolsFor(use);
     const free = pools.find(isFree);
@@ -168,20 +181,20 @@ export class Pools {
     return pools.find((pool) => isFull(pool) || !this.opening.has(pool));
   }
 
-  /** Where another connection is opened, or waited for, by whoever has waited for long enough. */
-  private another(use: Use): pg.Pool {
+  /** Returns the pool in which a statement opens a connection, or queues for one, when its wait is over. */
+  private poolAfterWait(use: Use): pg.Pool {
     const pools = this.poolsFor(use).reverse();
     return pools.find((pool) => !isFull(pool)) ?? (pools[0] as pg.Pool);
   }
 
-  /** The first one is used first, so that the other becomes idle. */
+  /** Returns the pools that a statement may use. The first pool is preferred, so that the other becomes idle. */
   private poolsFor(use: Use): pg.Pool[] {
     if (use === 'shared') return [this.writers, this.general];
     if (use === 'locked') return [this.forLocked];
     return use === 'general' ? [this.general] : [this.writers];
   }
 
-  /** Whether it is `needed`: what shares connections needs none of its own. */
+  /** Takes a connection of the pool. `isNeeded` counts it as demand, which a shared statement normally does not. */
   private async connect(pool: pg.Pool, isNeeded: boolean): Promise<Lease> {
     const opens = !isFree(pool) && !isFull(pool);
     if (opens) this.opening.set(pool, (this.opening.get(pool) ?? 0) + 1);
@@ -189,10 +202,10 @@ export class Pools {
     if (isNeeded) demand.begin();
     const kind = pool === this.general ? 'general' : pool === this.writers ? 'writing' : 'locked';
     try {
-      const client = await this.opened.runInAsyncScope(() => pool.connect());
+      const client = await this.asyncContext.runInAsyncScope(() => pool.connect());
       const release = (isBroken?: boolean): void => {
         if (isNeeded) demand.end();
-        client.release(isBroken || pool.totalCount > Math.max(demand.most(), pool === this.writers ? 1 : 0));
+        client.release(isBroken || pool.totalCount > Math.max(demand.peak(), pool === this.writers ? 1 : 0));
       };
       return { client, kind, release };
     } catch (error) {
@@ -210,7 +223,7 @@ export class Pools {
     this.wakeNext();
   }
 
-  /** One after the other: who is woken takes the connection before the next one looks. */
+  /** Wakes waiting statements one by one: each takes its connection before the next one checks the pools. */
   private wakeNext(): void {
     if (this.waiting.size === 0) return;
     setImmediate(() => {
@@ -221,44 +234,44 @@ export class Pools {
   }
 }
 
-/** How many connections of a pool were needed at the same time, at most, in the last idle time and up to twice as long ago. */
+/** The highest number of connections of a pool in use at the same time, in the last idle time and in the one before. */
 class Demand {
   inUse = 0;
   private since = performance.now();
-  private peak = 0;
-  private earlier = 0;
+  private currentPeak = 0;
+  private previousPeak = 0;
 
   private readonly idleMs: number;
 
-  /** As pg has it: ten seconds if nothing is said. Null or zero: for ever. */
+  /** Follows the rules of pg: the default is ten seconds, and with null or zero connections never become idle. */
   constructor(idleMs: number | null | undefined = 10_000) {
     this.idleMs = idleMs ?? 0;
   }
 
   begin(): void {
     this.inUse++;
-    this.most();
-    this.peak = Math.max(this.peak, this.inUse);
+    this.peak();
+    this.currentPeak = Math.max(this.currentPeak, this.inUse);
   }
 
   end(): void {
-    this.most();
+    this.peak();
     this.inUse--;
   }
 
-  most(): number {
+  peak(): number {
     if (this.idleMs === 0) return Number.POSITIVE_INFINITY;
     const passed = performance.now() - this.since;
     if (passed > this.idleMs) {
-      this.earlier = passed > 2 * this.idleMs ? this.inUse : this.peak;
-      this.peak = this.inUse;
+      this.previousPeak = passed > 2 * this.idleMs ? this.inUse : this.currentPeak;
+      this.currentPeak = this.inUse;
       this.since = performance.now();
     }
-    return Math.max(this.peak, this.earlier);
+    return Math.max(this.currentPeak, this.previousPeak);
   }
 }
 
-/** Whether a connection is open that nobody uses, and nobody is about to. */
+/** Returns true if the pool has an idle connection for which no statement waits. */
 function isFree(pool: pg.Pool): boolean {
   return pool.idleCount > pool.waitingCount;
 }
@@ -267,19 +280,25 @@ function isFull(pool: pg.Pool): boolean {
   return pool.totalCount >= pool.options.max;
 }
 
-function createPool(driver: typeof pg, server: Server, options: PoolsOptions, max: number, more: string): pg.Pool {
+function createPool(
+  driver: typeof pg,
+  server: Server,
+  options: PoolsOptions,
+  max: number,
+  extraSettings: string,
+): pg.Pool {
   const { answerTimeoutMs, statementTimeoutMs } = options;
-  // Not as a startup parameter, which poolers refuse.
+  // Sent as a statement, because poolers refuse these settings as startup parameters.
   const settings =
-    // A server with LLVM compiles what it expects to be expensive at every execution, for seconds. Statements of ours are
-    // short: compiling never pays. Where this setting does not hold (a pooler loses it, a transaction is the user's),
-    // their estimated costs are too low for it: test/storage/statement-estimates.
+    // A server with LLVM compiles a statement with high estimated costs at every execution, which takes seconds.
+    // Statements of Holdfast are short, so compiling never pays. The setting can be missing: a pooler loses it, or the
+    // transaction belongs to the user. Then the estimated costs are too low for JIT: test/storage/statement-estimates.
     'set jit = off; ' +
-    // Where a role or a database has a stricter default, claims that meet would fail instead of waiting for each other.
+    // With a stricter default of the role or database, concurrent claims fail instead of waiting for each other.
     "set default_transaction_isolation = 'read committed'; " +
     `set statement_timeout = ${statementTimeoutMs}; ` +
-    // If this process stands still in the middle of a transaction, others need not wait for it.
-    `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${more}; `;
+    // If this process freezes inside a transaction, other processes do not have to wait for it.
+    `set idle_in_transaction_session_timeout = ${answerTimeoutMs}${extraSettings}; `;
   const pool = server.pool({
     application_name: applicationName(options.applicationName),
     max,
@@ -293,13 +312,13 @@ function createPool(driver: typeof pg, server: Server, options: PoolsOptions, ma
         .then(() => done(), done),
     types: { getTypeParser: (oid, format) => parserFor(driver, oid, format) },
   });
-  // A connection that breaks, idle or under a statement, is replaced on its next use. The pool listens to idle ones
-  // only, and an error event that nobody listens to ends the process.
+  // A broken connection is replaced at its next use, whether it broke idle or during a statement. The pool listens only
+  // to idle connections, and an 'error' event without a listener ends the process.
   pool.on('error', () => {});
   pool.on('connect', (client) => {
     client.on('error', (error) => {
-      const told = describeError(server.tell(error));
-      options.logger.debug(`A connection to Postgres broke and will be replaced: ${told}`);
+      const reason = describeError(server.tell(error));
+      options.logger.debug(`A connection to Postgres broke and will be replaced: ${reason}`);
     });
   });
   return pool;

@@ -4,9 +4,11 @@ import { preparedName, type Statement } from '../database.js';
 const names = new WeakMap<Statement, string>();
 
 /**
- * The name under which a session keeps a statement, with a hash of its text. Behind a pooler a session may serve another
- * app, or another version of this one, that has another statement of the same name (of another schema, for one): by the
- * name alone each would run the other's.
+ * Returns the name under which a session keeps the prepared statement. The name contains a hash of the text.
+ *
+ * Behind a pooler a session may also serve another app, or another version of this app. That app may prepare another
+ * text under the same statement name, for example for another schema. Without the hash each app would run the other
+ * app's text.
  */
 export function sessionName(statement: Statement): string {
   const known = names.get(statement);

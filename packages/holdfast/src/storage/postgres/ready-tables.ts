@@ -1,9 +1,9 @@
 import type pg from 'pg';
 import { isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import { unusable } from '../contract/failure.js';
+import { unusableError } from '../contract/failure.js';
 import type { Compat } from '../migrations/compat.js';
-import { isSilent } from './adopted.js';
+import { lacksAnnouncements } from './adopted.js';
 import { applyCompat } from './compat.js';
 import { notPermitted, unreachable } from './connect.js';
 import { classifyPostgres, insufficientPrivilege, sqlState } from './failures.js';
@@ -12,7 +12,7 @@ import { migratePostgres } from './migrate.js';
 import { checkRights } from './rights.js';
 import type { Server } from './server.js';
 
-interface Terms {
+interface TableOptions {
   readonly schema: string;
   readonly migrate: boolean;
   readonly triggers?: boolean;
@@ -23,33 +23,39 @@ interface Terms {
 }
 
 /**
- * Migrates or verifies, and then looks at what is there: the columns that statements name, and the rights of this role on them.
- * A process that lacks one of them is refused here, before it takes on work. Returns whether messages are silent.
+ * Migrates or verifies the schema. Then checks the columns that statements name, and the rights of the role on the
+ * tables. If anything is missing, the launch fails here, before the process takes work. Resolves to true if messages of
+ * DBOS and of SQL clients are not announced.
  */
-export async function readyTables(server: Server, client: pg.Client, terms: Terms): Promise<boolean> {
-  const { schema, checksRights } = terms;
+export async function prepareTables(server: Server, client: pg.Client, options: TableOptions): Promise<boolean> {
+  const { schema, checksRights } = options;
   try {
-    const found = await migratePostgres(client, terms);
+    const found = await migratePostgres(client, options);
     await checkLayout(client, schema, `The schema "${schema}"`);
-    const { compat, mayChangeCompat: mayChange = false } = terms;
-    if (compat) await applyCompat(client, { ...terms, compat, mayChange });
+    const { compat, mayChangeCompat: mayChange = false } = options;
+    if (compat) await applyCompat(client, { ...options, compat, mayChange });
     if (checksRights) await checkRights(client, schema);
-    return isSilent(found);
+    return lacksAnnouncements(found);
   } catch (error) {
     if (isHoldfastError(error)) throw server.tell(error);
-    if (sqlState(error) === insufficientPrivilege) throw await lackingRights(server, client, terms, error);
+    if (sqlState(error) === insufficientPrivilege) throw await missingRightsError(server, client, options, error);
     const failure = classifyPostgres(error);
-    if (failure === 'unusable') throw unusable('migrate', server.tell(error));
-    // Not what it says of the schema: the connection broke under it.
+    if (failure === 'unusable') throw unusableError('migrate', server.tell(error));
+    // A lost connection says nothing about the schema.
     throw failure === 'lost' ? unreachable(server, error) : server.tell(error);
   }
 }
 
-/** Each right by its name, if there is anything yet that the role could have rights on. */
-async function lackingRights(server: Server, client: pg.Client, terms: Terms, error: unknown): Promise<unknown> {
-  const { schema, checksRights } = terms;
+/** Returns an error that lists every missing right, or a general error if the tables do not exist yet. */
+async function missingRightsError(
+  server: Server,
+  client: pg.Client,
+  options: TableOptions,
+  error: unknown,
+): Promise<unknown> {
+  const { schema, checksRights } = options;
   try {
-    // Whatever transaction the error came from.
+    // Ends the transaction in which the error occurred, if there is one.
     await client.query('rollback');
     if (checksRights) await checkRights(client, schema);
   } catch (found) {

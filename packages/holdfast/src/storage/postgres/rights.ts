@@ -3,13 +3,13 @@ import { HoldfastError } from '../../model/errors.js';
 import { quoteIdentifier } from './identifiers.js';
 
 /**
- * The rights that the role of a process needs, and no more: for a role that runs workflows and may neither create nor change
- * tables. `launch` checks them in one statement, and `holdfast schema --grants` prints the statements that give them.
+ * Exactly the rights that a role needs to run workflows without creating or changing tables. `launch` checks the rights
+ * in one statement. `holdfast schema --grants` prints the statements that grant them.
  *
- * A test holds the list against every statement of `storage/sql` in both directions: with these rights the server plans each of
- * them, and without any one of these rights it refuses one.
+ * A test compares the list with every statement of `storage/sql` in both directions: with these rights the server plans
+ * every statement, and without any one of these rights the server refuses at least one statement.
  */
-const ofTables: Readonly<Record<string, string>> = {
+const tablePrivileges: Readonly<Record<string, string>> = {
   workflow_status: 'select, insert, update, delete',
   operation_outputs: 'select, insert, update, delete',
   workflow_input: 'select, delete',
@@ -30,8 +30,8 @@ const ofTables: Readonly<Record<string, string>> = {
 const sequences = ['holdfast_enqueue_seq', 'holdfast_message_seq'];
 
 /**
- * Everybody may execute a function until somebody revokes that. The trigger that deletes a queue runs
- * `holdfast_close_queue` as the role that deletes, and no statement names that function.
+ * Every role may execute a function unless that right has been revoked. The trigger on the deletion of a queue runs
+ * `holdfast_close_queue` as the role that deletes the queue, although no statement names that function.
  */
 const functions = ['holdfast_hold_turn', 'holdfast_hold_queues', 'holdfast_close_queue'];
 
@@ -42,7 +42,7 @@ interface Right {
 }
 
 export function neededRights(schema: string): Right[] {
-  const tables = Object.entries(ofTables).flatMap(([name, list]) =>
+  const tables = Object.entries(tablePrivileges).flatMap(([name, list]) =>
     list.split(', ').map((privilege): Right => ({ kind: 'table', name, privilege })),
   );
   return [
@@ -53,20 +53,23 @@ export function neededRights(schema: string): Right[] {
   ];
 }
 
-/** The statements that give these rights to a role, one for each object. */
+/** Returns the statements that grant these rights to a role, one statement for each object. */
 export function grantStatements(schema: string, role: string, rights: readonly Right[]): string[] {
   const to = quoteIdentifier(role);
-  const within = quoteIdentifier(schema);
+  const quotedSchema = quoteIdentifier(schema);
   const objects = [...new Set(rights.map(({ kind, name }) => `${kind} ${name}`))];
   return objects.map((object) => {
-    const own = rights.filter(({ kind, name }) => `${kind} ${name}` === object);
-    const { kind, name } = own[0] as Right;
-    const what = kind === 'schema' ? within : `${within}.${quoteIdentifier(name)}`;
-    return `grant ${own.map(({ privilege }) => privilege).join(', ')} on ${kind} ${what} to ${to}`;
+    const objectRights = rights.filter(({ kind, name }) => `${kind} ${name}` === object);
+    const { kind, name } = objectRights[0] as Right;
+    const what = kind === 'schema' ? quotedSchema : `${quotedSchema}.${quoteIdentifier(name)}`;
+    return `grant ${objectRights.map(({ privilege }) => privilege).join(', ')} on ${kind} ${what} to ${to}`;
   });
 }
 
-/** From the catalog, by names: a role without any right on the schema may ask this too. What is not there is not missed here. */
+/**
+ * Finds the missing rights by name in the catalog, which even a role without any right on the schema may read.
+ * The query skips objects that do not exist.
+ */
 const missingRights = `
   select r.kind, r.name, r.privilege, current_user as role
   from unnest($2::text[], $3::text[], $4::text[]) with ordinality as r (kind, name, privilege, position)
@@ -82,7 +85,7 @@ const missingRights = `
   end
   order by r.position`;
 
-/** Throws an error that lists every right which the role lacks, with the statements that give them. */
+/** Throws an error that lists every missing right of the role, with the statements that grant these rights. */
 export async function checkRights(client: pg.ClientBase, schema: string): Promise<void> {
   const needed = neededRights(schema);
   const columns = (['kind', 'name', 'privilege'] as const).map((column) => needed.map((right) => right[column]));
@@ -93,8 +96,8 @@ export async function checkRights(client: pg.ClientBase, schema: string): Promis
   const grants = grantStatements(schema, role, rows);
   throw new HoldfastError(
     'RIGHTS_MISSING',
-    `The role "${role}" lacks rights on the tables of Holdfast in the schema "${schema}": ${missing.join('; ')}. Run this as the ` +
-      `owner of the tables:\n\n${grants.join(';\n')};\n`,
+    `The role "${role}" lacks rights on the tables of Holdfast in the schema "${schema}": ${missing.join('; ')}. ` +
+      `Run this as the owner of the tables:\n\n${grants.join(';\n')};\n`,
     { details: { schema, role, missing, grants } },
   );
 }

@@ -7,15 +7,15 @@ const fetchFailed = async () => {
   throw new TypeError('fetch failed');
 };
 
-// Refused statements are recorded as failures of steps that have run.
-it('takes the failure of a password function for a lost connection, even if it is a TypeError, as that of fetch() is', async () => {
+// A TypeError of the driver counts as a refused statement, which Holdfast records as the failure of a step.
+it('classifies a failed password function as a lost connection, even after a TypeError as of fetch()', async () => {
   const client = new Server(pg, { config: { host: 'h', user: 'u', password: fetchFailed } }).client({});
-  const ask = (client as unknown as { readonly password: () => Promise<string> }).password;
-  const error = await ask().catch((reason: unknown) => reason);
+  const askPassword = (client as unknown as { readonly password: () => Promise<string> }).password;
+  const error = await askPassword().catch((reason: unknown) => reason);
   expect(classifyPostgres(error)).toBe('lost');
 });
 
-it('takes the failure of onConnect for a lost connection, too', async () => {
+it('classifies a failed onConnect as a lost connection', async () => {
   const server = new Server(pg, { config: { host: 'h', user: 'u', onConnect: fetchFailed } });
   const error = await server.prepare(server.client({})).catch((reason: unknown) => reason);
   expect(classifyPostgres(error)).toBe('lost');

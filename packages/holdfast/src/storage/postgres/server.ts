@@ -1,11 +1,11 @@
 import type pg from 'pg';
 import { describeError, HoldfastError, isErrorNamed } from '../../model/errors.js';
-import { misplacedOption } from '../../model/options.js';
+import { wrongOption } from '../../model/options.js';
 import { Secrets } from '../connection-secrets.js';
 import type { PostgresSettings } from '../database-option.js';
 
-/** Settings that are no secret, and that errors may repeat. Whatever is not in this list is taken for one. */
-const harmless = new Set(
+/** Settings that are no secrets, so errors may repeat their values. Every other setting counts as a secret. */
+const publicSettings = new Set(
   (
     'host port user database db ssl sslmode sslcert sslkey sslrootcert sslnegotiation uselibpqcompat application_name ' +
     'fallback_application_name client_encoding encoding keepAlive keepAliveInitialDelayMillis statement_timeout ' +
@@ -14,11 +14,11 @@ const harmless = new Set(
   ).split(' '),
 );
 
-/** A server of Postgres: opens connections, and knows what may be said of them. */
+/** A Postgres server. Opens connections, and removes secrets from errors. */
 export class Server {
-  /** Where it is, for messages: without the password, and the same whatever the password is. */
+  /** The address of the server for messages. It does not depend on the password. */
   readonly where: string;
-  /** The database, as the driver reads the settings. Where they name none, that is the name of the user. */
+  /** The database name, as the driver reads the settings. Without a name in the settings it is the name of the user. */
   readonly database: string;
   private readonly secrets = new Secrets();
 
@@ -32,19 +32,20 @@ export class Server {
     const url = config.connectionString;
     this.config =
       typeof config.password === 'function'
-        ? { ...config, password: this.asked(config.password as () => unknown) }
+        ? { ...config, password: this.rememberPasswords(config.password as () => unknown) }
         : config;
-    this.Client = clientClass((Client as typeof pg.Client | undefined) ?? driver.Client, this.config);
+    this.Client = clientKeepingPassword((Client as typeof pg.Client | undefined) ?? driver.Client, this.config);
     if (typeof url === 'string') {
       checkUrl(url);
       for (const each of secretsIn(url)) this.secrets.add(each);
     }
     for (const [name, value] of Object.entries(config)) {
-      if (name !== 'connectionString' && !harmless.has(name) && typeof value !== 'function') this.secrets.add(value);
+      if (name !== 'connectionString' && !publicSettings.has(name) && typeof value !== 'function')
+        this.secrets.add(value);
     }
-    const { user, host = '', port, database } = this.probe();
+    const { user, host = '', port, database } = this.unconnectedClient();
     const isSocket = host.startsWith('/');
-    // A user that holds a colon is, most likely, one whose password was encoded with the colon before it.
+    // If the user name contains a colon, most likely the colon before the password was percent-encoded by mistake.
     const colon = /^(.*?)(?::|%(?:25)*3a)(.*)$/is.exec(user ?? '');
     if (colon) this.secrets.add(colon[2]);
     this.database = database ?? '';
@@ -55,45 +56,45 @@ export class Server {
       (isSocket ? `?host=${host}` : '');
   }
 
-  /** A connection that is yet to be opened; to another database of the server, if that is given. */
-  client(more: pg.ClientConfig, database?: string): pg.Client {
-    const client = this.parsed(() => new this.Client(this.merged(more)));
+  /** Returns a client that is not connected yet. `database` selects another database of the server. */
+  client(extra: pg.ClientConfig, database?: string): pg.Client {
+    const client = this.withTypedErrors(() => new this.Client(this.merged(extra)));
     if (database === undefined) return client;
-    // Not among the settings, where a URL would prevail.
+    // Set on the client, because in the settings a URL takes precedence.
     const { connectionParameters } = client as unknown as { connectionParameters: { database: string } };
     connectionParameters.database = database;
     return Object.assign(client, { database });
   }
 
-  pool(more: pg.PoolConfig): pg.Pool {
-    return new this.driver.Pool({ ...this.merged(more), Client: this.Client as never });
+  pool(extra: pg.PoolConfig): pg.Pool {
+    return new this.driver.Pool({ ...this.merged(extra), Client: this.Client as never });
   }
 
-  /** What the settings have to say to a connection that has been opened. */
+  /** Calls the function `onConnect` of the settings with an open connection. */
   async prepare(client: pg.ClientBase): Promise<void> {
     const { onConnect } = this.config;
     if (typeof onConnect !== 'function') return;
     try {
       await onConnect(client);
     } catch (error) {
-      // A TypeError of the driver means a refused statement. This one means that there is no connection.
+      // A TypeError of the driver means a refused statement. A TypeError of `onConnect` means a failed connection.
       throw isErrorNamed(error, 'TypeError', 'RangeError') ? failedFunction('onConnect', error) : error;
     }
   }
 
-  /** One that is never opened. */
-  private probe(): pg.Client {
+  /** Returns a client that is never connected. Its properties show how the driver reads the settings. */
+  private unconnectedClient(): pg.Client {
     const client = this.client({});
     const { connection } = client as unknown as { connection?: { on?: unknown } };
     if (typeof connection?.on === 'function') return client;
-    throw misplacedOption('launch(), connect()', 'database', 'must be a Pool of pg itself, and not of pg.native');
+    throw wrongOption('launch(), connect()', 'database', 'must be a Pool of pg itself, not of pg.native');
   }
 
   /**
-   * Asks for a password, and keeps it to recognize it. Of a failure only the message is told: errors of HTTP clients carry the
-   * request, with the credentials in its headers.
+   * Wraps the password function, and keeps each password to recognize it in errors. If the function fails, only the
+   * message of its error is kept: an error of an HTTP client contains the request, with credentials in its headers.
    */
-  private asked(password: (...args: unknown[]) => unknown): (...args: unknown[]) => Promise<unknown> {
+  private rememberPasswords(password: (...args: unknown[]) => unknown): (...args: unknown[]) => Promise<unknown> {
     return async (...args) => {
       let token: unknown;
       try {
@@ -101,24 +102,27 @@ export class Server {
       } catch (error) {
         throw failedFunction('password', error);
       }
-      this.secrets.addPassing(token);
+      this.secrets.addShortLived(token);
       return token;
     };
   }
 
-  private merged(more: pg.ClientConfig): pg.ClientConfig {
+  private merged(extra: pg.ClientConfig): pg.ClientConfig {
     const { onConnect, ...config } = this.config;
     const name = config.application_name;
-    return { ...config, ...more, ...(typeof name === 'string' && { application_name: name }) };
+    return { ...config, ...extra, ...(typeof name === 'string' && { application_name: name }) };
   }
 
-  /** The error itself, or what may be told of it: everything that a driver or server says passes here. */
+  /**
+   * Returns the error itself, or a replacement without secrets if the error may contain a secret.
+   * Every error of the driver or the server passes through this method.
+   */
   tell(error: unknown): unknown {
-    return this.secrets.tell(error);
+    return this.secrets.redact(error);
   }
 
-  /** The driver has read the settings, or a typed error says why it could not. */
-  private parsed<T>(make: () => T): T {
+  /** Lets the driver read the settings. Throws a typed error if the driver cannot read them. */
+  private withTypedErrors<T>(make: () => T): T {
     try {
       return make();
     } catch (error) {
@@ -126,16 +130,20 @@ export class Server {
       if (typeof path === 'string' && (code === 'ENOENT' || code === 'EACCES')) {
         throw new HoldfastError(
           'DATABASE_URL_INVALID',
-          `A file that the settings of the database name (sslrootcert, sslcert or sslkey) cannot be read (${code}).`,
+          `A file in the settings of the database (sslrootcert, sslcert or sslkey) cannot be read (${code}). ` +
+            'Check the path and the permissions of the file.',
         );
       }
-      // What the driver threw may have the whole URL in it, with the password.
-      throw this.config.connectionString === undefined ? unusable() : unparsable();
+      // The error of the driver may contain the whole URL with the password.
+      throw this.config.connectionString === undefined ? unusableSettings() : unparsableUrl();
     }
   }
 }
 
-/** How to get into the database, where the URL to listen at says nothing of it: never without the TLS of the others. */
+/**
+ * Returns the credentials of the settings, for a listen URL without credentials.
+ * The TLS settings belong to them, so that the listener never connects without the TLS of the other connections.
+ */
 export function credentialsOf({ config }: PostgresSettings): PostgresSettings['config'] {
   const { password, ssl, sslnegotiation } = config;
   const given = Object.entries({ password, ssl, sslnegotiation }).filter(([, value]) => value !== undefined);
@@ -143,10 +151,11 @@ export function credentialsOf({ config }: PostgresSettings): PostgresSettings['c
 }
 
 /**
- * Beside a `connectionString` pg forgets the password of its settings, for want of one in the URL as well. Whoever gives
- * both (a URL from the environment, and a function for its tokens) means both.
+ * Returns a client class that keeps the password of the settings. If the settings also have a `connectionString`, pg
+ * ignores their password, even if the URL has no password. A user may need both: a URL from the environment, and a
+ * function for tokens.
  */
-function clientClass(
+function clientKeepingPassword(
   Client: typeof pg.Client,
   { connectionString, password }: Record<string, unknown>,
 ): typeof pg.Client {
@@ -165,7 +174,7 @@ function hasPassword(url: string): boolean {
   return /^[^/]*\/\/[^/?#:]*:[^/?#]+@/.test(url) || /[?&]password=./.test(url);
 }
 
-function unparsable(): HoldfastError {
+function unparsableUrl(): HoldfastError {
   return new HoldfastError(
     'DATABASE_URL_INVALID',
     'The postgres:// URL cannot be parsed. Write it as "postgres://user:password@host:5432/name", with special ' +
@@ -177,33 +186,35 @@ function failedFunction(name: string, error: unknown): Error {
   return new Error(`the function \`${name}\` failed: ${describeError(error)}`);
 }
 
-function unusable(): HoldfastError {
+function unusableSettings(): HoldfastError {
   return new HoldfastError(
     'DATABASE_URL_INVALID',
-    'The driver (pg) cannot use the settings in the option "database". Check them, and the functions among them (`stream`, ' +
-      '`Client`): the error is not shown, because it may repeat a password.',
+    'The driver (pg) cannot use the settings in the option "database". Check the settings, including the functions ' +
+      '`stream` and `Client`. The error is not shown, because it may contain a password.',
   );
 }
 
 function checkUrl(url: string): void {
-  if (!isClear(url)) throw unparsable();
+  if (!isUnambiguous(url)) throw unparsableUrl();
   if (!namesSeveralHosts(url)) return;
   throw new HoldfastError(
     'DATABASE_URL_INVALID',
-    'The postgres:// URL names several hosts, and the driver (pg) knows one at a time. Give it an address that always leads to ' +
-      'the primary: a name or a virtual address that a failover moves, or a proxy.',
+    'The postgres:// URL names several hosts, but the driver (pg) supports only one. ' +
+      'Use an address that always leads to the primary: a name or a virtual address that a failover moves, or a proxy.',
   );
 }
 
 /**
- * Behind host and port of `postgres://user:12/34@host/name` begins a path, and with it the rest of a password that was not
- * encoded: an "@" there belongs in the value of a parameter that may have one, or nowhere. So does a blank.
+ * Returns false if the URL may contain a part of a password in an unexpected place. In
+ * `postgres://user:12/34@host/name` the path begins inside the password, because the password is not percent-encoded.
+ * Therefore an "@" after the host and port is allowed only in the value of a parameter that may contain one. A "#" is
+ * never allowed there.
  */
-function isClear(url: string): boolean {
+function isUnambiguous(url: string): boolean {
   if (url.startsWith('/')) return !url.includes('@');
-  const [, rest = ''] = /^(?:postgres(?:ql)?|socket):\/\/[^/?#]*(.*)$/s.exec(url) ?? [undefined, '@'];
-  const [, path = '', query = ''] = /^([^?#]*)(?:\?([^#]*))?/s.exec(rest) ?? [];
-  if (path.includes('@') || rest.includes('#')) return false;
+  const [, afterHost = ''] = /^(?:postgres(?:ql)?|socket):\/\/[^/?#]*(.*)$/s.exec(url) ?? [undefined, '@'];
+  const [, path = '', query = ''] = /^([^?#]*)(?:\?([^#]*))?/s.exec(afterHost) ?? [];
+  if (path.includes('@') || afterHost.includes('#')) return false;
   return query.split('&').every((each) => {
     const [name = '', ...value] = each.split('=');
     return (
@@ -212,19 +223,19 @@ function isClear(url: string): boolean {
   });
 }
 
-/** Of `postgres://a,b/name` the driver would look for one host of that name. */
+/** Returns true for a URL such as `postgres://a,b/name`. The driver would look for one host with the name "a,b". */
 function namesSeveralHosts(url: string): boolean {
   const hosts = /^[^/]*\/\/(?:[^/?]*@)?([^/?]*)/.exec(url)?.[1] ?? '';
   return hosts.includes(',') || /[?&]host=[^&]*(,|%2C)/i.test(url);
 }
 
-/** The password, and the values of all parameters that are not known to be harmless. */
+/** Returns the password of the URL, and the values of all parameters that may be secrets. */
 function secretsIn(url: string): string[] {
   const password = /^[^/]*\/\/[^/?#:]*:([^/?#]*)@/.exec(url)?.[1];
   const parameters = (/\?([^#]*)/.exec(url)?.[1] ?? '').split('&');
   const secret = parameters.flatMap((each) => {
     const at = each.indexOf('=');
-    return harmless.has(each.slice(0, Math.max(at, 0))) ? [] : [each.slice(at + 1)];
+    return publicSettings.has(each.slice(0, Math.max(at, 0))) ? [] : [each.slice(at + 1)];
   });
   return [...(password === undefined ? [] : [password]), ...secret];
 }

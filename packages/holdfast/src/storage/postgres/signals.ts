@@ -1,32 +1,36 @@
 import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { channelOf, generalChannel } from '../channel-names.js';
-import { fromSent, type SentTopics, splitNote, toSent } from '../contract/topic-notes.js';
-import type { ListenerCallbacks, Listening, Query, Statement } from '../database.js';
+import type { ListenerCallbacks, Listening } from '../contract/listening.js';
+import { decodeTopics, encodeTopics, type SentTopics, splitNote } from '../contract/topic-notes.js';
+import type { Query, Statement } from '../database.js';
 import { Listener } from './listener.js';
 import { OpenChannels } from './open-channels.js';
 
 /**
- * Signals between the processes of one database, by NOTIFY and LISTEN. They only say where to look: what one of them is
- * about is in the tables, and a poll finds it if the signal is lost.
+ * Signals between the processes of one database, by NOTIFY and LISTEN. A signal only names the topic that changed.
+ * The change itself is in the tables, and a poll finds the change if the signal is lost.
  *
- * What may concern every process goes by one channel. Messages, events and streams are announced twice: by one of many channels
- * (channel-names.ts), to those who follow it, and as DBOS does it, on its channels and with its payloads, so that processes of
- * either kind wake each other. For messages of DBOS and from SQL, triggers do both.
+ * Topics that may concern every process use one general channel. Messages, events and streams are announced twice:
+ *
+ * - on one of many channels (channel-names.ts), to the processes that follow this channel,
+ * - on the channels of DBOS with the payloads of DBOS, so that processes of DBOS and of Holdfast wake each other.
+ *
+ * For messages of DBOS and messages sent by SQL, triggers send both signals.
  */
 export class PostgresSignals {
   private readonly channel: string;
-  /** A process also hears itself, and has no use for that. */
+  /** A process also receives its own signals. It recognizes them by this ID and ignores them. */
   private readonly sender = randomBytes(6).toString('hex');
 
   constructor(
     schema: string,
     private readonly options: {
-      /** Opens a connection of its own: LISTEN belongs to a session. */
+      /** Opens a separate connection, because LISTEN belongs to a session. */
       connect(): Promise<pg.Client>;
       /** Runs a statement on any connection. */
       readonly query: Query;
-      /** Called when notifications do not arrive although the session listens, and when they do again. */
+      /** Called with true if notifications do not arrive although the session listens, and with false if they do. */
       onDeaf(isDeaf: boolean): void;
     },
   ) {
@@ -35,91 +39,95 @@ export class PostgresSignals {
 
   async announce(topics: readonly string[], query?: Query): Promise<void> {
     const signals: Signal[] = [];
-    const own = topics.filter((topic) => !sharedOf(topic));
-    for (const payload of this.ownPayloads(own)) signals.push({ channel: this.channel, payload });
-    const spread = new Map<string, string[]>();
+    const general = topics.filter((topic) => !dbosSignalOf(topic));
+    for (const payload of this.generalPayloads(general)) signals.push({ channel: this.channel, payload });
+    const topicsByChannel = new Map<string, string[]>();
     for (const topic of topics) {
-      const shared = sharedOf(topic);
-      if (!shared) continue;
-      signals.push(shared);
+      const dbosSignal = dbosSignalOf(topic);
+      if (!dbosSignal) continue;
+      signals.push(dbosSignal);
       const channel = channelOf(this.channel, topic);
-      spread.set(channel, [...(spread.get(channel) ?? []), topic]);
+      topicsByChannel.set(channel, [...(topicsByChannel.get(channel) ?? []), topic]);
     }
-    for (const [channel, list] of spread) {
-      for (const payload of this.payloads(list)) signals.push({ channel, payload });
+    for (const [channel, list] of topicsByChannel) {
+      for (const payload of this.topicPayloads(list)) signals.push({ channel, payload });
     }
-    // Postgres takes up to 8000 bytes; what has a longer name is found by polling.
+    // Postgres accepts payloads of less than 8000 bytes. Polling finds changes of topics with longer names.
     await this.notify(
       signals.filter(({ payload }) => Buffer.byteLength(payload) < 8000),
       query,
     );
   }
 
-  hear(hearing: ListenerCallbacks): Listening {
-    let heardTest = (): void => {};
+  hear(callbacks: ListenerCallbacks): Listening {
+    let onTestReceived = (): void => {};
     const channels = new OpenChannels(
-      (topic, byDbos) => (byDbos && sharedOf(topic)?.channel) || channelOf(this.channel, topic),
-      (opened) => hearing.opened?.(opened),
+      (topic, byDbos) => (byDbos && dbosSignalOf(topic)?.channel) || channelOf(this.channel, topic),
+      (opened) => callbacks.opened?.(opened),
     );
-    const ears = new Listener({
+    const listener = new Listener({
       channels: [this.channel],
       others: channels,
       connect: this.options.connect,
       receive: (channel, payload) => {
-        if (channel === this.channel) this.receiveOwn(payload, hearing, () => heardTest());
-        else if (channels.heard(channel)) this.receiveSpread(channel, payload, hearing);
+        if (channel === this.channel) this.receivePayload(payload, callbacks, () => onTestReceived());
+        else if (channels.heard(channel)) this.receiveFollowed(channel, payload, callbacks);
       },
       test: (heard) => {
-        heardTest = heard;
+        onTestReceived = heard;
         return this.notify([{ channel: this.channel, payload: this.payload({ test: true }) }]);
       },
       onDeaf: this.options.onDeaf,
-      hearing,
+      hearing: callbacks,
     });
-    return { ready: ears.ready, channels, stop: () => ears.stop() };
+    return { ready: listener.ready, channels, stop: () => listener.stop() };
   }
 
-  private notify(signals: readonly Signal[], query: Query = this.options.query): Promise<unknown> {
-    return query(announce, [signals.map(({ channel }) => channel), signals.map(({ payload }) => payload)]);
+  private notify(signals: readonly Signal[], query?: Query): Promise<unknown> {
+    const params = [signals.map(({ channel }) => channel), signals.map(({ payload }) => payload)];
+    return query ? query(announce, params) : this.options.query(announceAlone, params);
   }
 
-  /** More topics than fit are as good as all. */
+  /** If the content is too long, the payload names no topics. Receivers then assume that anything may have changed. */
   private payload(content: Partial<SentTopics> & { readonly test?: true }): string {
     const payload = JSON.stringify({ from: this.sender, ...content });
     return Buffer.byteLength(payload) < 7900 ? payload : JSON.stringify({ from: this.sender });
   }
 
-  /** Work on hundreds of queues is told of queue by queue: news of everything has every process read the settings of all of them. */
-  private ownPayloads(topics: readonly string[]): string[] {
+  /**
+   * Splits the topics into several payloads, so that work on hundreds of queues is announced queue by queue.
+   * A payload without topics makes every process read the settings of all queues.
+   */
+  private generalPayloads(topics: readonly string[]): string[] {
     if (topics.length === 0) return [];
-    const pages = paged(topics, (topic) => lengthOf(topic) + lengthOf(splitNote(topic).topic));
-    return (pages.length > maxOwnPages ? [topics] : pages).map((page) => this.payload(toSent(page)));
+    const pages = paginate(topics, (topic) => lengthOf(topic) + lengthOf(splitNote(topic).topic));
+    return (pages.length > maxGeneralPages ? [topics] : pages).map((page) => this.payload(encodeTopics(page)));
   }
 
-  /** As few as they fit into: what is waited for is one of very many, and not to be looked for among all. */
-  private payloads(topics: readonly string[]): string[] {
-    return paged(topics, lengthOf).map((page) => JSON.stringify({ from: this.sender, topics: page }));
+  /** Splits the topics into few payloads, and never omits them: a receiver waits for a few out of very many topics. */
+  private topicPayloads(topics: readonly string[]): string[] {
+    return paginate(topics, lengthOf).map((page) => JSON.stringify({ from: this.sender, topics: page }));
   }
 
-  private receiveSpread(channel: string, payload: string | undefined, hearing: ListenerCallbacks): void {
-    const kind = Object.entries(sharedChannels).find(([, shared]) => shared === channel)?.[0];
-    if (kind !== undefined) hearing.received([`${kind}:${payload ?? ''}`]);
-    else this.receiveOwn(payload, hearing, () => {});
+  private receiveFollowed(channel: string, payload: string | undefined, callbacks: ListenerCallbacks): void {
+    const kind = Object.entries(dbosChannels).find(([, dbosChannel]) => dbosChannel === channel)?.[0];
+    if (kind !== undefined) callbacks.received([`${kind}:${payload ?? ''}`]);
+    else this.receivePayload(payload, callbacks, () => {});
   }
 
-  private receiveOwn(payload: string | undefined, hearing: ListenerCallbacks, heardTest: () => void): void {
+  private receivePayload(payload: string | undefined, callbacks: ListenerCallbacks, onTestReceived: () => void): void {
     let signal: { from?: unknown; topics?: unknown; notes?: unknown; test?: unknown } = {};
     try {
       signal = JSON.parse(payload ?? '{}');
     } catch {
-      // Someone else's use of the channel: it costs one look.
+      // Another program used the channel. The signal then costs this process one poll.
     }
     if (signal.from === this.sender) {
-      if (signal.test) heardTest();
+      if (signal.test) onTestReceived();
       return;
     }
     if (signal.test) return;
-    hearing.received(Array.isArray(signal.topics) ? fromSent(signal) : null);
+    callbacks.received(Array.isArray(signal.topics) ? decodeTopics(signal) : null);
   }
 }
 
@@ -128,23 +136,38 @@ interface Signal {
   readonly payload: string;
 }
 
+const source = 'from unnest($1::text[], $2::text[]) as s(channel, payload)';
+
+/** Announces within the caller's own transaction, and leaves the settings of that transaction alone. */
 const announce: Statement = {
   name: 'signals.announce',
-  shared: true as const,
-  text: 'select pg_notify(s.channel, s.payload) from unnest($1::text[], $2::text[]) as s(channel, payload)',
+  variant: 'within',
+  text: `select pg_notify(s.channel, s.payload) ${source}`,
 };
 
-/** What the topics of one payload may take. */
+/**
+ * Announces in a transaction of its own, which commits without waiting for the disk or a standby. A transaction that
+ * notifies holds one lock of the whole server until its commit is complete, so with slow commits all processes of a
+ * fleet would wait for each other here. A crash of the server may lose the announcement, never the change: the change
+ * was committed before, and a poll finds it.
+ */
+const announceAlone: Statement = {
+  name: 'signals.announce',
+  shared: true as const,
+  text: `select set_config('synchronous_commit', 'off', true), pg_notify(s.channel, s.payload) ${source}`,
+};
+
+/** The size limit for the topics of one payload. */
 const pageBytes = 7_500;
 
-/** More of them for every process are as good as news of everything. */
-const maxOwnPages = 10;
+/** If the topics of the general channel need more payloads, one payload without topics is sent instead. */
+const maxGeneralPages = 10;
 
 function lengthOf(topic: string): number {
   return Buffer.byteLength(JSON.stringify(topic)) + 1;
 }
 
-function paged(topics: readonly string[], bytesOf: (topic: string) => number): string[][] {
+function paginate(topics: readonly string[], bytesOf: (topic: string) => number): string[][] {
   const pages: string[][] = [[]];
   let room = pageBytes;
   for (const topic of topics) {
@@ -159,15 +182,15 @@ function paged(topics: readonly string[], bytesOf: (topic: string) => number): s
   return pages;
 }
 
-/** The channels of DBOS, by the kind of topic. Their payload is what follows the kind in ours. */
-const sharedChannels: Readonly<Record<string, string>> = {
+/** The channels of DBOS, by kind of topic. The payload of DBOS is the Holdfast topic without its kind. */
+const dbosChannels: Readonly<Record<string, string>> = {
   message: 'dbos_notifications_channel',
   event: 'dbos_workflow_events_channel',
   stream: 'dbos_streams_channel',
 };
 
-function sharedOf(topic: string): Signal | undefined {
+function dbosSignalOf(topic: string): Signal | undefined {
   const at = topic.indexOf(':');
-  const channel = at < 0 ? undefined : sharedChannels[topic.slice(0, at)];
+  const channel = at < 0 ? undefined : dbosChannels[topic.slice(0, at)];
   return channel === undefined ? undefined : { channel, payload: topic.slice(at + 1) };
 }

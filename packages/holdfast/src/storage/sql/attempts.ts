@@ -4,8 +4,9 @@ import { inLockOrder } from './lock-order.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
 
 /**
- * The table `step_attempts`: how far the attempts of a step have come that has no outcome yet. A row of a step that has one means
- * nothing any more. Fenced like every write of an execution, so that one that has lost its workflow counts nothing.
+ * The table `step_attempts`: the attempts of a step that has no outcome yet. The row means nothing once the step has
+ * an outcome. The writes are fenced like every write of an execution, so an execution that lost its workflow counts no
+ * attempts.
  */
 export class StepAttempts {
   private readonly statement: BatchStatement<AttemptChange>;
@@ -44,8 +45,8 @@ const columns: Columns<AttemptChange> = {
 };
 
 /**
- * What is not over yet when the next begins was interrupted. A repetition is known by its token, and a change that comes too early
- * leaves the row as it is.
+ * An attempt that has not ended when the next attempt begins was interrupted. A repetition of this statement is
+ * recognized by its token. A change that comes before the time of the next attempt leaves the row unchanged.
  */
 function changeStatement(d: Dialect): BatchStatement<AttemptChange> {
   const isEnd = 'excluded.next_at is not null';

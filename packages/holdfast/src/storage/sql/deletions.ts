@@ -3,7 +3,7 @@ import type { Deletions, ExpiredPage, Obstacle } from '../contract/deletions.js'
 import type { Database, Dialect, Row, Statement } from '../database.js';
 import { payloadTables } from './payloads.js';
 
-/** Trees of workflows that go, or stay, as a whole. */
+/** Deletes workflows together with all their descendants. A tree of workflows is deleted as a whole or not at all. */
 export class SqlDeletions implements Deletions {
   private readonly sql;
 
@@ -48,12 +48,12 @@ function toObstacle({ kind, id, other }: Row): Obstacle {
   const workflowId = id as string;
   if (kind === 'unfinished') return { kind, workflowId, status: other as WorkflowStatus };
   if (kind === 'child') return { kind, workflowId, parentWorkflowId: other as string };
-  return { kind: 'needed', workflowId, by: other as string };
+  return { kind: 'needed', workflowId, neededBy: other as string };
 }
 
 const active = activeStatuses.map((status) => `'${status}'`).join(', ');
 
-/** The workflows of the list $1, each a root, and all below them. */
+/** Selects the workflows of the list $1, each as a root, and all their descendants. */
 function treeOf(d: Dialect): string {
   const roots =
     `select workflow_uuid as root, workflow_uuid as id from ${d.table('workflow_status')} ` +
@@ -62,8 +62,9 @@ function treeOf(d: Dialect): string {
 }
 
 /**
- * What is in the way of each root, over `tree`: probes per member, on Postgres kept from becoming joins over whole tables.
- * A parent in the tree that is unfinished is in the way by itself.
+ * Selects the obstacles that prevent the deletion of each root, over `tree`. Each member costs index probes. On
+ * Postgres the form of the query keeps the planner from joining whole tables. An unfinished parent inside the tree is
+ * an obstacle of its own.
  */
 function obstaclesOf(
   d: Dialect,
@@ -88,37 +89,40 @@ function obstaclesOf(
   );
 }
 
-/** A join to what is found by an index for each row before it. */
+/** A join that probes an index for each row of the preceding source. */
 function probe(d: Dialect, alias: string, from: string): string {
   if (d.name === 'postgres') return `cross join lateral (${d.few(`select * ${from}`)}) ${alias}`;
   const [table, condition = ''] = from.replace(/^from /, '').split(' where ');
   const own = condition.replace(/(^| and )(workflow_uuid|child_workflow_id)/g, `$1${alias}.$2`);
-  // In this order: SQLite might turn a plain join around, and read the whole table.
+  // `cross join` fixes the order. SQLite could reverse a plain join and read the whole table.
   return `cross join ${table} ${alias} on ${own}`;
 }
 
-/** What can be started again by `resume` stays whatever its age, but for what was cancelled on purpose. */
-const setAside = "'STALLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'";
+/**
+ * Workflows that `resume` can restart are kept regardless of their age. CANCELLED workflows are the exception: they were
+ * cancelled on purpose.
+ */
+const waitingForOperator = "'STALLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'";
 const expiring = "'SUCCESS', 'ERROR', 'CANCELLED'";
 
-const byHand = { unfinished: `w.status in (${active})`, needing: active };
-/** Parameter $3: before when all must have ended. */
+const onRequest = { unfinished: `w.status in (${active})`, needing: active };
+/** Parameter $3: every workflow of the tree must have ended before this instant. */
 const byAge = {
   unfinished: `(w.status not in (${expiring}) or coalesce(w.completed_at >= cast($3 as bigint), true))`,
-  needing: `${active}, ${setAside}`,
+  needing: `${active}, ${waitingForOperator}`,
 };
 
 function deletionStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   const ofThisApp = '(application_name is null or application_name = $1)';
   return {
-    remove: removeStatement(d, 'workflows.delete', byHand, 'not exists (select 1 from obstacles)'),
+    remove: removeStatement(d, 'workflows.delete', onRequest, 'not exists (select 1 from obstacles)'),
     removeExpired: removeStatement(d, 'workflows.delete-expired', byAge, 't.root not in (select root from obstacles)'),
     obstacles: {
       name: 'workflows.obstacles',
       pinned: true as const,
       text:
-        `with recursive ${treeOf(d)}, ${obstaclesOf(d, byHand)} select kind, id, other from obstacles ` +
+        `with recursive ${treeOf(d)}, ${obstaclesOf(d, onRequest)} select kind, id, other from obstacles ` +
         "order by case kind when 'child' then 0 when 'unfinished' then 1 else 2 end, id limit 100",
     },
     cutoff: {
@@ -128,7 +132,8 @@ function deletionStatements(d: Dialect) {
         `select completed_at from ${workflows} where completed_at is not null and ${ofThisApp} ` +
         'order by completed_at desc limit 1 offset cast($2 as int)',
     },
-    // The page first, whatever is of use in it: one that passed over children would read all of them to fill itself.
+    // The page is cut first, including rows that are not roots. A page of roots only would have to read all children
+    // that come before enough roots.
     expired: {
       name: 'workflows.expired-page',
       pinned: true as const,
@@ -137,7 +142,7 @@ function deletionStatements(d: Dialect) {
         'where completed_at is not null and completed_at < cast($2 as bigint) and completed_at >= cast($3 as bigint)',
         'and (completed_at > cast($3 as bigint) or workflow_uuid > $4) order by completed_at, workflow_uuid limit cast($5 as int))',
         `select id, completed_at, (status in (${expiring}) and ${ofThisApp} and not exists`,
-        `(select 1 from ${workflows} w where w.workflow_uuid = page.parent_workflow_id) and not ${isMemory(d)}) as is_root`,
+        `(select 1 from ${workflows} w where w.workflow_uuid = page.parent_workflow_id) and not ${isOnlyRecordOfTick(d)}) as is_root`,
         'from page order by completed_at, id',
       ].join(' '),
     },
@@ -145,11 +150,12 @@ function deletionStatements(d: Dialect) {
 }
 
 /**
- * Whether a run of `page` is all that says that its tick was run: who fired it died before noting that. Whoever next
- * follows the schedule would catch up with the tick if the ID, which ends with its instant, were free. One that was
- * triggered has an ID of another form, and is no tick.
+ * Returns a condition: the workflow of `page` is the only record that its tick was fired, because the process that
+ * fired the tick died before it updated `last_fired_at`. If this workflow were deleted, the next process that runs the
+ * schedule would fire the tick again: the ID of the workflow, which ends with the instant of the tick, would be free.
+ * Workflows that were triggered by hand have IDs of another form and are no ticks.
  */
-function isMemory(d: Dialect): string {
+function isOnlyRecordOfTick(d: Dialect): string {
   const instant = 'substr(page.id, length(page.id) - 23)';
   return (
     `exists (select 1 from ${d.table('workflow_schedules')} s where s.schedule_name = page.schedule_name ` +
@@ -159,14 +165,17 @@ function isMemory(d: Dialect): string {
 }
 
 /**
- * The whole tree is locked first: what is resumed meanwhile is then either seen as unfinished, or waits and finds nothing.
- * Only what has ended is, because what a running workflow holds on to may be waiting for one of these.
+ * Locks the whole tree first. A concurrent `resume` then either commits before, and the deletion sees an unfinished
+ * workflow, or waits for the lock and finds no workflow. Only ended workflows are locked: waiting for the lock of a
+ * running workflow could deadlock, because the transaction that holds this lock may itself wait for a workflow of the
+ * tree.
  *
- * What belongs to a workflow goes with it by foreign keys, but a database that DBOS 5 has migrated has none for steps, and
- * there is none for payloads. A payload that stayed would be the input of the next workflow of that ID: DBOS 5 inserts with
- * `on conflict do nothing`, and reads it before anything else. On SQLite a trigger sees to payloads.
+ * Foreign keys delete the rows that belong to a workflow. But a database that DBOS 5 migrated has no foreign key for
+ * steps, and there is none for payloads. A payload that remained would become the input of the next workflow with that
+ * ID: DBOS 5 inserts with `on conflict do nothing`, and reads this table before any other. On SQLite a trigger deletes
+ * payloads.
  */
-function removeStatement(d: Dialect, name: string, rules: typeof byHand, condition: string): Statement {
+function removeStatement(d: Dialect, name: string, rules: typeof onRequest, condition: string): Statement {
   const workflows = d.table('workflow_status');
   const before =
     `with recursive ${treeOf(d)}, ${obstaclesOf(d, rules)}, ` +
@@ -174,7 +183,7 @@ function removeStatement(d: Dialect, name: string, rules: typeof byHand, conditi
   const remove = `delete from ${workflows} where workflow_uuid in (select id from picked) returning workflow_uuid`;
   const statement = { name, pinned: true as const };
   if (!d.locksRows) return { ...statement, text: `${before} ${remove}` };
-  // Both statements get all parameters, and each must have a type.
+  // Both statements get all parameters, and the database needs the type of every parameter.
   const typed =
     rules === byAge ? 'cast($2 as boolean) and cast($3 as bigint) is not null' : 'cast($2 as boolean) is not null';
   return {

@@ -13,16 +13,18 @@ import { isKnownAs, knownWorkflows, runnableJson } from './runnable-workflows.js
 import { latestVersion } from './versions.js';
 
 /**
- * Taking work from a queue: one statement picks rows and makes them this executor's, for any number of portions.
+ * Claims work from a queue. One statement picks rows and makes this executor their owner, for any number of portions.
  *
- * **The turn.** Settings, and limits of the whole fleet, are kept by a number in the queue's row. Every edit of the
- * queue moves it on, and so does every claim under a limit that spans processes. Such a claim is planned from counts
- * that were read under a turn, and commits only under that same turn: nobody can have claimed in between, so that the
- * counts can only have fallen since. A claim without such a limit reads the turn and holds it: an edit or a pause
- * waits for claims under way, and the next claim finds it.
+ * **Lock version.** The column `turn` of the queue's row protects the settings of the queue and the limits of the
+ * whole fleet. Every edit of the queue increments it, and so does every claim under a limit that spans processes.
+ * Such a claim is planned from counts that were read under a lock version, and commits only under the same lock
+ * version. No other process can have claimed work in between, so the counts can only have fallen. A claim without
+ * such a limit reads the lock version and locks it against change until commit. An edit or a pause waits for these
+ * claims, and later claims see the edit.
  *
- * **Suspects.** A workflow that kills its process takes down those beside it, and their attempts are spent with its
- * own. What has used up half of its attempts is therefore taken alone (`suspects`), so that only the culprit dies.
+ * **Suspects.** A workflow that kills its process also kills the workflows that run beside it, and costs each of them
+ * an attempt. A workflow that has used up half of its attempts is therefore claimed alone (`suspects`), so that only
+ * the culprit dies.
  */
 export class Dequeue {
   private readonly statements;
@@ -50,18 +52,19 @@ function sharedParams(params: DequeueParams): unknown[] {
   return [owner, executorId, appName, version, now, names, queueName, rateLimited, lockVersion];
 }
 
-/** Where a statement has the application and the version of who takes. */
-interface Taker {
+/** The parameters of a statement that hold the application and the version of the claiming process. */
+interface Claimer {
   readonly app: string;
   readonly version: string;
 }
 
-/** What is taken together: what has used up half of its attempts, or the rest. */
+/** A `suspect` has used up half of its attempts; every other workflow is `healthy`. One claim takes only one kind. */
 export type Health = 'healthy' | 'suspect';
 
 /**
- * The rows that wait, of one kind, in the words of the index for them. Suspects have indexes of their own, over what has been
- * tried before: all that waits would be read otherwise, however much it is, to find that none of it is suspect.
+ * Returns the condition for waiting rows of one kind, in the same words as the index for these rows. Suspects have
+ * indexes of their own, over the rows that were tried before. Without these indexes, a search for suspects would read
+ * every waiting row, even if no row is a suspect.
  */
 export function waiting(d: Dialect, health: Health, byPartition: boolean): string {
   const rows = health === 'healthy' ? waitingRows[d.name] : retriedRows;
@@ -69,19 +72,21 @@ export function waiting(d: Dialect, health: Health, byPartition: boolean): strin
 }
 
 /**
- * Of which version an ENQUEUED row is that a process may take: of its own, or of none if its own is the latest. Each is
- * a stretch of the index, so that what waits for other versions is not read, however much it is.
+ * Returns the conditions on the version of an ENQUEUED row that a process may claim: the version of the process, or
+ * no version if the process has the latest version. Each condition selects one stretch of the index. Rows that wait
+ * for other versions are therefore not read, however many there are.
  */
-export function stretches(d: Dialect, { app, version }: Taker): readonly [string, string] {
+export function stretches(d: Dialect, { app, version }: Claimer): readonly [string, string] {
   const latest = latestVersion(d, app);
   return [`application_version = ${version}`, `application_version is null and ${version} = ${latest}`];
 }
 
 /**
- * What else must be true of it: that it is of the application, and of a workflow that the process knows. What is known is a
- * scalar subquery, not a join or EXISTS: those the planner would turn around, reading all of a queue for each of them.
+ * Returns the other conditions on such a row: it belongs to the application, and the process knows its workflow. The
+ * check against `known` is a scalar subquery. The planner could reverse a join or an EXISTS, and then read the whole
+ * queue for each known workflow.
  */
-export function fitting({ app }: Pick<Taker, 'app'>, health: Health | 'either'): string {
+export function fitting({ app }: Pick<Claimer, 'app'>, health: Health | 'either'): string {
   const isSuspect = { healthy: '= false', suspect: '= true', either: 'is not null' };
   return [
     `(application_name is null or application_name = ${app})`,
@@ -90,22 +95,25 @@ export function fitting({ app }: Pick<Taker, 'app'>, health: Health | 'either'):
   ].join(' ');
 }
 
-/** Rows from before there was an order number come first. */
+/** Rows that were stored before order numbers existed come first. */
 const arrivalOrder = (d: Dialect): string => `enqueue_seq ${d.name === 'postgres' ? 'nulls first' : ''}, created_at`;
 export const queueOrder = (d: Dialect): string => `priority, ${arrivalOrder(d)}`;
 
-/** The same within one stretch. Postgres does not see that an index is in this order where the version is null. */
+/**
+ * The order within one stretch. It names the version, because Postgres does not recognize the order of the index
+ * where the version is null.
+ */
 export const stretchOrder = (d: Dialect): string => `application_version, ${queueOrder(d)}`;
 
 /**
- * It rested, so that it has started before: that it goes on is no start, and counts for no rate limit. That its process
- * died meanwhile, or handed it over, makes no difference.
+ * Condition: the workflow was suspended before. A suspended workflow that resumes is not a new start, so it does not
+ * count against the rate limit. This is so even if its process died or handed the workflow over in the meantime.
  */
-const isReturn = '(resting_owner is not null and started_at_epoch_ms is not null)';
+const wasSuspended = '(resting_owner is not null and started_at_epoch_ms is not null)';
 
 const portionColumns: Columns<Portion> = { partition: 'text', n: 'int' };
 
-/** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 turn. */
+/** Parameters: $1 owner, $2 executor, $3 app, $4 version, $5 now, $6 names, $7 queue, $8 rate, $9 lock version. */
 function dequeueStatements(d: Dialect) {
   const forms = (form: Omit<Form, 'hold'>) => ({
     free: dequeueStatement(d, { ...form, hold: 'free' }),
@@ -135,7 +143,7 @@ function guardOf(d: Dialect, hold: Hold): Guard {
   const wrap = (before: string, change: string): string => `${before} ${change}`;
   if (hold === 'free') return { before: 'guard as (select 1 as held where cast($9 as bigint) is null)', wrap };
   if (hold === 'shared') {
-    return { before: `guard as materialized (${d.heldTurn('$7', 'cast($9 as bigint)')})`, wrap };
+    return { before: `guard as materialized (${d.holdLockVersion('$7', 'cast($9 as bigint)')})`, wrap };
   }
   const current = 'name = $7 and turn = cast($9 as bigint) and not paused';
   return d.exclusively(`update ${d.table('queues')} set turn = turn + 1 where ${current}`);
@@ -144,24 +152,27 @@ function guardOf(d: Dialect, hold: Hold): Guard {
 function dequeueStatement(d: Dialect, { health, hold, byPartition, firstCome }: Form): BatchStatement<Portion> {
   const workflows = d.table('workflow_status');
   const guard = guardOf(d, hold);
-  // A whole queue has no use for the parameter, but a database wants to know the type of each.
+  // A claim from a whole queue does not use the partition parameter, but the database needs the type of every
+  // parameter.
   const scope = (partition: string) =>
     byPartition ? `queue_partition_key = ${partition}` : `cast(${partition} as text) is null`;
-  const taker = { app: '$3', version: '$4' };
+  const claimer = { app: '$3', version: '$4' };
   const candidates = d.perRow(portionColumns, 10, (column) => ({
-    columns: `workflow_uuid as id, started_at_epoch_ms as started, ${isReturn} as returns, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
-    stretches: stretches(d, taker).map(
+    columns: `workflow_uuid as id, started_at_epoch_ms as started, ${wasSuspended} as returns, (select k.most from known k where ${isKnownAs('k', '')}) as most`,
+    stretches: stretches(d, claimer).map(
       (stretch) =>
         `from ${workflows} where ${waiting(d, health, byPartition)} and queue_name = $7 and ${scope(column('partition'))} and ${stretch}`,
     ),
-    // In here, so that nothing is locked in vain; and before the rows, so that the turn is taken first.
-    condition: `${fitting(taker, health)} and (select count(*) from guard) > 0`,
+    // The guard is checked here, so that no row is locked if the guard fails, and so that the queue's row is locked
+    // before the workflow rows.
+    condition: `${fitting(claimer, health)} and (select count(*) from guard) > 0`,
     order: firstCome ? arrivalOrder(d) : queueOrder(d),
     orderOfStretch: stretchOrder(d),
     firstCome,
   }));
-  const dead = 'recovery_attempts > p.most';
-  // Under a rate limit, not before the claim could go ahead: it may have waited for its turn since it was sent.
+  const isDeadLetter = 'recovery_attempts > p.most';
+  // Under a rate limit, the start counts from the moment at which the claim got the lock of the queue. The claim may
+  // have waited for this lock since the statement was sent.
   const start = `case when cast($8 as boolean) then ${d.notBeforeNow('cast($5 as bigint)')} else cast($5 as bigint) end`;
   return {
     name: `workflows.dequeue-${health === 'suspect' ? 'suspects-' : ''}${byPartition ? 'partitions-' : ''}${hold}`,
@@ -181,9 +192,9 @@ function dequeueStatement(d: Dialect, { health, hold, byPartition, firstCome }: 
         'workflow_deadline_epoch_ms = case when workflow_timeout_ms is null then workflow_deadline_epoch_ms',
         'when workflow_deadline_epoch_ms < cast($5 as bigint) + workflow_timeout_ms then workflow_deadline_epoch_ms',
         'else cast($5 as bigint) + workflow_timeout_ms end,',
-        `status = case when ${dead} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
-        `deduplication_id = case when ${dead} then null else deduplication_id end,`,
-        `completed_at = case when ${dead} then cast($5 as bigint) end`,
+        `status = case when ${isDeadLetter} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'PENDING' end,`,
+        `deduplication_id = case when ${isDeadLetter} then null else deduplication_id end,`,
+        `completed_at = case when ${isDeadLetter} then cast($5 as bigint) end`,
         `from picked p where w.workflow_uuid = p.id`,
         `returning ${claimedColumns(d)}, ${d.neverRan('p.started')} as never_ran, ${d.mixed('p')} as mixed`,
       ].join(' '),

@@ -6,31 +6,31 @@ import { inLockOrder } from './lock-order.js';
 import { predecessorsOnRecord } from './predecessors.js';
 import { newStepColumns } from './rows.js';
 
-/** `recipients`: of all messages of the step, where `effects` has only the first portion of them. */
+/** `recipients`: the recipients of all messages of the step, if `effects` contains only the first portion. */
 type Row = NewStep & {
   readonly effects: string;
   readonly recipients: string | null;
-  /** The message that the step received: a step receives one. */
+  /** The ID of the message that the step received. A step receives at most one message. */
   readonly consumes: string | null;
   readonly errorIfAbsent: string | null;
 };
 
-/** As many take about a fifth of a second. */
-const portion = 10_000;
+/** The number of effects per statement. A statement of this size takes about 200 ms. */
+const portionSize = 10_000;
 
 /**
- * Steps that bring something about beside their record: messages sent and consumed, events set, streams written. One
- * statement commits both, so that neither is ever there without the other. A step with very many effects takes several
- * statements in one transaction, because Postgres limits the time of each.
+ * Records steps that have effects: messages sent and consumed, events set, stream values written. One statement
+ * commits the step and its effects together. A step with very many effects takes several statements in one
+ * transaction, because Postgres limits the duration of each statement.
  */
 export class EffectfulSteps {
   private readonly statements = new Map<string, Statements>();
 
   constructor(private readonly database: Database) {}
 
-  /** The keys (`stepKey`) of the steps that were recorded, and whether each had its effects. */
+  /** Returns the keys (`stepKey`) of the recorded steps, and for each step whether its effects were applied. */
   async record(appName: string, steps: readonly EffectfulStep[]): Promise<Map<string, boolean>> {
-    const isLong = ({ effects }: EffectfulStep) => this.database.dialect.locksRows && effects.length > portion;
+    const isLong = ({ effects }: EffectfulStep) => this.database.dialect.locksRows && effects.length > portionSize;
     const found = await this.recordTogether(
       appName,
       steps.filter((step) => !isLong(step)),
@@ -55,15 +55,17 @@ export class EffectfulSteps {
     const to = step.effects.flatMap((effect) => (effect.kind === 'message' ? [effect.destination] : []));
     const recipients = JSON.stringify([...new Set(to)].map((destination) => ({ kind: 'message', destination })));
     const lists = function* () {
-      for (let i = portion; i < step.effects.length; i += portion) {
-        yield [toRow(step, step.effects.slice(i, i + portion))];
+      for (let i = portionSize; i < step.effects.length; i += portionSize) {
+        yield [toRow(step, step.effects.slice(i, i + portionSize))];
       }
     };
-    const first = { ...toRow(step, step.effects.slice(0, portion)), recipients };
+    const first = { ...toRow(step, step.effects.slice(0, portionSize)), recipients };
     return this.database.batch({ ...record, portions: { text: append, lists } }, [appName], [first]);
   }
 
-  /** Only with what is needed: each kind of effect costs something even where there is nothing of it. */
+  /**
+   * Returns statements with only the needed kinds of effects. Each kind has a cost even if no row has such an effect.
+   */
   private statementsFor(steps: readonly EffectfulStep[]): Statements {
     const present = new Set(steps.flatMap(({ effects }) => effects.map(({ kind }) => kind)));
     const needed = kinds.filter((kind) => present.has(kind));
@@ -77,7 +79,7 @@ export class EffectfulSteps {
 
 interface Statements {
   readonly record: BatchStatement<Row>;
-  /** Adds more effects to a step that this very transaction has recorded. */
+  /** Adds more effects to a step that the same transaction has recorded. */
   readonly append: string;
 }
 
@@ -94,7 +96,7 @@ function toRow(step: EffectfulStep, effects: readonly Effect[]): Row {
 type Kind = Effect['kind'];
 const kinds: readonly Kind[] = ['message', 'consume', 'event', 'stream'];
 
-/** One shape for all kinds. `id`: of a message; `key`: of an event or stream, or a topic. */
+/** Gives all kinds of effects one shape. `id` is a message ID; `key` is the key of an event or stream, or a topic. */
 function toJson(effect: Effect): object {
   switch (effect.kind) {
     case 'message': {
@@ -126,11 +128,18 @@ const rowColumns: Columns<Row> = {
   errorIfAbsent: 'text',
 };
 
-/** An error is the absence of a recipient, but for a receive: what cannot be read is consumed all the same. */
+/**
+ * Returns a condition: the effects of the step are applied. An error means that a recipient is missing, so nothing is
+ * sent. A receive is an exception: it consumes its message even if the message cannot be read.
+ */
 const landed = (step: string): string => `(${step}.error is null or ${step}.function_name = 'DBOS.recv')`;
 
-/** A message that a database has lost is sent again by whoever lost the record of that. It must not be received twice. */
-function consumedOnRecord(d: Dialect): string {
+/**
+ * Returns a condition: the message that the step consumes is in the database. After a restore from a backup, the
+ * message may be missing. Its sender then lost the record of the send as well and sends the message again. Without
+ * this condition, the workflow would receive the message twice.
+ */
+function consumedMessageExists(d: Dialect): string {
   const message = `select 1 from ${d.table('notifications')} n where n.message_uuid = r.consumes`;
   return `(r.consumes is null or (${message}) = 1)`;
 }
@@ -150,14 +159,15 @@ function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
       : 'r.error,',
     'r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq", r."requestedAfter", $1',
     `from ${d.rows('r', rowColumns, 2)} ${d.fence('r."workflowId"', 'r.owner')} where ${predecessorsOnRecord(d)}`,
-    needed.includes('consume') ? `and ${consumedOnRecord(d)}` : '',
+    needed.includes('consume') ? `and ${consumedMessageExists(d)}` : '',
     'on conflict (workflow_uuid, function_id) do nothing',
     `returning workflow_uuid, function_id, ${landed('operation_outputs')} as landed`,
   ].join(' ');
   const recorded = [
     `select o.workflow_uuid, o.function_id, ${landed('o')} as landed from ${d.rows('r', rowColumns, 2)}`,
     `join ${d.table('operation_outputs')} o on o.workflow_uuid = r."workflowId" and o.function_id = r."stepNumber"`,
-    // Of an earlier sending that was committed, or of another owner: then nothing is to be added.
+    // Only a step that this transaction inserted gets more effects. A step that was recorded before, by an earlier
+    // attempt of this write or by another owner, already has all its effects.
     'where o.xmin = pg_current_xact_id()::xid and $1::text is not null',
   ].join(' ');
   const effects = d.effects<Row>({
@@ -174,7 +184,7 @@ function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
   const changes: Record<Kind, readonly string[]> = {
     message: [sendMessages(d, effects)],
     consume: [consume(d, effects)],
-    event: [setEvents(d, effects), noteEvents(d, effects)],
+    event: [setEvents(d, effects), recordEventHistory(d, effects)],
     stream: [writeStreams(d, effects)],
   };
   const also = needed.flatMap((kind) => changes[kind]);
@@ -189,7 +199,7 @@ function effectsStatements(d: Dialect, needed: readonly Kind[]): Statements {
   };
 }
 
-/** In the order in which they were sent: each gets its place from the order in which it is inserted. */
+/** Inserts messages in the order in which they were sent. The order of insertion decides the order in the inbox. */
 function sendMessages(d: Dialect, effects: string): string {
   return [
     `insert into ${d.table('notifications')} (message_uuid, destination_uuid, topic, message, serialization,`,
@@ -199,7 +209,10 @@ function sendMessages(d: Dialect, effects: string): string {
   ].join(' ');
 }
 
-/** With the step that did: a retry that takes the step off the record gives the message back. */
+/**
+ * Marks messages as consumed, with the number of the receiving step. A retry that removes this step from the history
+ * makes the message available again.
+ */
 function consume(d: Dialect, effects: string): string {
   return [
     `update ${d.table('notifications')} as n set consumed = true, consumed_by = e."stepNumber"`,
@@ -207,7 +220,7 @@ function consume(d: Dialect, effects: string): string {
   ].join(' ');
 }
 
-/** An event that is set twice at once has the later value: a statement cannot change a row twice. */
+/** Selects the latest value of an event that is set several times. One statement cannot change the same row twice. */
 function lastOfEach(effects: string, ...per: string[]): string {
   const order = 'e."completionSeq" desc, e.position desc';
   return (
@@ -225,7 +238,7 @@ function setEvents(d: Dialect, effects: string): string {
   ].join(' ');
 }
 
-function noteEvents(d: Dialect, effects: string): string {
+function recordEventHistory(d: Dialect, effects: string): string {
   return [
     `insert into ${d.table('workflow_events_history')} (workflow_uuid, function_id, key, value, serialization)`,
     `select last."workflowId", last."stepNumber", last.key, last.value, last.serialization`,
@@ -236,10 +249,11 @@ function noteEvents(d: Dialect, effects: string): string {
 }
 
 /**
- * Offsets without gaps: only the owner of a workflow writes to its streams, and one statement at a time.
+ * Appends values to streams, with offsets without gaps: only the owner of a workflow writes to its streams, and only
+ * one statement at a time.
  *
- * Only the first value of a stream looks the last offset up. Postgres reads the index from its end, and passes over every
- * row that this very statement has inserted so far: a look-up for each value would cost the square of their number.
+ * Only the first value of a stream reads the last offset. Postgres reads the index from its end and skips every row
+ * that the same statement has already inserted. A lookup for each value would take quadratic time.
  */
 function writeStreams(d: Dialect, effects: string): string {
   const streams = d.table('streams');

@@ -7,10 +7,11 @@ import { partitionKey } from './queues.js';
 import { toKey } from './rows.js';
 
 /**
- * Putting workflows on queues.
+ * Puts workflows on queues.
  *
- * Order: each row gets a number that grows from statement to statement and, within one, in the order of the given rows.
- * What was acknowledged before something else was enqueued therefore comes before it, whatever clocks say.
+ * Order: each row gets a number. The numbers grow from statement to statement and, within a statement, in the order
+ * of the given rows. A workflow whose enqueue was acknowledged therefore comes before every workflow that is enqueued
+ * later, independent of clocks.
  */
 export class Enqueue {
   private readonly sql;
@@ -32,7 +33,7 @@ export class Enqueue {
   }
 
   async all(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
-    // Attributes are JSON already; as a text they would be stored as one.
+    // Attributes are already JSON text. They are parsed here, because JSON.stringify below would encode them twice.
     const plain = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
     const positioned = rows.map((row, position) => ({ ...row, attributes: plain(row.attributes), position }));
     const inserted = await this.database.query(this.sql.all, [JSON.stringify(positioned)]);
@@ -132,7 +133,7 @@ const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
 function enqueueStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   const before = d.enqueueSeq.before === '' ? 'with' : `with ${d.enqueueSeq.before},`;
-  // A row per execution on SQLite, in the given order: each finds the number of the one before it.
+  // SQLite executes the statement once per row, in the given order. Each execution reads the number of the row before.
   const seq = d.enqueueSeq.value(d.locksRows ? 'r.position' : '0');
   const batch = (name: string, fence: string): BatchStatement<Positioned> => ({
     name,
@@ -153,15 +154,18 @@ function enqueueStatements(d: Dialect) {
   };
 }
 
-/** The queues that the rows of `given` are for, as far as they exist. Held, so that none of them is deleted meanwhile. */
+/**
+ * Selects the existing queues among those that the rows of `given` name. The queues are locked until commit, so that
+ * no other process deletes a queue while work is put on it.
+ */
 const heldQueues = (d: Dialect): string =>
-  `held as materialized (${d.heldQueues('select distinct g."queueName" from given g')})`;
+  `held as materialized (${d.holdQueues('select distinct g."queueName" from given g')})`;
 
 const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from held))`;
 
 /**
- * All or none: a taken deduplication ID is an error of the whole statement, and so are an ID that belongs to another
- * workflow and a queue that does not exist, for which it inserts nothing. A row that is there already stays as it is.
+ * Inserts all rows or none. A taken deduplication ID makes the statement fail. If an ID belongs to another workflow,
+ * or a queue does not exist, the statement inserts nothing. A row that exists already stays unchanged.
  */
 function enqueueAll(d: Dialect, before: string): Statement {
   const workflows = d.table('workflow_status');
@@ -181,12 +185,12 @@ function enqueueAll(d: Dialect, before: string): Statement {
   };
 }
 
-/** Whether the row is of this workflow. An empty class is none. */
+/** Returns a condition: the row belongs to this workflow. An empty class counts as no class. */
 const sameWorkflow = (row: string, className: string, configName: string, name: string): string =>
   `(${row}.name = ${name} and coalesce(${row}.class_name, '') = coalesce(${className}, '') ` +
   `and coalesce(${row}.config_name, '') = coalesce(${configName}, ''))`;
 
-const lastCallDecides = [
+const replacedByLastCall = [
   'inputs',
   'serialization',
   'updated_at',
@@ -203,10 +207,10 @@ const lastCallDecides = [
 ];
 
 /**
- * The first call under a key starts the wait; every later one replaces the input and begins the wait anew, up to the
- * cap, as long as the workflow is still DELAYED. Calls under one key queue up at its row, so that the input which stays
- * is that of the last to commit. A caller that meets the moment in which the workflow becomes ENQUEUED, which gives the
- * key back, starts a new one.
+ * The first call under a key starts the wait. While the workflow is DELAYED, each later call replaces the input and
+ * restarts the wait, up to the cap. Calls under one key wait for each other at the lock of the row, so the input of
+ * the last call to commit remains. When the workflow becomes ENQUEUED, its key is free again: a call that comes after
+ * this moment starts a new workflow.
  */
 function debounce(d: Dialect, before: string): Statement {
   const workflows = d.table('workflow_status');
@@ -232,9 +236,10 @@ function debounce(d: Dialect, before: string): Statement {
       `select ${valuesOf(d, sooner('r."delayUntil"', ownDeadline))},`,
       `${d.enqueueSeq.value('0')}, true, ${ownDeadline} from given r where ${queueExists}`,
       'on conflict (queue_name, deduplication_id) where deduplication_id is not null do update set',
-      // Not only on the input: an earlier caller may be of a version, or an app, that nobody runs any more.
-      `${lastCallDecides.map((column) => `${column} = excluded.${column}`).join(', ')},`,
-      // From the second caller on it is not the first one's alone, and is not to be cancelled with that.
+      // The last call also decides about version and app: no process may run those of an earlier caller any more.
+      `${replacedByLastCall.map((column) => `${column} = excluded.${column}`).join(', ')},`,
+      // With a second caller, the workflow no longer belongs to the first caller alone. Cancelling the first caller
+      // must not cancel this workflow, so it becomes detached.
       'detached = (w.detached or w.parent_workflow_id is distinct from excluded.parent_workflow_id),',
       `debounce_deadline_epoch_ms = ${deadline},`,
       `delay_until_epoch_ms = ${sooner('excluded.delay_until_epoch_ms', `(${deadline})`)}`,
@@ -245,7 +250,7 @@ function debounce(d: Dialect, before: string): Statement {
   };
 }
 
-/** What happens to workflows while they wait. */
+/** Statements about workflows that wait on a queue or for their delay. */
 function waitingStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   return {
@@ -258,7 +263,7 @@ function waitingStatements(d: Dialect) {
         'on w.queue_name = k."queueName" and w.deduplication_id = k."dedupId" and w.deduplication_id is not null',
       ].join(' '),
     },
-    // Gives a debouncer's key back: from here on its input stands, and the next call is the first of another wait.
+    // Frees the key of a debouncer. The input is final from here on, and the next call starts another workflow.
     promoteDue: {
       name: 'workflows.promoteDue',
       pinned: true as const,

@@ -6,7 +6,9 @@ import { isOfDbos } from './of-dbos.js';
 type EventId = { readonly workflowId: string; readonly key: string };
 type NewEvent = Parameters<Events['set']>[0];
 
-/** The tables `workflow_events`, the last value of each event, and `workflow_events_history`, all of them by step. */
+/**
+ * The tables `workflow_events` (the latest value of each event) and `workflow_events_history` (each value, by step).
+ */
 export class SqlEvents implements Events {
   private readonly sql;
 
@@ -77,7 +79,7 @@ function eventStatements(d: Dialect) {
           'do update set value = excluded.value, serialization = excluded.serialization',
           'returning workflow_uuid, key, true as landed',
         ].join(' '),
-        [noteEvent(d)],
+        [recordInHistory(d)],
       ),
     },
     list: {
@@ -87,7 +89,7 @@ function eventStatements(d: Dialect) {
   };
 }
 
-function noteEvent(d: Dialect): string {
+function recordInHistory(d: Dialect): string {
   return [
     `insert into ${d.table('workflow_events_history')} (workflow_uuid, function_id, key, value, serialization)`,
     `select r."workflowId", r."stepNumber", r.key, r.value, r.serialization from ${d.rows('r', newEventColumns, 1)}`,

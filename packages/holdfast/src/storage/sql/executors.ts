@@ -1,7 +1,7 @@
 import type { ExecutorRecord, Executors, NewExecutor } from '../contract/executors.js';
 import { type Database, type Dialect, everyRow, type Row } from '../database.js';
 
-/** The table `executors`. Its instants are the database's own: no other clock has a part in it. */
+/** The table `executors`. All its timestamps come from the clock of the database. */
 export class SqlExecutors implements Executors {
   private readonly sql;
 
@@ -11,14 +11,14 @@ export class SqlExecutors implements Executors {
 
   async join(executor: NewExecutor): Promise<number> {
     const { incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey, listens } = executor;
-    const who = [incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey];
-    const [row] = await this.database.query(this.sql.join, [...who, listens && JSON.stringify(listens)]);
+    const values = [incarnation, executorId, appName, version, host, pid, processStart, ttlMs, lockKey];
+    const [row] = await this.database.query(this.sql.join, [...values, listens && JSON.stringify(listens)]);
     return Number(row?.beats);
   }
 
   async beat(incarnation: string, change: Parameters<Executors['beat']>[1] = {}) {
     const { lockKey, ttlMs, known } = change;
-    this.database.checkPlace?.();
+    this.database.checkFile?.();
     const values = [incarnation, lockKey !== undefined, lockKey ?? null, ttlMs ?? null, known ?? null];
     const [row] = await this.database.query(this.sql.beat, values);
     return row && { takeovers: Number(row.takeovers), beats: Number(row.beats) };
@@ -29,7 +29,7 @@ export class SqlExecutors implements Executors {
     return row && Number(row.takeovers);
   }
 
-  async tellOfTakeover(from: readonly { executorId: string; incarnation: string | null }[]): Promise<void> {
+  async recordTakeover(from: readonly { executorId: string; incarnation: string | null }[]): Promise<void> {
     const { dialect } = this.database;
     const whole = from.filter(({ incarnation }) => incarnation === null).map(({ executorId }) => executorId);
     const single = from.flatMap(({ incarnation }) => incarnation ?? []);
@@ -44,7 +44,7 @@ export class SqlExecutors implements Executors {
     return (await this.database.query(this.sql.list, [appName])).map(toRecord);
   }
 
-  async bury(dead: readonly { incarnation: string; beats: number }[]): Promise<void> {
+  async forget(dead: readonly { incarnation: string; beats: number }[]): Promise<void> {
     if (dead.length > 0) await this.database.query(this.sql.bury, [JSON.stringify(dead)]);
   }
 }
@@ -74,13 +74,14 @@ const columns =
 
 function executorStatements(d: Dialect) {
   const executors = d.table('executors');
-  // What it still owns would be nobody's to take if nobody knew of it. In the words of the index on PENDING work.
+  // An executor that still owns work must stay in the table: other processes find its work by its row. The condition
+  // uses the words of the index on PENDING work.
   const ownsNothing =
     `not exists (select 1 from ${d.table('workflow_status')} w where w.status = 'PENDING' ` +
     `and w.application_version = ${executors}.application_version and w.executor_id = ${executors}.executor_id ` +
     `and w.owner_xid like ${executors}.incarnation || '.%')`;
   return {
-    // One that was taken for dead comes back as what it was.
+    // An executor that was wrongly declared dead joins again under its old incarnation.
     join: {
       name: 'executors.join',
       text:

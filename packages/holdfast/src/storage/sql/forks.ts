@@ -5,10 +5,10 @@ import { storedInputs } from './payloads.js';
 import { partitionKey } from './queues.js';
 
 /**
- * Forking: a workflow and what belongs to its first steps, copied by one statement under another ID.
+ * Forks workflows: one statement copies a workflow, and the records of its first steps, under another ID.
  *
- * On Postgres one statement is one snapshot, so that the copy of a running workflow is what it was at one moment: a step
- * with all its effects, or without any of them. On SQLite it is one transaction.
+ * On Postgres one statement reads one snapshot. The copy of a running workflow therefore shows a single moment: a step
+ * is copied with all its effects or not at all. On SQLite the copy is made in one transaction.
  */
 export class SqlForks implements Forks {
   private readonly sql;
@@ -48,13 +48,16 @@ const copied = [
   ...['authenticated_user', 'authenticated_roles', 'assumed_role', 'attributes'],
 ];
 
-/** Step numbers begin with 0. A step may be on record while one before it is not: it was running then. */
+/**
+ * Returns an expression for the number of steps, from the highest step number. Numbers start at 0. A lower number may
+ * be missing, because its step was still running.
+ */
 const stepsOf = (d: Dialect, workflowId: string): string =>
   `coalesce((select max(function_id) + 1 from ${d.table('operation_outputs')} where workflow_uuid = ${workflowId}), 0)`;
 
 function forkStatements(d: Dialect) {
-  const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (${d.heldQueues('select r."queueName"')}))`;
-  const before = d.locksRows ? `with ${d.enqueueSeq.before}, ${held(d)} ` : '';
+  const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (${d.holdQueues('select r."queueName"')}))`;
+  const before = d.locksRows ? `with ${d.enqueueSeq.before}, ${lockedOriginals(d)} ` : '';
   const main = [
     `${before}insert into ${d.table('workflow_status')} (workflow_uuid, status, inputs, ${copied.join(', ')}, forked_from,`,
     'application_version, application_name, recovery_attempts, created_at, updated_at, workflow_timeout_ms,',
@@ -64,7 +67,8 @@ function forkStatements(d: Dialect) {
     'coalesce(r.version, o.application_version), coalesce(r."appName", o.application_name), 0, r."createdAt", r."createdAt",',
     'case when r.untimed then null else coalesce(r."timeoutMs", o.workflow_timeout_ms) end,',
     `r."queueName", r.priority, ${partitionKey(d, 'r.partition', 'r."queueName"')}, r."delayUntil", ${d.token},`,
-    // Steps that are repeated must find the time and the chance under which they were asked for. Without any it is free.
+    // Replayed steps need the start time and the random seed of the original. A fork from step 0 replays nothing and
+    // gets its own.
     'case when r."fromStep" > 0 then coalesce(o.seed, o.workflow_uuid) end,',
     'case when r."fromStep" > 0 then coalesce(o.began_at, o.created_at) end,',
     `${d.enqueueSeq.value('0')} from ${d.rows('r', columns, 1)}`,
@@ -82,7 +86,7 @@ function forkStatements(d: Dialect) {
       copyEvents(d),
       copyStreams(d),
       `update ${d.table('workflow_status')} set was_forked_from = true where not was_forked_from and workflow_uuid in ` +
-        `(select r."forkedFrom" from ${given(d)})`,
+        `(select r."forkedFrom" from ${createdFork(d)})`,
     ]),
   };
   return {
@@ -92,13 +96,14 @@ function forkStatements(d: Dialect) {
 }
 
 /**
- * The original and the children that its fork will have on record. A deletion of one of them that is under way is waited
- * for: what it took is not there any more. One that comes after waits for the fork, and then finds that it needs them.
+ * Locks the original, and the children that will be in the history of the fork. The statement waits for a concurrent
+ * deletion of these workflows, and then does not find the deleted ones. A later deletion waits for the fork, and then
+ * sees that the fork needs them.
  */
-function held(d: Dialect): string {
+function lockedOriginals(d: Dialect): string {
   const workflows = d.table('workflow_status');
   const needed =
-    `select r."forkedFrom" from ${d.rows('r', columns, 1)} union select coalesce(${replaced(d)}, c.child_workflow_id) ` +
+    `select r."forkedFrom" from ${d.rows('r', columns, 1)} union select coalesce(${replacementChild(d)}, c.child_workflow_id) ` +
     `from ${d.rows('r', columns, 1)} join ${d.table('operation_outputs')} c on c.workflow_uuid = r."forkedFrom" ` +
     'and c.function_id < r."fromStep" where c.child_workflow_id is not null';
   return (
@@ -107,12 +112,12 @@ function held(d: Dialect): string {
   );
 }
 
-/** The fork, if there is one now. */
-const given = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
+/** The row of the fork, if the fork was created. */
+const createdFork = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
 
-/** `c` joined to the fork: the rows of a table that belong to steps which are taken over. */
-const below = (d: Dialect, table: string): string =>
-  `(select r.* from ${given(d)}) r join ${d.table(table)} c on c.workflow_uuid = r."forkedFrom" ` +
+/** The fork joined to `c`: the rows of a table that belong to the copied steps. */
+const copiedRows = (d: Dialect, table: string): string =>
+  `(select r.* from ${createdFork(d)}) r join ${d.table(table)} c on c.workflow_uuid = r."forkedFrom" ` +
   'and c.function_id < r."fromStep"';
 
 function copySteps(d: Dialect): string {
@@ -123,39 +128,42 @@ function copySteps(d: Dialect): string {
   return [
     `insert into ${d.table('operation_outputs')} (workflow_uuid, ${same.join(', ')}, child_workflow_id)`,
     `select r."workflowId", ${same.map((column) => `c.${column}`).join(', ')},`,
-    `coalesce(${replaced(d)}, c.child_workflow_id) from ${below(d, 'operation_outputs')}`,
+    `coalesce(${replacementChild(d)}, c.child_workflow_id) from ${copiedRows(d, 'operation_outputs')}`,
   ].join(' ');
 }
 
-/** The workflow that a step `c` of the original is to refer to instead of its child, if there is one. */
-const replaced = (d: Dialect): string =>
+/** The workflow to which the copy of step `c` refers instead of the original child, if one was given. */
+const replacementChild = (d: Dialect): string =>
   `(select x.new from ${d.jsonRows('x', { old: 'text', new: 'text' }, 'r.children')} where x.old = c.child_workflow_id)`;
 
 function copyEventHistory(d: Dialect): string {
   return [
     `insert into ${d.table('workflow_events_history')} (workflow_uuid, function_id, key, value, serialization)`,
     'select r."workflowId", c.function_id, c.key, c.value, c.serialization',
-    `from ${below(d, 'workflow_events_history')}`,
+    `from ${copiedRows(d, 'workflow_events_history')}`,
   ].join(' ');
 }
 
-/** Each event as the last of these steps to complete left it: later ones may have set it to something else since. */
+/** Copies each event with its last value among the copied steps. Later steps may have changed the value since. */
 function copyEvents(d: Dialect): string {
   return [
     `insert into ${d.table('workflow_events')} (workflow_uuid, key, value, serialization)`,
     'select last.id, last.key, last.value, last.serialization from (',
     'select r."workflowId" as id, c.key, c.value, c.serialization, row_number() over (partition by c.key',
     'order by coalesce(s.completion_seq, -1) desc, c.function_id desc) as nth',
-    `from ${below(d, 'workflow_events_history')} left join ${d.table('operation_outputs')} s`,
+    `from ${copiedRows(d, 'workflow_events_history')} left join ${d.table('operation_outputs')} s`,
     'on s.workflow_uuid = c.workflow_uuid and s.function_id = c.function_id) last where last.nth = 1',
   ].join(' ');
 }
 
-/** Numbered anew: where later steps wrote in between there would be gaps, at which a reader of DBOS would wait for ever. */
+/**
+ * Copies streams with new offsets. The original offsets would have gaps where later steps wrote values in between, and
+ * a reader of DBOS would wait at a gap forever.
+ */
 function copyStreams(d: Dialect): string {
   return [
     `insert into ${d.table('streams')} (workflow_uuid, key, value, "offset", function_id, serialization)`,
     'select r."workflowId", c.key, c.value, row_number() over (partition by c.key order by c."offset") - 1,',
-    `c.function_id, c.serialization from ${below(d, 'streams')}`,
+    `c.function_id, c.serialization from ${copiedRows(d, 'streams')}`,
   ].join(' ');
 }

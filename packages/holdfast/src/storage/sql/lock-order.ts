@@ -1,10 +1,10 @@
 import type { Dialect } from '../database.js';
 
 /**
- * Every statement that locks several workflows does so in the order of their IDs: two that met in different orders
- * would wait for each other until the database broke one of them off, a second later.
+ * Sorts rows by workflow ID. Every statement that locks several workflows locks them in this order. Two statements
+ * with different orders could deadlock, and the database would abort one of them only after a second.
  *
- * Statements that find their rows themselves say `order by` with `dialect.lockOrder`, which sorts alike.
+ * Statements that find their rows themselves use `order by` with `dialect.lockOrder`, which gives the same order.
  */
 export function inLockOrder<T>(d: Dialect, rows: readonly T[], workflowId: (row: T) => string): readonly T[] {
   if (!d.locksRows || rows.length < 2) return rows;

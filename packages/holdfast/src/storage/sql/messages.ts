@@ -3,14 +3,17 @@ import type { Columns, Database, Dialect } from '../database.js';
 
 type Inbox = { readonly workflowId: string; readonly topic: string; readonly most: number };
 
-/** The process that sends it does, once the message is committed; or the trigger, where nobody of ours knows of the commit. */
+/**
+ * The part that notifies the receiver of a committed message: the sending process, or a database trigger if no process
+ * of Holdfast learns of the commit.
+ */
 type Announcer = 'sender' | 'trigger';
 
-/** The table `notifications`: messages to workflows. What was received stays, marked as consumed. */
+/** The table `notifications`: messages to workflows. Received messages stay in the table, marked as consumed. */
 export class SqlMessages implements Messages {
   private readonly sql;
 
-  /** `announcer`: who tells the receivers of what is sent, once it is committed. See `announced_by_sender` in docs/schema.md. */
+  /** For `announcer`, see also the column `announced_by_sender` in docs/reference/schema.md. */
   constructor(
     private readonly database: Database,
     announcer: Announcer = 'sender',
@@ -22,14 +25,15 @@ export class SqlMessages implements Messages {
     const sent = new Set(ids(await this.database.batch(this.sql.send, [], rows)));
     const unconfirmed = rows.filter((row) => !sent.has(row.messageId));
     if (unconfirmed.length === 0) return sent;
-    // There already, by an earlier sending of this one or of one with its key; or to nobody.
+    // These messages were stored already, by an earlier attempt or by a message with the same key, or have no
+    // recipient.
     return new Set([...sent, ...(await this.stored(unconfirmed.map((row) => row.messageId)))]);
   }
 
   async sendAll(rows: readonly NewMessage[]): Promise<boolean> {
     const all = JSON.stringify(rows);
     await this.database.query(this.sql.sendAll, [all]);
-    // Read afterwards, so that a repetition of what was stored already is answered alike.
+    // The IDs are read afterwards, so that a repeated call gets the same answer as the first call.
     const known = await this.stored(rows.map((row) => row.messageId));
     return rows.every((row) => known.has(row.messageId));
   }
@@ -51,8 +55,8 @@ export class SqlMessages implements Messages {
   }
 
   async stored(messageIds: readonly string[]): Promise<Set<string>> {
-    const asked = this.database.dialect.list(messageIds);
-    return new Set(ids(await this.database.query(this.sql.known, [asked])));
+    const list = this.database.dialect.list(messageIds);
+    return new Set(ids(await this.database.query(this.sql.known, [list])));
   }
 
   async list(workflowId: string): Promise<MessageRecord[]> {
@@ -142,7 +146,7 @@ function readStatements(d: Dialect) {
     inboxState: {
       name: 'messages.inboxState',
       text: [
-        // Of large values that are stored apart, the length is known without reading them.
+        // Postgres stores large values out of line and knows their length without reading them.
         `select count(*) as waiting, coalesce(sum(octet_length(message)), 0) as bytes from ${messages}`,
         'where destination_uuid = $1 and topic = $2 and consumed = false',
       ].join(' '),

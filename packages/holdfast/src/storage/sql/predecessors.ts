@@ -1,14 +1,15 @@
 import type { Dialect } from '../database.js';
 
-/** The columns of `After`, for every row that an execution writes. */
+/** The columns of `After`. Every row that an execution writes has these columns. */
 export const afterColumns = { afterStep: 'int', afterSeq: 'int', afterAlso: 'text' } as const;
 
 /**
- * That what the row `r` of a batch names as its predecessors is on record: one probe of the primary key, or none for a row
- * that names none. They were committed before the row was submitted, so that this statement sees them wherever the
- * database has not gone back in time.
+ * Returns a condition: the steps that row `r` of a batch names as its predecessors are in the history. The check
+ * costs one probe of the primary key per predecessor, and nothing for a row without predecessors. The predecessors
+ * were committed before the row was submitted, so the condition fails only if the database was restored to an earlier
+ * state.
  *
- * Each probe is a scalar subquery: of an EXISTS, Postgres may read the whole table into a hash.
+ * Each probe is a scalar subquery. For an EXISTS, Postgres may read the whole table into a hash.
  */
 export function predecessorsOnRecord(d: Dialect, workflowId = 'r."workflowId"'): string {
   const seqOf = (step: string): string =>

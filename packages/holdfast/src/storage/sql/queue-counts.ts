@@ -4,16 +4,16 @@ import { fitting, type Health, queueOrder, stretches, stretchOrder, waiting } fr
 import { queueColumns } from './queue-rows.js';
 import { knownWorkflows } from './runnable-workflows.js';
 
-/** What waits on queues, runs and is delayed: the counts that limits are measured by, and those that people look at. */
+/** Counts of waiting, running and delayed work on queues: for checking limits and for display. */
 
 /**
- * The unfinished workflows on a queue, in parts: there is an index of ours for each, and none for all. The one of DBOS for what
- * waits and runs may be missing (migrations/compat.ts).
+ * Selects the unfinished workflows on a queue, in parts. Holdfast has an index for each part, and none for all of
+ * them. The index of DBOS for waiting and running work may be missing (migrations/compat.ts).
  */
-export function unfinishedOn(d: Dialect, isOnIt = 'w.queue_name = $1'): string[] {
-  const parts = [waitingRows[d.name].onQueue, d.holdsSlot('w'), d.rests('w'), "status = 'DELAYED'"];
+export function unfinishedOn(d: Dialect, isOnQueue = 'w.queue_name = $1'): string[] {
+  const parts = [waitingRows[d.name].onQueue, d.holdsSlot('w'), d.isSuspendedRow('w'), "status = 'DELAYED'"];
   return parts.map(
-    (each) => `from ${d.table('workflow_status')} w where ${isOnIt} and w.queue_name is not null and ${each}`,
+    (each) => `from ${d.table('workflow_status')} w where ${isOnQueue} and w.queue_name is not null and ${each}`,
   );
 }
 
@@ -28,7 +28,10 @@ export function countStatements(d: Dialect) {
   };
 }
 
-/** One probe of the index. As EXISTS it may be planned as a hash table of everything that waits anywhere. */
+/**
+ * Returns conditions that cost one index probe. For an EXISTS, the planner may build a hash table of all waiting work
+ * of all queues.
+ */
 function probes(d: Dialect) {
   const has = (rows: string, queue: string): string =>
     `(select count(*) from (select 1 from ${d.table('workflow_status')} where ${rows} and queue_name = ${queue} limit 1) as t) > 0`;
@@ -38,7 +41,7 @@ function probes(d: Dialect) {
   };
 }
 
-/** On which queues work waits, and when the next delayed workflow is due. */
+/** Statements that find the queues with waiting work, and the time at which the next delayed workflow is due. */
 function workStatements(d: Dialect) {
   const { hasWaiting, hasRetried } = probes(d);
   const nextDue = `(select min(delay_until_epoch_ms) from ${d.table('workflow_status')} where status = 'DELAYED')`;
@@ -76,7 +79,7 @@ function countedStatements(d: Dialect) {
   const count = (condition: string): string =>
     `(select count(*) from ${workflows} s where ${condition} and s.queue_name = q.name)`;
   return {
-    // What is delayed is counted for all queues at once: there is no index on it by queue.
+    // Delayed work is counted for all queues at once, because there is no index on delayed work by queue.
     counted: {
       name: 'queues.counted',
       pinned: true as const,
@@ -84,7 +87,7 @@ function countedStatements(d: Dialect) {
         `with delays as materialized (select queue_name, count(*) as n from ${workflows} where status = 'DELAYED'`,
         'and (cast($1 as text) is null or queue_name = $1) group by queue_name)',
         `select ${queueColumns}, ${count(waitingRows[d.name].onQueue)} as waiting,`,
-        `${count(d.holdsSlot('s'))} as running, ${count(d.rests('s'))} as suspended,`,
+        `${count(d.holdsSlot('s'))} as running, ${count(d.isSuspendedRow('s'))} as suspended,`,
         'coalesce((select n from delays where queue_name = q.name), 0) as delayed',
         `from ${d.table('queues')} q where ${everyRow('name')} and (cast($1 as text) is null or name = $1) order by name`,
       ].join(' '),
@@ -112,8 +115,8 @@ function usageStatement(d: Dialect) {
 }
 
 /**
- * The names under which work waits, and a null, found one after the other by a probe of the index each: what this costs grows
- * with the queues, not with what waits on them.
+ * Selects the names of queues with waiting work, and one null at the end. Each name costs one index probe, so the cost
+ * depends on the number of queues and not on the amount of work.
  */
 function busyNames(d: Dialect): string {
   const work = `${d.table('workflow_status')} where ${waitingRows[d.name].onQueue}`;
@@ -124,7 +127,7 @@ function busyNames(d: Dialect): string {
   ].join(' ');
 }
 
-/** The first workflow under each name stands for the rest. */
+/** Finds work on queues that do not exist, with one workflow per queue name as an example. */
 function strayStatement(d: Dialect) {
   const work = `${d.table('workflow_status')} where ${waitingRows[d.name].onQueue}`;
   const first = (column: string): string => `(select ${column} from ${work} and queue_name = found.name limit 1)`;
@@ -144,15 +147,15 @@ function strayStatement(d: Dialect) {
 }
 
 function unclaimableStatement(d: Dialect) {
-  const taker = { app: '$2', version: '$3' };
-  const versions = stretches(d, taker).map((each) => `(${each})`);
+  const claimer = { app: '$2', version: '$3' };
+  const versions = stretches(d, claimer).map((each) => `(${each})`);
   return {
     name: 'queues.unclaimable',
     pinned: true as const,
     text: [
       `with ${knownWorkflows(d, '$4')}, first_ones as (select name, class_name, config_name, application_version,`,
       `workflow_uuid from ${d.table('workflow_status')} where ${waitingRows[d.name].onQueue} and queue_name = $1`,
-      `and not coalesce((${versions.join(' or ')}) and (${fitting(taker, 'either')}), false) limit 1000)`,
+      `and not coalesce((${versions.join(' or ')}) and (${fitting(claimer, 'either')}), false) limit 1000)`,
       'select name, class_name, config_name, application_version, min(workflow_uuid) as workflow_uuid from first_ones',
       'group by name, class_name, config_name, application_version',
       'order by name, class_name, config_name, application_version limit 20',
@@ -160,7 +163,7 @@ function unclaimableStatement(d: Dialect) {
   };
 }
 
-/** $2: start of the rate limit's period, $3: how many starts it allows, less one. */
+/** Parameters: $2 start of the rate limit's period, $3 the number of starts that the rate limit allows, minus one. */
 function usageColumns(d: Dialect, queue: string, partition: string): string {
   const workflows = d.table('workflow_status');
   const place: [string, string][] = [['s.queue_name', queue]];
@@ -178,31 +181,34 @@ function usageColumns(d: Dialect, queue: string, partition: string): string {
 }
 
 /**
- * The keys are found one after the other, each by a probe of the index: what this costs grows with the partitions that
- * are looked at, not with what waits in them.
+ * Finds partitions with waiting work. Each partition key costs one index probe, so the cost depends on the number of
+ * partitions that are read and not on the amount of work in them.
  *
- * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after, $8 how many, $9 waiting up to.
+ * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after which key, $8 maximum number of
+ * partitions, $9 maximum number of workflows to count in a partition.
  */
 function partitionsStatement(d: Dialect, health: Health) {
-  const taker = { app: '$4', version: '$5' };
-  const found = stretches(d, taker).map(
+  const claimer = { app: '$4', version: '$5' };
+  const sources = stretches(d, claimer).map(
     (each) => `from ${d.table('workflow_status')} where ${waiting(d, health, true)} and queue_name = $1 and ${each}`,
   );
-  const together = (parts: readonly string[]): string =>
+  const unionOf = (parts: readonly string[]): string =>
     parts.map((part) => `select * from (${part}) part`).join(' union all ');
   const firstAfter = (key: string): string => {
-    const parts = found.map(
+    const parts = sources.map(
       (stretch) =>
         `select queue_partition_key as first_key ${stretch} and queue_partition_key > ${key} ` +
-        // All of the index's order, or the planner may take another one, which leads to the keys of every version.
+        // The full order of the index. With a shorter order the planner may choose another index, which contains the
+        // keys of every version.
         `order by application_version, queue_partition_key, ${queueOrder(d)} limit 1`,
     );
-    return `(select min(first_key) from (${together(parts)}) as t)`;
+    return `(select min(first_key) from (${unionOf(parts)}) as t)`;
   };
-  // In the order of the index for partitions: without it the planner may read the whole queue for each of them.
-  const takeable = found.map(
+  // In the order of the index for partitions. Without this order the planner may read the whole queue for each
+  // partition.
+  const claimable = sources.map(
     (stretch) =>
-      `select 1 as one ${stretch} and queue_partition_key = k and ${fitting(taker, health)} ` +
+      `select 1 as one ${stretch} and queue_partition_key = k and ${fitting(claimer, health)} ` +
       `order by ${stretchOrder(d)} limit cast($9 as int)`,
   );
   return {
@@ -211,7 +217,7 @@ function partitionsStatement(d: Dialect, health: Health) {
     text: [
       `with recursive ${knownWorkflows(d, '$6')}, keys(k) as (select ${firstAfter('$7')} union all`,
       `select ${firstAfter('keys.k')} from keys where keys.k is not null)`,
-      `select k as partition, (select count(*) from (${together(takeable)} limit cast($9 as int)) as t) as waiting,`,
+      `select k as partition, (select count(*) from (${unionOf(claimable)} limit cast($9 as int)) as t) as waiting,`,
       `${usageColumns(d, '$1', 'k')} from keys where k is not null limit cast($8 as int)`,
     ].join(' '),
   };

@@ -2,7 +2,7 @@ import type { LimitSettings, QueueSettings, WhileWaiting } from '../../model/que
 import type { QueueRecord } from '../contract/queues.js';
 import type { Row } from '../database.js';
 
-/** A row of the table `queues`, and what it stands for. */
+/** Translates between rows of the table `queues` and queue records. */
 
 const limitColumns = {
   concurrency: 'int',
@@ -55,7 +55,10 @@ export function toQueue(row: Row): QueueRecord {
   };
 }
 
-/** DBOS's own flag for partitions makes every limit one per partition; a limit per partition makes partitions. */
+/**
+ * Reads the settings of a queue. The flag `partition_queue` of DBOS applies every limit to each partition. A queue
+ * with a limit per partition is partitioned, even if its flag `partitioned` is not set.
+ */
 function toSettings(row: Row): QueueSettings {
   const limits = toLimits(row, '');
   const perPartition = toLimits(row, 'partition_');

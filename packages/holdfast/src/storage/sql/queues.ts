@@ -17,7 +17,7 @@ import { toKey } from './rows.js';
 import { runnableJson } from './runnable-workflows.js';
 import { latestVersion } from './versions.js';
 
-/** The table `queues`, and the counts of waiting and running work that go with it. */
+/** The table `queues`, and the counts of waiting and running work on queues. */
 export class SqlQueues implements Queues {
   private readonly sql;
   private readonly counts;
@@ -49,7 +49,7 @@ export class SqlQueues implements Queues {
     };
   }
 
-  async waits(name: string): Promise<boolean> {
+  async hasWaiting(name: string): Promise<boolean> {
     const [row] = await this.database.query(this.counts.waits, [name]);
     return Boolean(row?.waiting);
   }
@@ -58,7 +58,7 @@ export class SqlQueues implements Queues {
     return (await this.database.query(this.sql.list, [])).map(toQueue);
   }
 
-  async counted(name: string | null) {
+  async listWithCounts(name: string | null) {
     const rows = await this.database.query(this.counts.counted, [name]);
     return rows.map((row) => ({
       ...toQueue(row),
@@ -76,7 +76,7 @@ export class SqlQueues implements Queues {
     const names = new Set(queues.map((queue) => queue.name));
     const stored = (await afterChange(() => this.list())).filter((queue) => names.has(queue.name));
     const partitioned = stored.filter((queue) => queue.settings.partition).map((queue) => queue.name);
-    if (partitioned.length > 0) await afterChange(() => this.giveKeys(partitioned));
+    if (partitioned.length > 0) await afterChange(() => this.assignPartitionKeys(partitioned));
     return stored;
   }
 
@@ -84,15 +84,17 @@ export class SqlQueues implements Queues {
     const { queue, settings, paused, now } = params;
     const values = [queue.name, ...Object.values(toRow(settings)), now, paused, queue.updatedAt];
     const [row] = await this.database.query(this.sql.change, values);
-    // Also if it had partitions before: then the change that brought them may have been cut short here.
-    if (row && settings.partition) await afterChange(() => this.giveKeys([queue.name]));
+    // Even if the queue was partitioned before: an earlier change may have made the queue partitioned and then been
+    // interrupted before it assigned the keys.
+    if (row && settings.partition) await afterChange(() => this.assignPartitionKeys([queue.name]));
     return row && toQueue(row);
   }
 
-  async giveKeys(names: readonly string[]): Promise<boolean> {
+  async assignPartitionKeys(names: readonly string[]): Promise<boolean> {
     const values = [this.database.dialect.list(names), noPartition];
     const given = await this.database.query(this.sql.giveKeys, values).catch((error) => {
-      // A row that somebody does not let go of is left to a later time, and to whoever works on the queue then.
+      // Another session keeps a lock on a row. Such rows are skipped; the next process that works on the queue gives
+      // keys to them later.
       if (this.database.classify(error) !== 'locked') throw error;
       return this.database.query(this.sql.giveKeysUnlocked, values);
     });
@@ -129,7 +131,7 @@ export class SqlQueues implements Queues {
     }));
   }
 
-  async stray(appName: string) {
+  async onUnknownQueues(appName: string) {
     const rows = await this.database.query(this.counts.stray, [appName]);
     return rows.map((row) => ({ queueName: row.queue_name as string, workflowId: row.workflow_uuid as string }));
   }
@@ -147,8 +149,10 @@ export class SqlQueues implements Queues {
 }
 
 /**
- * The key of a workflow on a queue, given the one it has, if any. In a queue with partitions none is without one: nobody
- * would look for it. It may have been enqueued, or cancelled, when the queue had none; {@link toSettings} says which do.
+ * Returns an expression for the partition key of a workflow on a queue, given the key that the workflow has, if any.
+ * On a queue with partitions every workflow needs a key, because claims search by key. A workflow may have none if it
+ * was enqueued or cancelled before the queue had partitions. `toSettings` in queue-rows.ts decides which queues have
+ * partitions.
  */
 export function partitionKey(d: Dialect, key: string, queueName: string): string {
   const limits = settingColumns.filter((column) => column.startsWith('partition_') && column !== 'partition_queue');
@@ -158,7 +162,7 @@ export function partitionKey(d: Dialect, key: string, queueName: string): string
   );
 }
 
-/** A limit that is none starts counting at the end of time, and finds nothing. */
+/** Start of the period if there is no rate limit: so far in the future that no start is counted. */
 const never = Number.MAX_SAFE_INTEGER;
 
 function rateParams(rate: RateWindow | null): unknown[] {
@@ -173,7 +177,9 @@ function toUsage(row: Row): LimitUsage {
   };
 }
 
-/** An instant, or strictly later than the last change, so that it can be told from it. */
+/**
+ * Returns `now`, or one millisecond after `last` if `now` is not later, so that two changes never have the same time.
+ */
 const laterThan = (last: string, now: string): string =>
   `case when ${last} >= cast(${now} as bigint) then ${last} + 1 else cast(${now} as bigint) end`;
 
@@ -204,8 +210,9 @@ function settingsStatements(d: Dialect) {
     },
     remove: {
       name: 'queues.remove',
-      // Waits for those who are enqueueing, who hold the queue too: only then is it known what is on it.
-      ...(d.closedQueue && { first: d.closedQueue('$1') }),
+      // Waits for the transactions that are enqueueing, which also lock the queue. Only then can the statement see all
+      // work on the queue.
+      ...(d.closeQueue && { first: d.closeQueue('$1') }),
       pinned: true as const,
       text:
         `delete from ${queues} where name = $1 ` +
@@ -214,7 +221,7 @@ function settingsStatements(d: Dialect) {
   };
 }
 
-/** Also to what is running: it comes back to the queue if its process dies. */
+/** Running workflows get a key too: they return to the queue if their process dies. */
 function giveKeysText(d: Dialect, lock: string): string {
   const workflows = d.table('workflow_status');
   const unfinished = unfinishedOn(d, d.anyOf('w.queue_name', '$1'));
@@ -228,7 +235,8 @@ function giveKeysText(d: Dialect, lock: string): string {
 }
 
 /**
- * Another application's queue stays as it is, and so does one that is set alike: a turn would void others' plans.
+ * Stores queues. A queue of another application stays unchanged. A queue that has the same settings already also stays
+ * unchanged, because a new lock version would invalidate the claims that other processes have planned.
  *
  * Parameters: $1 now, $2 app, $3 policy, $4 version.
  */
@@ -243,10 +251,11 @@ function registerStatement(d: Dialect) {
     text: [
       `insert into ${d.table('queues')} as q`,
       `(name, ${settingColumns.join(', ')}, created_at, updated_at, application_name, turn)`,
-      // A turn that no earlier queue of this name has had, so that a plan for that one is void.
+      // A lock version that no earlier queue of this name had, so that claims planned for a deleted queue are invalid.
       `select r.name, ${settingColumns.map((column) => `r.${column}`).join(', ')},`,
       `cast($1 as bigint), cast($1 as bigint), $2, cast($1 as bigint) from ${d.rows('r', columns, 5)} where true`,
-      // Two launches that store the same queues wait for each other, and do not deadlock.
+      // One order for all launches: two launches that store the same queues wait for each other instead of
+      // deadlocking.
       `order by ${d.lockOrder('r.name')}`,
       `on conflict (name) do update set ${assignments.join(', ')}, updated_at = ${laterThan('q.updated_at', '$1')},`,
       'application_name = coalesce(q.application_name, excluded.application_name), turn = q.turn + 1',

@@ -3,7 +3,7 @@ import type { NewRetry, Retries } from '../contract/retries.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { partitionKey } from './queues.js';
 
-/** Retrying: a workflow that has failed goes on under its ID, by one statement. */
+/** Retries failed workflows: one statement lets a workflow continue under its ID. */
 export class SqlRetries implements Retries {
   private readonly sql;
 
@@ -35,8 +35,9 @@ const columns: Columns<NewRetry> = {
 };
 
 function retryStatements(d: Dialect) {
-  const queues = d.heldQueues();
-  // The rest as `resume` leaves it. Its deadline begins anew with its first start, if it has a timeout of its own.
+  const queues = d.holdQueues();
+  // The other columns get the same values as in `resume`. If the workflow has a timeout of its own, its deadline is
+  // computed again at its next start.
   const main = [
     `update ${d.table('workflow_status')} as w set status = 'ENQUEUED', updated_at = r.now, owner_xid = null,`,
     `queue_name = case when queue_name in (${queues}) then queue_name else r."queueName" end,`,
@@ -52,15 +53,16 @@ function retryStatements(d: Dialect) {
     name: 'workflows.retry',
     columns,
     ...d.together(main, [
-      `delete from ${d.table('operation_outputs')} where ${ofDropped(d)}`,
-      // DBOS 5 keeps the outcome of its workflows there. The workflow would seem to have ended still, to DBOS as well.
-      `delete from ${d.table('workflow_output')} where workflow_uuid = (select r."workflowId" from ${given(d)})`,
-      // Of all steps: those that were interrupted have their attempts anew, too.
-      `delete from ${d.table('step_attempts')} where workflow_uuid = (select r."workflowId" from ${given(d)})`,
-      `delete from ${d.table('workflow_events_history')} where ${ofDropped(d)}`,
-      `delete from ${d.table('streams')} where ${ofDropped(d)} and value in (${streamEnds.map((end) => `'${end}'`).join(', ')})`,
+      `delete from ${d.table('operation_outputs')} where ${belongsToDroppedStep(d)}`,
+      // DBOS 5 stores the outcome of its workflows there. With that outcome, the workflow would still look ended, to
+      // DBOS and to Holdfast.
+      `delete from ${d.table('workflow_output')} where workflow_uuid = (select r."workflowId" from ${appliedRetry(d)})`,
+      // The attempts of all steps are deleted, so that interrupted steps also get all their attempts again.
+      `delete from ${d.table('step_attempts')} where workflow_uuid = (select r."workflowId" from ${appliedRetry(d)})`,
+      `delete from ${d.table('workflow_events_history')} where ${belongsToDroppedStep(d)}`,
+      `delete from ${d.table('streams')} where ${belongsToDroppedStep(d)} and value in (${streamEnds.map((end) => `'${end}'`).join(', ')})`,
       `update ${d.table('notifications')} set consumed = false, consumed_by = null ` +
-        `where consumed and ${ofDropped(d, 'destination_uuid', 'consumed_by')}`,
+        `where consumed and ${belongsToDroppedStep(d, 'destination_uuid', 'consumed_by')}`,
     ]),
   };
   return {
@@ -74,11 +76,14 @@ function retryStatements(d: Dialect) {
   };
 }
 
-/** The retry, if it came about. */
-const given = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
+/** The row of the retry, if the retry was applied. */
+const appliedRetry = (d: Dialect): string => `${d.rows('r', columns, 1)} where ${d.landed}`;
 
-/** That a row belongs to a step which goes off the record: found by the workflow's ID, which all these tables have an index on. */
-function ofDropped(d: Dialect, workflowId = 'workflow_uuid', stepNumber = 'function_id'): string {
-  const numbers = d.jsonRows('x', { n: 'int' }, `(select r.dropped from ${given(d)})`);
-  return `${workflowId} = (select r."workflowId" from ${given(d)}) and ${stepNumber} in (select x.n from ${numbers})`;
+/**
+ * Returns a condition: the row belongs to a step that the retry removes from the history. The rows are found by
+ * workflow ID, on which all these tables have an index.
+ */
+function belongsToDroppedStep(d: Dialect, workflowId = 'workflow_uuid', stepNumber = 'function_id'): string {
+  const numbers = d.jsonRows('x', { n: 'int' }, `(select r.dropped from ${appliedRetry(d)})`);
+  return `${workflowId} = (select r."workflowId" from ${appliedRetry(d)}) and ${stepNumber} in (select x.n from ${numbers})`;
 }

@@ -12,7 +12,7 @@ import type { Columns, Dialect, Row } from '../database.js';
 import { storedInputs, storedOutcome } from './payloads.js';
 import { afterColumns } from './predecessors.js';
 
-/** The border between the tables' snake_case and the records of the contract. Nothing else knows the column names. */
+/** Translates between the snake_case columns of the tables and the records of the contract. */
 const plainColumns = [
   'workflow_uuid',
   'status',
@@ -57,7 +57,7 @@ export function workflowColumns(d: Dialect): string {
   return `${plainColumns}, ${storedInputs(d)} as inputs, ${outcome}`;
 }
 
-/** An empty text is what some clients of DBOS write for a class that there is none of. */
+/** Some clients of DBOS write an empty text if a workflow has no class. */
 export function toKey(row: Row): WorkflowKey {
   return {
     name: (row.name as string | null) ?? '',
@@ -82,16 +82,16 @@ export function toWorkflow(row: Row): WorkflowRecord {
     attempts: Number(row.recovery_attempts ?? 0),
     createdAt: Number(row.created_at),
     updatedAt: Number(row.updated_at),
-    startedAt: instant(row.started_at_epoch_ms),
-    completedAt: instant(row.completed_at),
-    timeoutMs: instant(row.workflow_timeout_ms),
-    deadlineAt: instant(row.workflow_deadline_epoch_ms),
+    startedAt: numberOrNull(row.started_at_epoch_ms),
+    completedAt: numberOrNull(row.completed_at),
+    timeoutMs: numberOrNull(row.workflow_timeout_ms),
+    deadlineAt: numberOrNull(row.workflow_deadline_epoch_ms),
     parentWorkflowId: row.parent_workflow_id as string | null,
     queueName: row.queue_name as string | null,
     priority: Number(row.priority ?? 0),
     dedupId: row.deduplication_id as string | null,
     partition: row.queue_partition_key as string | null,
-    delayUntil: instant(row.delay_until_epoch_ms),
+    delayUntil: numberOrNull(row.delay_until_epoch_ms),
     scheduleName: row.schedule_name as string | null,
     user: row.authenticated_user as string | null,
     roles: row.authenticated_roles as string | null,
@@ -101,7 +101,7 @@ export function toWorkflow(row: Row): WorkflowRecord {
     forkedFrom: row.forked_from as string | null,
     wasForkedFrom: Boolean(row.was_forked_from),
     seed: row.seed as string | null,
-    beganAt: instant(row.began_at),
+    beganAt: numberOrNull(row.began_at),
     incarnation: row.incarnation as string | null,
     retries: row.retries as string | null,
     underWay: row.under_way as string | null,
@@ -109,7 +109,7 @@ export function toWorkflow(row: Row): WorkflowRecord {
   };
 }
 
-/** What running a workflow takes: a claim of many reads no more, because reading it is a good part of its cost. */
+/** The columns that are needed to run a workflow. A claim reads only these, because reads are much of its cost. */
 const plainClaimedColumns = [
   'workflow_uuid',
   'status',
@@ -136,7 +136,7 @@ export function claimedColumns(d: Dialect): string {
   return `${plainClaimedColumns}, ${storedInputs(d)} as inputs`;
 }
 
-/** Each column by its name: put together from parts, it would take twice as long. */
+/** Lists each column by name. Combining the record from parts with spreads would take twice as long. */
 export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'owner' | 'queueName'>): ClaimedRecord {
   return {
     workflowId: row.workflow_uuid as string,
@@ -149,7 +149,7 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
     serialization: row.serialization as string | null,
     attempts: Number(row.recovery_attempts ?? 0),
     createdAt: Number(row.created_at),
-    deadlineAt: instant(row.workflow_deadline_epoch_ms),
+    deadlineAt: numberOrNull(row.workflow_deadline_epoch_ms),
     parentWorkflowId: row.parent_workflow_id as string | null,
     queueName,
     partition: row.queue_partition_key as string | null,
@@ -158,7 +158,7 @@ export function toClaimed(row: Row, { owner, queueName }: Pick<ClaimedRecord, 'o
     assumedRole: row.assumed_role as string | null,
     attributes: jsonText(row.attributes),
     seed: row.seed as string | null,
-    beganAt: instant(row.began_at),
+    beganAt: numberOrNull(row.began_at),
     incarnation: row.incarnation as string | null,
     retries: row.retries as string | null,
     neverRan: Boolean(row.never_ran),
@@ -199,7 +199,7 @@ export const stepColumns = [
   'requested_after',
 ].join(', ');
 
-/** What recording a step sends. */
+/** The columns of a row that records a step. */
 export const newStepColumns: Columns<NewStep> = {
   workflowId: 'text',
   owner: 'text',
@@ -225,18 +225,18 @@ export function toStep(row: Row): StepRecord {
     error: row.error as string | null,
     serialization: row.serialization as string | null,
     childWorkflowId: row.child_workflow_id as string | null,
-    startedAt: instant(row.started_at_epoch_ms),
-    completedAt: instant(row.completed_at_epoch_ms),
-    completionSeq: instant(row.completion_seq),
-    requestedAfter: instant(row.requested_after),
+    startedAt: numberOrNull(row.started_at_epoch_ms),
+    completedAt: numberOrNull(row.completed_at_epoch_ms),
+    completionSeq: numberOrNull(row.completion_seq),
+    requestedAfter: numberOrNull(row.requested_after),
   };
 }
 
-function instant(value: unknown): number | null {
+function numberOrNull(value: unknown): number | null {
   return value === null || value === undefined ? null : Number(value);
 }
 
-/** Postgres hands JSONB over parsed; SQLite keeps the text. */
+/** The Postgres driver returns JSONB parsed; SQLite returns the text. */
 function jsonText(value: unknown): string | null {
   if (value === null || value === undefined) return null;
   return typeof value === 'string' ? value : JSON.stringify(value);

@@ -1,16 +1,18 @@
 import type { Runnable } from '../contract/storage.js';
 import type { Dialect } from '../database.js';
 
-/** Which workflows a process can run, as claims compare it with rows: by name, class and configuration. */
+/**
+ * Matches workflow rows with the workflows that a process can run, by name, class and configuration. Used by claims.
+ */
 
 const largestInt = 2 ** 31 - 1;
 
-/** What this process can run, as {@link knownWorkflows} reads it. */
+/** The workflows that this process can run, as the JSON that {@link knownWorkflows} reads. */
 export function runnableJson(runnable: readonly Runnable[]): string {
   return JSON.stringify(
     runnable.map(({ name, className, configName, maxRecoveryAttempts }) => ({
       runnable: name,
-      // As a rule there is none, and the list goes out with every claim.
+      // Usually there is no class or configuration. Leaving these keys out keeps the list short: every claim sends it.
       ...(className && { class: className }),
       ...(configName && { config: configName }),
       most: Math.min(maxRecoveryAttempts, largestInt),
@@ -18,7 +20,9 @@ export function runnableJson(runnable: readonly Runnable[]): string {
   );
 }
 
-/** The query `known` over {@link runnableJson}. Materialized: read once, and probed by each row that is looked at. */
+/**
+ * The query `known` over {@link runnableJson}. It is materialized: parsed once, then probed for each candidate row.
+ */
 export function knownWorkflows(d: Dialect, parameter: string): string {
   const columns = { runnable: 'text', class: 'text', config: 'text', most: 'int' } as const;
   return (
@@ -27,11 +31,14 @@ export function knownWorkflows(d: Dialect, parameter: string): string {
   );
 }
 
-/** The class of a row, given with its dot. None is NULL, and with some clients of DBOS an empty text. */
+/**
+ * The class of a row. `row` is an alias with its dot, or empty. A plain function has the class NULL; some clients of
+ * DBOS write an empty text.
+ */
 export const classOf = (row: string): string => `coalesce(${row}class_name, '')`;
 export const configOf = (row: string): string => `coalesce(${row}config_name, '')`;
 
-/** That an entry of `known` is the workflow of a row. */
+/** Returns a condition: an entry of `known` is the workflow of the row. */
 export function isKnownAs(known: string, row: string): string {
   return (
     `${known}.runnable = ${row}name and ${known}.class = ${classOf(row)} ` + `and ${known}.config = ${configOf(row)}`

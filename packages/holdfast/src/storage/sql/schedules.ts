@@ -4,7 +4,7 @@ import type { ScheduledRun, ScheduleKey, ScheduleRecord, ScheduleSettings, Sched
 import type { Columns, Database, Dialect, Row, Statement } from '../database.js';
 import { latestVersion } from './versions.js';
 
-/** The table `workflow_schedules`, and the runs that come of it. */
+/** The table `workflow_schedules`, and the workflows that schedules start. */
 export class SqlSchedules implements Schedules {
   private readonly sql;
 
@@ -24,7 +24,8 @@ export class SqlSchedules implements Schedules {
 
   async apply(params: Parameters<Schedules['apply']>[0]): Promise<void> {
     const { settings, appName, version, now } = params;
-    // In one order everywhere, so that two processes that apply the same ones do not lock each other out.
+    // Every process applies schedules in the order of their names. Two processes that apply the same schedules in
+    // different orders could deadlock.
     const rows = [...settings].sort((a, b) => (a.name < b.name ? -1 : 1)).map(toRow);
     await this.database.batch(this.sql.apply, [appName, now, version], rows);
   }
@@ -73,7 +74,7 @@ interface ScheduleRow extends ScheduleSettings {
   readonly backfill: boolean;
 }
 
-/** `automatic_backfill` is what DBOS knows of catching up. */
+/** `backfill` is for the column `automatic_backfill`, which is all that DBOS stores about missed ticks. */
 function toRow(settings: ScheduleSettings): ScheduleRow {
   return { ...settings, scheduleId: randomUUID(), backfill: settings.catchUp === 'all' };
 }
@@ -100,7 +101,7 @@ const runColumns: Columns<ScheduledRun & { position: number }> = {
   position: 'int',
 };
 
-/** What a person sets, and the column that it is in. */
+/** The settings that a user can change, with their columns. */
 const settable: Readonly<Record<keyof Omit<ScheduleSettings, 'name'>, string>> = {
   workflowName: 'workflow_name',
   className: 'workflow_class_name',
@@ -131,7 +132,8 @@ function toSchedule(row: Row): ScheduleRecord {
     context: row.context as string,
     status: row.status as ScheduleRecord['status'],
     queueName: row.queue_name as string | null,
-    // A schedule of DBOS's has only its own flag, which DBOS may also have changed since on one of ours.
+    // Schedules of DBOS have only the flag. DBOS may also have changed the flag of a schedule that Holdfast created,
+    // so the flag decides.
     catchUp: row.automatic_backfill ? 'all' : policy === 'all' ? 'skip' : (policy ?? 'skip'),
     catchUpLimit: row.catch_up_limit === null ? null : Number(row.catch_up_limit),
     lastFiredAt: Number.isNaN(fired) ? null : fired,
@@ -139,7 +141,7 @@ function toSchedule(row: Row): ScheduleRecord {
   };
 }
 
-/** Which schedules there are for an app. */
+/** Returns a condition: the schedule belongs to the app, or to every app. A null app selects all schedules. */
 const ours = (app: string): string =>
   `(cast(${app} as text) is null or application_name is null or application_name = ${app})`;
 
@@ -183,7 +185,7 @@ function scheduleStatements(d: Dialect) {
   };
 }
 
-/** Parameters: $1 app, $2 now; the rows' begin at `first`. */
+/** Parameters: $1 app, $2 now. The parameters of the rows start at `first`. */
 function insertText(d: Dialect, first: number): string {
   return [
     `insert into ${d.table('workflow_schedules')} as s (schedule_id, schedule_name, workflow_name,`,
@@ -214,7 +216,11 @@ function applyText(d: Dialect): string {
   ].join(' ');
 }
 
-/** Sets only what is given, so that two changes of different things are both kept. $1 name, $2 app, $3 now. */
+/**
+ * Sets only the given settings, so that two concurrent changes of different settings are both kept.
+ *
+ * Parameters: $1 name, $2 app, $3 now.
+ */
 function changeStatement(d: Dialect, changes: Partial<Omit<ScheduleSettings, 'name'>>) {
   const values: unknown[] = [];
   const parameter = (value: unknown): string => `$${values.push(value) + 3}`;
@@ -236,8 +242,9 @@ function changeStatement(d: Dialect, changes: Partial<Omit<ScheduleSettings, 'na
 }
 
 /**
- * Holds the schedule while it inserts: a change or deletion waits for it, and one that came first leaves nothing to
- * fire. No other process can fire a tick twice, because its time is in the ID.
+ * Locks the schedule while the runs are inserted. A later change or deletion of the schedule waits for the statement.
+ * After an earlier change or deletion, the statement finds no schedule with these settings and inserts nothing. Two
+ * processes cannot fire the same tick, because the ID of the run contains the time of the tick.
  *
  * Parameters: $1 runs, $2 name, $3 workflow, $4 cron, $5 zone, $6 context, $7 even if paused, $8 now, $9 class.
  */
@@ -250,8 +257,8 @@ function fireStatement(d: Dialect): Statement {
       `and workflow_name = $3 and coalesce(workflow_class_name, '') = $9 and schedule = $4`,
       'and cron_timezone is not distinct from cast($5 as text) and context = $6',
       `and (status = 'ACTIVE' or cast($7 as boolean)) ${d.forShare}),`,
-      // Held as by whoever enqueues: a queue that is being deleted is gone, or stays.
-      `place as materialized (${d.heldQueues('select queue_name from held where queue_name is not null')})`,
+      // Locks the queue as every enqueue does, so that no other process deletes it before commit.
+      `place as materialized (${d.holdQueues('select queue_name from held where queue_name is not null')})`,
       `insert into ${d.table('workflow_status')} (workflow_uuid, status, name, class_name, inputs, serialization,`,
       'application_name, recovery_attempts, created_at, updated_at, queue_name, priority, schedule_name,',
       'workflow_timeout_ms, enqueue_seq)',

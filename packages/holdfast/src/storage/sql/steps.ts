@@ -19,7 +19,7 @@ import { newStepColumns, stepColumns, toStep } from './rows.js';
 
 type StepId = { readonly workflowId: string; readonly stepNumber: number };
 
-/** The table `operation_outputs`: what steps left behind. Every write is fenced by the workflow's owner token. */
+/** The table `operation_outputs`: the records of steps. Every write is fenced by the owner token of the workflow. */
 export class SqlSteps implements Steps {
   private readonly sql;
   private readonly effectful: EffectfulSteps;

@@ -5,7 +5,7 @@ import { isOfDbos } from './of-dbos.js';
 
 type Place = { readonly workflowId: string; readonly key: string; readonly from: number };
 
-/** The table `streams`: what workflows write, value by value, in order. */
+/** The table `streams`: the values that workflows write to streams, in order. */
 export class SqlStreams implements Streams {
   private readonly sql;
 
@@ -13,21 +13,21 @@ export class SqlStreams implements Streams {
     this.sql = streamStatements(database.dialect);
   }
 
-  async read(places: readonly Place[], most: number): Promise<StreamState[]> {
-    const found = new Map<string, { standing: Omit<StreamState, 'entries'>; entries: StreamEntry[] }>();
-    for (const row of await this.database.batch(this.sql.read, [most], places)) {
+  async read(places: readonly Place[], max: number): Promise<StreamState[]> {
+    const found = new Map<string, { state: Omit<StreamState, 'entries'>; entries: StreamEntry[] }>();
+    for (const row of await this.database.batch(this.sql.read, [max], places)) {
       const { workflowId, key, from } = { ...named(row), from: Number(row.from) };
       const id = JSON.stringify([workflowId, key, from]);
       const status = (row.status as WorkflowStatus | null) ?? undefined;
       const isBehindEnd = Boolean(row.behind_end);
       const each = found.get(id) ?? {
-        standing: { workflowId, key, from, status, isOfDbos: Boolean(row.of_dbos), isBehindEnd },
+        state: { workflowId, key, from, status, isOfDbos: Boolean(row.of_dbos), isBehindEnd },
         entries: [],
       };
       found.set(id, each);
       if (row.value !== null) each.entries.push(toEntry(row));
     }
-    return [...found.values()].map(({ standing, entries }) => ({ ...standing, entries }));
+    return [...found.values()].map(({ state, entries }) => ({ ...state, entries }));
   }
 
   async list(workflowId: string): Promise<StreamEntry[]> {
@@ -48,7 +48,7 @@ const placeColumns: Columns<Place> = { workflowId: 'text', key: 'text', from: 'i
 
 function streamStatements(d: Dialect) {
   const streams = d.table('streams');
-  // Only where there is nothing to read: one more probe of the index, for the last entry before.
+  // Only if there is nothing to read: one more index probe checks whether the last entry before the offset is the end.
   const behindEnd =
     `case when s.value is null then (select value in (${streamEnds.map((text) => `'${text}'`).join(', ')}) ` +
     `from ${streams} where workflow_uuid = r."workflowId" and key = r.key and "offset" < r."from" ` +

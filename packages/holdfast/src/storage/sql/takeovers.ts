@@ -2,7 +2,7 @@ import { internalQueue } from '../../model/queues.js';
 import { activeStatuses } from '../../model/status.js';
 import type { CancelledWorkflow } from '../contract/storage.js';
 import type {
-  Free,
+  FreeWork,
   IncompleteFilter,
   IncompleteRecord,
   RecoveryDecision,
@@ -14,7 +14,9 @@ import { type Database, type Dialect, type Row, waitingRows } from '../database.
 import { toCancelled, toKey } from './rows.js';
 import { classOf, configOf, isKnownAs } from './runnable-workflows.js';
 
-/** Taking over work of the dead, in pages. Taking it from queues afterwards is in dequeue.ts, as for any other work. */
+/**
+ * Takes over the work of dead executors, page by page. dequeue.ts later claims this work from queues like any other.
+ */
 export class SqlTakeovers implements Takeovers {
   private readonly sql;
 
@@ -23,7 +25,7 @@ export class SqlTakeovers implements Takeovers {
   }
 
   async cancel(takeover: Takeover): Promise<(CancelledWorkflow & { name: string })[]> {
-    const rows = await this.database.query(this.sql[by(takeover.free)].cancel, this.params(takeover));
+    const rows = await this.database.query(this.sql[selectedBy(takeover.free)].cancel, this.params(takeover));
     return rows.map((row) => ({ ...toCancelled(row), name: row.name as string }));
   }
 
@@ -38,13 +40,13 @@ export class SqlTakeovers implements Takeovers {
 
   async putBack(takeover: Takeover & { queueName: string; passOverLocked?: boolean }): Promise<TakenOver[]> {
     const params = [...this.params(takeover), takeover.queueName];
-    const { putBack, putBackUnlocked } = this.sql[by(takeover.free)];
+    const { putBack, putBackUnlocked } = this.sql[selectedBy(takeover.free)];
     const rows = await this.database.query(takeover.passOverLocked ? putBackUnlocked : putBack, params);
     return rows.map(toTakenOver);
   }
 
-  async left(free: Free) {
-    const rows = await this.database.query(this.sql[by(free)].left, this.freeParams(free));
+  async left(free: FreeWork) {
+    const rows = await this.database.query(this.sql[selectedBy(free)].left, this.freeParams(free));
     return rows.map((row) => ({
       ...toKey(row),
       workflowId: row.workflow_uuid as string,
@@ -52,8 +54,8 @@ export class SqlTakeovers implements Takeovers {
     }));
   }
 
-  async stranded(free: Free) {
-    return (await this.database.query(this.sql[by(free)].stranded, this.freeParams(free))).map(toVersionCount);
+  async stranded(free: FreeWork) {
+    return (await this.database.query(this.sql[selectedBy(free)].stranded, this.freeParams(free))).map(toVersionCount);
   }
 
   async executors(params: { version: string; appName: string }): Promise<string[]> {
@@ -76,10 +78,10 @@ export class SqlTakeovers implements Takeovers {
     return rows.map(toIncomplete);
   }
 
-  private freeParams(free: Free): unknown[] {
+  private freeParams(free: FreeWork): unknown[] {
     const executors = 'executors' in free ? free.executors : [];
-    const whose = 'executors' in free ? executors.map(({ executorId }) => executorId) : free.workflowIds;
-    const bereft = executors.map(({ executorId, incarnation, beats = null }) => ({
+    const ids = 'executors' in free ? executors.map(({ executorId }) => executorId) : free.workflowIds;
+    const dead = executors.map(({ executorId, incarnation, beats = null }) => ({
       executor: executorId,
       incarnation,
       beats,
@@ -88,24 +90,24 @@ export class SqlTakeovers implements Takeovers {
       incarnation,
       dead: false,
     }));
-    // The row without a name says that the table counts.
+    // The row with the incarnation null makes the statement read the table of executors too.
     if (free.dead) live.push(...[null, ...free.dead].map((incarnation) => ({ incarnation, dead: true })));
-    const list = this.database.dialect.list([...new Set(whose)]);
-    return [free.appName, free.version, list, JSON.stringify(live), JSON.stringify(bereft)];
+    const list = this.database.dialect.list([...new Set(ids)]);
+    return [free.appName, free.version, list, JSON.stringify(live), JSON.stringify(dead)];
   }
 
-  private params({ free, fates, now, limit }: Takeover): unknown[] {
-    return [...this.freeParams(free), now, fatesJson(fates), limit];
+  private params({ free, decisions, now, limit }: Takeover): unknown[] {
+    return [...this.freeParams(free), now, decisionsJson(decisions), limit];
   }
 }
 
-function by(free: Free): 'executor' | 'id' {
+function selectedBy(free: FreeWork): 'executor' | 'id' {
   return 'executors' in free ? 'executor' : 'id';
 }
 
 const largestInt = 2 ** 31 - 1;
 
-const fateColumns = {
+const decisionColumns = {
   runnable: 'text',
   class: 'text',
   config: 'text',
@@ -118,19 +120,19 @@ const fateColumns = {
   resumes: 'bool',
 } as const;
 
-function fatesJson(fates: readonly RecoveryDecision[]): string {
+function decisionsJson(decisions: readonly RecoveryDecision[]): string {
   return JSON.stringify(
-    fates.map((fate) => ({
-      runnable: fate.name,
-      class: fate.className ?? '',
-      config: fate.configName ?? '',
-      most: Math.min(fate.maxAttempts, largestInt),
-      oldest: fate.tooOld?.startedBefore ?? null,
-      too_old: fate.tooOld?.reason ?? null,
-      exceeded: fate.exceeded,
-      not_resumed: fate.notResumed,
-      aside: fate.setAside,
-      resumes: fate.resumes,
+    decisions.map((decision) => ({
+      runnable: decision.name,
+      class: decision.className ?? '',
+      config: decision.configName ?? '',
+      most: Math.min(decision.maxAttempts, largestInt),
+      oldest: decision.tooOld?.startedBefore ?? null,
+      too_old: decision.tooOld?.reason ?? null,
+      exceeded: decision.exceeded,
+      not_resumed: decision.notResumed,
+      aside: decision.stallReason,
+      resumes: decision.resumes,
     })),
   );
 }
@@ -140,43 +142,48 @@ const ofThisVersion = `application_version = $2 and ${ofThisApp}`;
 const ownedBy = (incarnation: string): string =>
   `substr(owner_xid, 1, length(${incarnation}) + 1) = ${incarnation} || '.'`;
 
-/** In the words of the index on ENQUEUED work by queue. */
+/** A condition: the work was handed over at shutdown. It uses the words of the index on ENQUEUED work by queue. */
 const handedOver = (d: Dialect): string => `${waitingRows[d.name].onQueue} and queue_name = '${internalQueue}'`;
 const isAnother = 'application_version <> $2';
 
-/** When it first ran: a takeover keeps that, while each dequeue is a start of its own. */
+/** The time of the first start. A takeover keeps this time; each dequeue sets `started_at_epoch_ms` again. */
 const firstStart = 'coalesce(first_started_at, started_at_epoch_ms, created_at)';
 
 /**
- * Parameters: $1 app, $2 version, $3 executors or workflows (list), $4 who lives and who is dead, $5 whose work it is (JSON).
- * Who lives is read here and not given: a process that has joined since the caller last looked must not be robbed.
+ * Returns the queries and the condition that select free work.
  *
- * Whoever is taken for dead by its heartbeats, and beats again, keeps what it has: those who change something lock its row
- * (`lock`), so that a heartbeat comes either before, and is seen here, or after, and its sender finds out what it has lost.
+ * Parameters: $1 app, $2 version, $3 executors or workflows (list), $4 live and dead incarnations (JSON), $5 the dead
+ * executors (JSON). The statement reads the live incarnations from the table itself. The work of a process that joined
+ * after the caller read the table must not be taken.
  *
- * On Postgres `is true` keeps a condition from becoming a join: those would be carried out for all rows before the limit
- * counts. So it is a scan of the index over PENDING work by executor, which ends when a page is full.
+ * An executor that was declared dead for its missing heartbeats keeps its remaining work if it sends a heartbeat
+ * again. Statements that change something lock the row of the executor (`lock`). A heartbeat then either commits
+ * before, and the statement sees it, or waits until the statement has committed, and the executor learns that it lost
+ * work.
+ *
+ * On Postgres, `is true` keeps the planner from turning a condition into a join, which would process all rows before
+ * the limit applies. Instead Postgres scans the index over PENDING work by executor, and stops when a page is full.
  */
-function freeWork(d: Dialect, whose: 'executor' | 'id', lock = '') {
-  const said = d.jsonRows('l', { incarnation: 'text', dead: 'bool' }, '$4');
+function freeWork(d: Dialect, selectBy: 'executor' | 'id', lock = '') {
+  const incarnations = d.jsonRows('l', { incarnation: 'text', dead: 'bool' }, '$4');
   const live =
-    `said as materialized (${d.few(`select l.incarnation, l.dead from ${said}`)}), ` +
+    `said as materialized (${d.few(`select l.incarnation, l.dead from ${incarnations}`)}), ` +
     'live as materialized (select incarnation from said where not dead union ' +
     `select e.incarnation from ${d.table('executors')} e where exists (select 1 from said where incarnation is null) ` +
     'and e.incarnation not in (select s.incarnation from said s where s.dead and s.incarnation is not null))';
-  const given = d.jsonRows('b', { executor: 'text', incarnation: 'text', beats: 'bigint' }, '$5');
+  const deadExecutors = d.jsonRows('b', { executor: 'text', incarnation: 'text', beats: 'bigint' }, '$5');
   const queries =
-    `${live}, meant as materialized (${d.few(`select b.executor, b.incarnation, b.beats from ${given}`)}), ` +
+    `${live}, meant as materialized (${d.few(`select b.executor, b.incarnation, b.beats from ${deadExecutors}`)}), ` +
     `heard as materialized (select incarnation, beats from ${d.table('executors')} ` +
     `where incarnation in (select incarnation from meant) ${lock}), ` +
     'bereft as materialized (select b.executor, b.incarnation from meant b where b.beats is null ' +
     'or not exists (select 1 from heard h where h.incarnation = b.incarnation and h.beats > b.beats))';
   const isLive = `exists (select 1 from live l where ${ownedBy('l.incarnation')})`;
-  if (whose === 'id') return { queries, condition: `${d.anyOf('workflow_uuid', '$3')} and (not ${isLive}) is true` };
-  const isTheirs =
+  if (selectBy === 'id') return { queries, condition: `${d.anyOf('workflow_uuid', '$3')} and (not ${isLive}) is true` };
+  const belongsToDead =
     '(exists (select 1 from bereft b where b.executor = executor_id ' +
     `and case when b.incarnation is null then not ${isLive} else ${ownedBy('b.incarnation')} end)) is true`;
-  return { queries, condition: `${d.anyOf('executor_id', '$3')} and ${isTheirs}` };
+  return { queries, condition: `${d.anyOf('executor_id', '$3')} and ${belongsToDead}` };
 }
 
 function takeoverStatements(d: Dialect) {
@@ -193,7 +200,7 @@ function takeoverStatements(d: Dialect) {
         `select distinct executor_id from ${workflows} where status = 'PENDING' and executor_id is not null ` +
         `and application_version = $2 and ${ofThisApp}`,
     },
-    // In the words of the index on PENDING work.
+    // The condition uses the words of the index on PENDING work.
     pendingUnder: {
       name: 'takeovers.pendingUnder',
       shared: true as const,
@@ -204,7 +211,7 @@ function takeoverStatements(d: Dialect) {
     otherVersions: {
       name: 'takeovers.otherVersions',
       shared: true as const,
-      // Two selects, for two indexes.
+      // Two selects, so that each can use its own index.
       text:
         'select application_version, count(*) as count from (' +
         ["status = 'PENDING'", handedOver(d)]
@@ -223,26 +230,29 @@ function takeoverStatements(d: Dialect) {
   };
 }
 
-/** Parameters, after those of {@link freeWork}: $6 now, $7 fates (JSON), $8 limit, $9 where work of no queue goes. */
-function freeStatements(d: Dialect, whose: 'executor' | 'id') {
+/**
+ * Parameters, after those of {@link freeWork}: $6 now, $7 decisions (JSON), $8 limit, $9 queue for work without a
+ * queue.
+ */
+function freeStatements(d: Dialect, selectBy: 'executor' | 'id') {
   const workflows = d.table('workflow_status');
-  const { queries, condition } = freeWork(d, whose);
+  const { queries, condition } = freeWork(d, selectBy);
   const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
   return {
-    cancel: { name: `takeovers.cancel-by-${whose}`, text: cancelText(d, whose) },
-    putBack: { name: `takeovers.putBack-by-${whose}`, text: putBackText(d, whose, d.forUpdate), pinned: true },
+    cancel: { name: `takeovers.cancel-by-${selectBy}`, text: cancelText(d, selectBy) },
+    putBack: { name: `takeovers.putBack-by-${selectBy}`, text: putBackText(d, selectBy, d.forUpdate), pinned: true },
     putBackUnlocked: {
-      name: `takeovers.putBackUnlocked-by-${whose}`,
-      text: putBackText(d, whose, d.forUpdateSkipLocked),
+      name: `takeovers.putBackUnlocked-by-${selectBy}`,
+      text: putBackText(d, selectBy, d.forUpdateSkipLocked),
     },
     left: {
-      name: `takeovers.left-by-${whose}`,
+      name: `takeovers.left-by-${selectBy}`,
       text:
         `with ${queries} select name, class_name, config_name, min(workflow_uuid) as workflow_uuid, count(*) as count ` +
         `from ${workflows} where ${free} group by name, class_name, config_name`,
     },
     stranded: {
-      name: `takeovers.stranded-by-${whose}`,
+      name: `takeovers.stranded-by-${selectBy}`,
       text:
         `with ${queries} select application_version, count(*) as count from ${workflows} where status = 'PENDING' ` +
         `and application_version <> $2 and ${ofThisApp} and ${condition} group by application_version`,
@@ -250,29 +260,29 @@ function freeStatements(d: Dialect, whose: 'executor' | 'id') {
   };
 }
 
-const fatesOf = (d: Dialect): string =>
-  `fates as materialized (${d.few(`select f.* from ${d.jsonRows('f', fateColumns, '$7')}`)})`;
+const decisionsQuery = (d: Dialect): string =>
+  `fates as materialized (${d.few(`select f.* from ${d.jsonRows('f', decisionColumns, '$7')}`)})`;
 
-/** Of a row: why it is to be cancelled, or null. */
-const doom =
+/** The reason for which a row is cancelled, or null. */
+const cancelReason =
   `(select coalesce(case when ${firstStart} < f.oldest then f.too_old ` +
   `when coalesce(recovery_attempts, 0) > f.most then f.exceeded end, f.not_resumed) ` +
   `from fates f where ${isKnownAs('f', '')})`;
 
-/** What somebody holds on to is passed over: waiting for it while holding others could be waited for in turn. */
-function cancelText(d: Dialect, whose: 'executor' | 'id'): string {
+/** Rows that another session has locked are skipped. Waiting for them while holding other locks could deadlock. */
+function cancelText(d: Dialect, selectBy: 'executor' | 'id'): string {
   const workflows = d.table('workflow_status');
-  const { queries, condition } = freeWork(d, whose, d.forShare);
+  const { queries, condition } = freeWork(d, selectBy, d.forShare);
   const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
   const active = quoted(activeStatuses);
   const roots =
-    `select workflow_uuid as id, ${doom} as reason from ${workflows} ` +
-    `where ${free} and ${doom} is not null limit $8 ${d.forUpdateSkipLocked}`;
+    `select workflow_uuid as id, ${cancelReason} as reason from ${workflows} ` +
+    `where ${free} and ${cancelReason} is not null limit $8 ${d.forUpdateSkipLocked}`;
   const picked =
     `select workflow_uuid as id from ${workflows} where workflow_uuid in (select id from tree) ` +
     `and status in (${active}) order by ${d.lockOrder('workflow_uuid')} ${d.forUpdate}`;
   return [
-    `with recursive ${queries}, ${fatesOf(d)},`,
+    `with recursive ${queries}, ${decisionsQuery(d)},`,
     `roots as materialized (${d.few(roots)}),`,
     `tree(id, reason) as (select id, reason from roots union`,
     `select c.workflow_uuid, t.reason from tree t ${d.children('t.id')} where not c.detached),`,
@@ -285,26 +295,27 @@ function cancelText(d: Dialect, whose: 'executor' | 'id'): string {
 }
 
 /**
- * Found first, then locked in the order of their IDs, and looked at again: what is locked may be the dying owner's last
- * checkpoint, which is waited for, and what another process has taken meanwhile is no longer free.
+ * Finds the rows first, then locks them in the order of their IDs, and checks them again. The lock waits for the last
+ * checkpoint of the former owner, if that checkpoint is not committed yet. The check leaves out rows that another
+ * process has taken in the meantime.
  */
-function putBackText(d: Dialect, whose: 'executor' | 'id', lock: string): string {
+function putBackText(d: Dialect, selectBy: 'executor' | 'id', lock: string): string {
   const workflows = d.table('workflow_status');
-  const { queries, condition } = freeWork(d, whose, d.forShare);
+  const { queries, condition } = freeWork(d, selectBy, d.forShare);
   const free = `status = 'PENDING' and ${ofThisVersion} and ${condition}`;
-  // The same that a dequeue would find: but it might have to wait for its turn there.
-  const isDead = 'coalesce(recovery_attempts, 0) > f.most';
-  const isBack = `f.aside is null and not (${isDead})`;
+  // A dequeue would reach the same result, but only after the workflow has waited for its place on the queue.
+  const isDeadLetter = 'coalesce(recovery_attempts, 0) > f.most';
+  const isBack = `f.aside is null and not (${isDeadLetter})`;
   return [
-    `with ${queries}, ${fatesOf(d)},`,
-    `found as materialized (select workflow_uuid as id from ${workflows} where ${free} and ${doom} is null`,
+    `with ${queries}, ${decisionsQuery(d)},`,
+    `found as materialized (select workflow_uuid as id from ${workflows} where ${free} and ${cancelReason} is null`,
     `and ((name, ${classOf('')}, ${configOf('')}) in (select runnable, class, config from fates where resumes)) is true`,
     'limit $8),',
     `picked as materialized (select workflow_uuid as id from ${workflows} w where workflow_uuid in (select id from found)`,
     `and ${d.stillPending('w')} and ${ofThisVersion} and ${condition} order by ${d.lockOrder('workflow_uuid')} ${lock})`,
     `update ${workflows} as w set status = case when f.aside is not null then 'STALLED'`,
-    `when ${isDead} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'ENQUEUED' end,`,
-    `recovery_attempts = case when f.aside is null and ${isDead} then recovery_attempts + 1 else recovery_attempts end,`,
+    `when ${isDeadLetter} then 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' else 'ENQUEUED' end,`,
+    `recovery_attempts = case when f.aside is null and ${isDeadLetter} then recovery_attempts + 1 else recovery_attempts end,`,
     'status_reason = f.aside, updated_at = cast($6 as bigint),',
     `completed_at = case when ${isBack} then null else cast($6 as bigint) end,`,
     `owner_xid = case when ${isBack} then null else owner_xid end,`,

@@ -3,9 +3,10 @@ import type { VersionRecord, Versions } from '../contract/storage.js';
 import { type Database, type Dialect, everyRow } from '../database.js';
 
 /**
- * The table `application_versions`: which versions of an app have run, and which is the latest. In the layout that is
- * shared with DBOS its `version_name` is unique over all applications; one that comes second keeps its version under
- * `<application>/<version>`, and what the application itself calls it in `name_in_app`.
+ * The table `application_versions`: the versions of each app that have run, and the latest of them. In the layout
+ * that is shared with DBOS, `version_name` is unique over all applications. An application whose version name is
+ * already taken stores its version as `<application>/<version>`, and the name that the application uses in
+ * `name_in_app`.
  */
 export class SqlVersions implements Versions {
   private readonly sql;
@@ -20,21 +21,25 @@ export class SqlVersions implements Versions {
     const isNew = (await this.database.query(this.sql.register, row)).length > 0;
     const listed = await this.list(appName);
     const registered = listed.find((version) => version.name === name);
-    // If it was not new, someone was first, and has committed by now: another process of this app, or another app.
+    // If the row was not new, another process has already committed it: a process of this app, or of another app.
     if (isNew || (registered && (!asLatest || registered.latestAt > 0))) return listed[0];
     if (!registered) await this.registerSecond(row);
-    // By a process that was no reason to make it the latest.
+    // The version was registered before, by a process that did not make it the latest (`asLatest: false`).
     else await this.database.query(this.sql.raise, [name, appName, now]);
     return (await this.list(appName))[0];
   }
 
-  /** Another app may call a version of its own `<application>/<version>`: then under a name that nobody would choose. */
+  /**
+   * Stores a version whose name another app has taken, as `<application>/<version>`. If that name is taken too, a hash
+   * makes the name unique.
+   */
   private async registerSecond(row: readonly unknown[]): Promise<void> {
     const [, name, appName] = row as [unknown, string, string];
     if ((await this.database.query(this.sql.registerSecond, [...row, ''])).length > 0) return;
-    // Or another process of this app has registered the same version just now.
+    // Another process of this app may have registered the same version in the meantime.
     if ((await this.list(appName)).some((version) => version.name === name)) return;
-    // Not by chance: two processes of this app that come to this at once must meet in the name, and store one row.
+    // A hash and not a random text: two processes of this app that get here at the same time must compute the same
+    // name, so that only one row is stored.
     const hash = createHash('sha256')
       .update(JSON.stringify([appName, name]))
       .digest('hex')
@@ -63,7 +68,7 @@ export class SqlVersions implements Versions {
 
 const nameInApp = 'coalesce(name_in_app, version_name)';
 
-/** What an application calls the latest of its versions: a scalar subquery. */
+/** Returns a scalar subquery for the latest version of an application, by the name that the application uses. */
 export function latestVersion(d: Dialect, app: string): string {
   return (
     `(select ${nameInApp} from ${d.table('application_versions')} where ${everyRow('version_name')} ` +
@@ -75,7 +80,7 @@ function versionStatements(d: Dialect) {
   const versions = d.table('application_versions');
   const ofApp = (app: string) =>
     `${everyRow('version_name')} and (application_name is null or application_name = ${app})`;
-  // Strictly later than every other, also when two come within one millisecond or a clock stands behind.
+  // Strictly later than every other version, even if two are registered within one millisecond or a clock is behind.
   const latestAfter = (now: string) =>
     `(select case when max(version_timestamp) >= cast(${now} as bigint) then max(version_timestamp) + 1 ` +
     `else cast(${now} as bigint) end from ${versions} where ${everyRow('version_name')})`;

@@ -2,7 +2,7 @@ import type { WorkflowFilter } from '../contract/storage.js';
 import type { Dialect } from '../database.js';
 import { workflowColumns } from './rows.js';
 
-/** The text of a list varies with what is asked for. */
+/** Builds the query of a workflow list. Its text depends on the filter. */
 export function listQuery(d: Dialect, filter: WorkflowFilter): { text: string; params: unknown[] } {
   const params: unknown[] = [];
   const param = (value: unknown): string => `$${params.push(value)}`;

@@ -29,7 +29,7 @@ import { partitionKey } from './queues.js';
 import { claimedColumns, toCancelled, toClaimed, toEnding, toWorkflow, workflowColumns } from './rows.js';
 import { listQuery } from './workflow-list.js';
 
-/** The table `workflow_status`: starting, finishing, reading, cancelling, resuming. Work of the dead is in takeovers.ts. */
+/** The table `workflow_status`: start, finish, read, cancel and resume workflows. Takeovers are in takeovers.ts. */
 export class SqlWorkflows implements Workflows {
   private readonly sql;
   private readonly enqueues: Enqueue;
@@ -117,11 +117,12 @@ export class SqlWorkflows implements Workflows {
   ): Promise<CancelledWorkflow[]> {
     const changed: CancelledWorkflow[] = [];
     const list = this.database.dialect.list(params.workflowIds);
-    const look = () => this.database.query(this.sql.cancel, [list, params.reason, params.now]);
-    // A parent may have committed the start of a child after the statement below took its snapshot, so that the
-    // statement did not see the child. The parent is CANCELLED by now and can start no more: a second look finds it.
+    const cancelTree = () => this.database.query(this.sql.cancel, [list, params.reason, params.now]);
+    // A parent may commit the start of a child after the statement took its snapshot, so the statement misses the
+    // child. The parent is CANCELLED afterwards and can start no more children. Repeating the statement finds the
+    // child.
     for (;;) {
-      const rows = await afterChange(look, () => changed.length > 0);
+      const rows = await afterChange(cancelTree, () => changed.length > 0);
       if (rows.length === 0) return changed;
       const part = rows.map(toCancelled);
       changed.push(...part);
@@ -158,9 +159,9 @@ export class SqlWorkflows implements Workflows {
     return ids(await this.database.batch(statement, [params.queueName, params.now], inOrder));
   }
 
-  async setAtRest(owned: readonly (OwnedWorkflow & After)[]): Promise<Set<string>> {
+  async markSuspended(owned: readonly (OwnedWorkflow & After)[]): Promise<Set<string>> {
     const inOrder = inLockOrder(this.database.dialect, owned, (each) => each.workflowId);
-    return ids(await this.database.batch(this.sql.setAtRest, [], inOrder));
+    return ids(await this.database.batch(this.sql.markSuspended, [], inOrder));
   }
 
   async stall(params: {
@@ -218,7 +219,7 @@ const finishedColumns: Columns<FinishedWorkflow> = {
 
 const ownedColumns: Columns<OwnedWorkflow> = { workflowId: 'text', owner: 'text' };
 
-const restingColumns: Columns<OwnedWorkflow & After> = { ...ownedColumns, ...afterColumns };
+const suspendedColumns: Columns<OwnedWorkflow & After> = { ...ownedColumns, ...afterColumns };
 
 function list(statuses: readonly string[]): string {
   return statuses.map((status) => `'${status}'`).join(', ');
@@ -226,7 +227,7 @@ function list(statuses: readonly string[]): string {
 
 function workflowStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
-  const released = [
+  const backOnQueue = [
     `update ${workflows} as w set status = 'ENQUEUED', queue_name = coalesce(queue_name, $1), updated_at = $2,`,
     'owner_xid = null, executor_id = null, first_started_at = coalesce(first_started_at, started_at_epoch_ms),',
     'recovery_attempts = case when recovery_attempts > 0 then recovery_attempts - 1 else 0 end',
@@ -255,14 +256,14 @@ function workflowStatements(d: Dialect) {
       `and ${predecessorsOnRecord(d)} returning workflow_uuid`,
     ]),
     ...readStatements(d),
-    release: batch('workflows.release', ownedColumns, [...released, 'returning workflow_uuid']),
+    release: batch('workflows.release', ownedColumns, [...backOnQueue, 'returning workflow_uuid']),
     releaseUnlocked: batch('workflows.release-unlocked', ownedColumns, [
-      ...released,
+      ...backOnQueue,
       `and w.workflow_uuid in (select l.workflow_uuid from ${workflows} l`,
       `where l.workflow_uuid = r."workflowId" ${d.forUpdateSkipLocked}) returning workflow_uuid`,
     ]),
-    setAtRest: batch('workflows.setAtRest', restingColumns, [
-      `update ${workflows} as w set resting_owner = r.owner from ${d.rows('r', restingColumns, 1)}`,
+    markSuspended: batch('workflows.markSuspended', suspendedColumns, [
+      `update ${workflows} as w set resting_owner = r.owner from ${d.rows('r', suspendedColumns, 1)}`,
       `where w.workflow_uuid = r."workflowId" and w.owner_xid = r.owner and ${d.stillPending('w')}`,
       `and ${predecessorsOnRecord(d)} returning workflow_uuid`,
     ]),
@@ -271,7 +272,8 @@ function workflowStatements(d: Dialect) {
       text:
         `update ${workflows} set status = 'STALLED', status_reason = $3, error = $5, updated_at = $4, completed_at = $4, ` +
         'deduplication_id = null, ' +
-        // The first start was one: a replay may also follow a rest, which is no attempt.
+        // The count stays at least 1, for the first start: the replay may follow a suspension, which is not an
+        // attempt.
         'recovery_attempts = case when recovery_attempts > 1 then recovery_attempts - 1 else recovery_attempts end ' +
         `where workflow_uuid = $1 and owner_xid = $2 and status = 'PENDING' returning workflow_uuid`,
     },
@@ -282,7 +284,7 @@ function workflowStatements(d: Dialect) {
 function readStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   return {
-    // By executor first: there is an index for that, and none by owner.
+    // The condition on the executor is there for its index. There is no index on the owner.
     claimedUnder: {
       name: 'workflows.claimedUnder',
       shared: true as const,
@@ -346,14 +348,14 @@ function insertStatement<T extends NewWorkflow>(
   ]);
 }
 
-/** Statements that reach from a workflow to its children, and theirs. */
+/** Statements that change a workflow together with its descendants. */
 function treeStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
   const steps = d.table('operation_outputs');
   const given = `select workflow_uuid from ${workflows} where ${d.anyOf('workflow_uuid', '$1')}`;
   const target = 'cast($4 as text)';
-  // A queue that is deleted meanwhile, and a child, move nowhere.
-  const queues = d.heldQueues();
+  // Only the given workflows move to the target queue, not their children, and only if the queue still exists.
+  const queues = d.holdQueues();
   const moves = `${d.anyOf('workflow_uuid', '$1')} and ${target} in (${queues})`;
   return {
     cancel: {
@@ -368,8 +370,8 @@ function treeStatements(d: Dialect) {
         `and status in (${list(activeStatuses)}) returning workflow_uuid, owner_xid, status_reason, queue_name`,
       ].join(' '),
     },
-    // A cancelled child comes back with its parent, unless the parent has the cancellation on record as its result:
-    // then nobody waits for it.
+    // A cancelled child is resumed with its parent, unless the history of the parent contains the cancellation as the
+    // result of the child. In that case the parent no longer waits for the child.
     resume: {
       name: 'workflows.resume',
       text: [

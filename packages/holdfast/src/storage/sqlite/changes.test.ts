@@ -1,24 +1,24 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { watchChanges } from './changes.js';
 
-it('goes on looking when a look fails, and hears of what changed meanwhile', async () => {
+it('continues to poll when a poll fails, and then reports the changes made in the meantime', async () => {
   let counter: number | Error = new Error('disk I/O error');
-  let looks = 0;
-  let heard = 0;
-  const look = (): number => {
-    looks++;
+  let polls = 0;
+  let reports = 0;
+  const readCounter = (): number => {
+    polls++;
     if (counter instanceof Error) throw counter;
     return counter;
   };
-  const listening = watchChanges(look, { received: () => heard++, state: () => {} });
+  const listening = watchChanges(readCounter, { received: () => reports++, state: () => {} });
   onTestFinished(() => listening.stop());
-  await expect.poll(() => looks).toBeGreaterThan(3);
-  expect(heard).toBe(0);
+  await expect.poll(() => polls).toBeGreaterThan(3);
+  expect(reports).toBe(0);
   counter = 7;
-  await expect.poll(() => heard).toBe(1);
+  await expect.poll(() => reports).toBe(1);
   counter = new Error('disk I/O error');
-  const before = looks;
-  await expect.poll(() => looks).toBeGreaterThan(before + 2);
+  const pollsBefore = polls;
+  await expect.poll(() => polls).toBeGreaterThan(pollsBefore + 2);
   counter = 8;
-  await expect.poll(() => heard).toBe(2);
+  await expect.poll(() => reports).toBe(2);
 });

@@ -1,31 +1,35 @@
-import type { ListenerCallbacks, Listening } from '../database.js';
+import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 
-/** How often the file is looked at: a number in shared memory, read in microseconds. */
-const lookMs = 10;
+/** How often the file is polled. A poll reads a number in shared memory, which takes microseconds. */
+const pollMs = 10;
 
-/** Between two reports: a neighbour that commits all the time would otherwise keep this process looking all the time. */
-const restMs = 20;
+/**
+ * The pause after a reported change. Without it, a neighbor process that commits all the time would keep this process
+ * querying all the time.
+ */
+const pauseAfterChangeMs = 20;
 
-/** SQLite does not say what changed, only that another connection has committed. */
-export function watchChanges(changeCounter: () => number, hearing: ListenerCallbacks): Listening {
-  // A look can fail (an I/O error, another process that recovers the file after a crash), and nobody is there to catch that.
-  const count = (): number | undefined => {
+/** Reports when another connection has committed. SQLite does not say what changed. */
+export function watchChanges(changeCounter: () => number, callbacks: ListenerCallbacks): Listening {
+  // A poll can fail (an I/O error, another process that recovers the file after a crash), and a timer callback has no
+  // caller that could catch the error.
+  const readCounter = (): number | undefined => {
     try {
       return changeCounter();
     } catch {
       return undefined;
     }
   };
-  let last = count();
+  let last = readCounter();
   let timer: NodeJS.Timeout;
-  const look = (): void => {
-    const now = count() ?? last;
-    const changed = now !== last;
-    last = now;
-    timer = setTimeout(look, changed ? restMs : lookMs).unref();
-    if (changed) hearing.received(null);
+  const poll = (): void => {
+    const current = readCounter() ?? last;
+    const changed = current !== last;
+    last = current;
+    timer = setTimeout(poll, changed ? pauseAfterChangeMs : pollMs).unref();
+    if (changed) callbacks.received(null);
   };
-  timer = setTimeout(look, lookMs).unref();
-  hearing.state(true);
+  timer = setTimeout(poll, pollMs).unref();
+  callbacks.state(true);
   return { ready: Promise.resolve(), stop: async () => clearTimeout(timer) };
 }

@@ -1,10 +1,10 @@
 import type { Row } from '../database.js';
 
 /**
- * One connection to a SQLite file, whichever library it is made with: all that Holdfast needs of one. It is synchronous, as
- * the libraries are. Parameters are `$1`, `$2` and so on.
+ * One connection to a SQLite file, with any of the libraries: everything that Holdfast needs from a connection. The
+ * connection is synchronous, like the libraries. Parameters are `$1`, `$2` and so on.
  *
- * The contract suite runs on each driver; what a driver does differently (numbers, codes, rows) ends here.
+ * The contract suite runs on each driver. Differences between the drivers (numbers, codes, rows) are hidden here.
  */
 export interface SqliteConnection {
   readonly driver: SqliteDriver;
@@ -12,18 +12,18 @@ export interface SqliteConnection {
   readonly path: string;
   isOpen(): boolean;
   inTransaction(): boolean;
-  /** Any number of statements without parameters. */
+  /** Runs any number of statements without parameters. */
   exec(text: string): void;
   prepare(text: string): SqliteStatement;
   close(): void;
 }
 
 export interface SqliteStatement {
-  /** Runs it to its end, and gives its rows: none, if it is not one that has rows. */
+  /** Runs the statement to its end and returns its rows. Returns an empty list for a statement without rows. */
   all(params?: readonly unknown[]): Row[];
 }
 
-/** A library that is there, and fits this Node. */
+/** A library that is installed and fits this Node. */
 export interface LoadedDriver {
   readonly name: SqliteDriver;
   open(path: string): SqliteConnection;
@@ -31,18 +31,21 @@ export interface LoadedDriver {
 
 export type SqliteDriver = 'node:sqlite' | 'better-sqlite3';
 
-/** The value of the first column, for a statement of one row. */
+/** Returns the value of the first column, for a statement with one row. */
 export function scalar(db: SqliteConnection, text: string, params?: readonly unknown[]): unknown {
   return column(db, text, params)[0];
 }
 
-/** The first column of all rows. */
+/** Returns the first column of all rows. */
 export function column(db: SqliteConnection, text: string, params?: readonly unknown[]): unknown[] {
   const rows = db.prepare(text).all(params);
   return rows.map((row) => Object.values(row)[0]);
 }
 
-/** `begin immediate` for what may write: a deferred transaction that turns from reading to writing fails with BUSY at once. */
+/**
+ * Runs `work` in a transaction. Use `begin immediate` for a transaction that may write: a deferred transaction that
+ * changes from reading to writing fails with BUSY at once.
+ */
 export function transact<R>(db: SqliteConnection, begin: 'begin' | 'begin immediate', work: () => R): R {
   db.exec(begin);
   try {
@@ -56,16 +59,16 @@ export function transact<R>(db: SqliteConnection, begin: 'begin' | 'begin immedi
 }
 
 /**
- * Whether a transaction is open on a connection: the libraries have words of their own for it, and Node 22.13 has none. There,
- * no transaction begins within another.
+ * Returns true if a transaction is open on a connection. The libraries have different properties for this, and Node
+ * 22.13 has none. On that Node this function tries `begin`, which fails inside a transaction.
  */
 export function isInTransaction(db: {
   exec(text: string): unknown;
   readonly inTransaction?: boolean;
   readonly isTransaction?: boolean;
 }): boolean {
-  const said = db.inTransaction ?? db.isTransaction;
-  if (said !== undefined) return said;
+  const reported = db.inTransaction ?? db.isTransaction;
+  if (reported !== undefined) return reported;
   try {
     db.exec('begin');
   } catch {
@@ -75,12 +78,12 @@ export function isInTransaction(db: {
   return false;
 }
 
-/** The values for the places of a statement, in forms that SQLite knows. */
+/** Returns the values for the placeholders of a statement, converted to types that SQLite knows. */
 export function bound(order: readonly number[], params: readonly unknown[]): unknown[] {
   return order.map((number) => toSqlite(params[number - 1]));
 }
 
-/** Whole numbers that came as BigInt, to the nearest that JavaScript has, as better-sqlite3 gives them. */
+/** Converts BigInt values to the nearest JavaScript numbers, as better-sqlite3 does. */
 export function withNumbers(rows: Row[]): Row[] {
   for (const row of rows) {
     for (const name in row) {
@@ -92,20 +95,20 @@ export function withNumbers(rows: Row[]): Row[] {
 }
 
 function toSqlite(value: unknown): unknown {
-  if (typeof value === 'string') return withoutNul(value);
+  if (typeof value === 'string') return refuseNul(value);
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)) {
-    // A driver would take it for a list of named parameters.
-    throw new TypeError('SQLite can store numbers, texts and bytes, and no other objects.');
+    // A driver would treat the object as a list of named parameters.
+    throw new TypeError('SQLite can store numbers, texts and bytes, but no other objects.');
   }
   return value === undefined ? null : value;
 }
 
 /**
- * SQLite keeps a text with a NUL, but its functions, and drivers that read it, end it there: what is read would be another
- * value than was written. Refused as Postgres refuses it.
+ * Rejects a text with a NUL, as Postgres does. SQLite stores such a text, but its functions and some drivers end the
+ * text at the NUL, so the value that is read would differ from the value that was written.
  */
-function withoutNul(text: string): string {
+function refuseNul(text: string): string {
   if (text.includes('\0')) throw new RangeError('A text with a NUL character (U+0000) cannot be stored in SQLite.');
   return text;
 }

@@ -4,49 +4,54 @@ import { processWide } from '../../model/process-wide.js';
 import type { LoadedDriver, SqliteConnection } from './connection.js';
 
 /**
- * **Invariant:** this process has a file open with one copy of SQLite only (`node:sqlite` and better-sqlite3 are two).
+ * **Invariant:** this process opens a file with one copy of SQLite only (`node:sqlite` and better-sqlite3 are two
+ * copies).
  *
- * The locks on a file belong to the process. When one copy closes the file, the system drops those of the other as well, and
- * the next process that comes and goes takes itself for the last one: it removes the write-ahead log, and what this process
- * commits from then on goes to a log that nobody will read. Copies know nothing of each other, so that SQLite cannot prevent it.
+ * The locks on a file belong to the process. When one copy closes the file, the operating system also drops the locks
+ * of the other copy. The next process that opens and closes the file then believes that it is the last one and removes
+ * the write-ahead log. From then on, this process commits to a log that no other process reads. Copies do not know
+ * about each other, so SQLite cannot prevent this.
  */
 
-/** Tells copies apart: which source, compiled how. */
+/** Distinguishes copies of SQLite by their source and their compile options. */
 export const copyIdentity =
   "select sqlite_source_id() || ' ' || (select group_concat(compile_options) from pragma_compile_options) as copy";
 
-/** Files that Holdfast itself has open here, by the driver. */
-const open = processWide('sqliteFiles', () => new Map<string, SqliteConnection[]>());
+/** The files that Holdfast itself has open in this process, with their connections. */
+const connections = processWide('sqliteFiles', () => new Map<string, SqliteConnection[]>());
 
-/** Opens a file, unless the other driver has it open: even to open and close it once more would do the harm. */
-export function openAlone(driver: LoadedDriver, path: string): SqliteConnection {
+/**
+ * Opens a file, unless another driver has it open. Even opening and closing it once with another driver would do the
+ * harm.
+ */
+export function openExclusively(driver: LoadedDriver, path: string): SqliteConnection {
   const file = pathOf(path);
   const other = connectionsTo(file).find((each) => each.driver !== driver.name);
   if (file !== undefined && other) {
-    throw copiesMixed(file, `one app or client takes ${other.driver}, another one ${driver.name}`);
+    throw mixedCopiesError(file, `one app or client uses ${other.driver}, another uses ${driver.name}`);
   }
   const db = driver.open(path);
   const created = file ?? pathOf(path);
-  if (created !== undefined) open.set(created, [...connectionsTo(created), db]);
+  if (created !== undefined) connections.set(created, [...connectionsTo(created), db]);
   return db;
 }
 
 function connectionsTo(file: string | undefined): SqliteConnection[] {
-  return (file === undefined ? [] : (open.get(file) ?? [])).filter((each) => each.isOpen());
+  return (file === undefined ? [] : (connections.get(file) ?? [])).filter((each) => each.isOpen());
 }
 
-/** Undefined: it is not there, or in memory. */
+/** Undefined: the file does not exist, or the database is in memory. */
 function pathOf(path: string): string | undefined {
   return existsSync(path) ? realpathSync(path) : undefined;
 }
 
-export function copiesMixed(path: string, which: string): HoldfastError {
+export function mixedCopiesError(path: string, which: string): HoldfastError {
   return new HoldfastError(
     'SQLITE_COPIES',
-    `This process would have ${path} open with two copies of SQLite: ${which}. The locks of one are lost when the other closes ` +
-      'the file, and another process can then throw away what was committed. Use one of them: "sqlite+better-sqlite3:..." as ' +
-      'the database of Holdfast if the rest is on better-sqlite3, "sqlite:..." and sqliteDatasource() if it is on node:sqlite. ' +
-      'Or keep your own data in another file.',
+    `This process would open ${path} with two copies of SQLite: ${which}. When one copy closes the file, the locks ` +
+      'of the other copy are lost, and another process can discard committed data. Use one copy only: if your own ' +
+      'code uses better-sqlite3, open the database of Holdfast as "sqlite+better-sqlite3:..."; if it uses ' +
+      'node:sqlite, open it as "sqlite:..." and use sqliteDatasource(). Or keep your own data in another file.',
     { details: { path } },
   );
 }

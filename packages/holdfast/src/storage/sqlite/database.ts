@@ -1,18 +1,11 @@
 import { existsSync } from 'node:fs';
 import { describeError, HoldfastError, isErrorNamed, isHoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
-import { unusable } from '../contract/failure.js';
+import { unusableError } from '../contract/failure.js';
+import type { Failure } from '../contract/failure-kind.js';
+import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 import type { StatementProbe } from '../contract/probe.js';
-import {
-  type BatchStatement,
-  type Database,
-  type Failure,
-  type ListenerCallbacks,
-  type Listening,
-  preparedName,
-  type Row,
-  type Statement,
-} from '../database.js';
+import { type BatchStatement, type Database, preparedName, type Row, type Statement } from '../database.js';
 import { target } from '../migrations/migration-state.js';
 import { watchChanges } from './changes.js';
 import { isSqlite, sqliteCode } from './codes.js';
@@ -23,33 +16,39 @@ import {
   type SqliteStatement,
   transact,
 } from './connection.js';
-import { openAlone } from './copies.js';
+import { openExclusively } from './copies.js';
 import { sqliteDialect } from './dialect.js';
 import { loadDriver } from './drivers.js';
 import { checkLayout } from './layout.js';
 import { migrateSqlite } from './migrate.js';
 import { OpenFile } from './replaced.js';
-import { Turns } from './turns.js';
+import { EventLoopTurns } from './turns.js';
 
 export interface SqliteOptions {
   /** A file path or `:memory:`. */
   readonly path: string;
-  /** Undefined: what this Node has. */
+  /** Undefined: the SQLite of this Node if there is one, otherwise better-sqlite3. */
   readonly driver?: SqliteDriver | undefined;
-  /** Said where the file cannot be opened: the path that the URL may have been meant for. */
+  /** Added to the error if the file cannot be opened: the path that the URL may have been meant for. */
   readonly pathHint: string;
   readonly migrate: boolean;
   readonly logger: Logger;
   readonly probe?: StatementProbe;
 }
 
-/** SQLite waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
+/**
+ * SQLite waits for a lock by blocking the event loop. Therefore SQLite waits only briefly, and the rest of the waiting
+ * is asynchronous.
+ */
 const blockingWaitMs = 20;
 const longestWaitMs = 60_000;
 
-/** Other processes write for milliseconds. One that holds the file for longer is worth a line, and then a line now and then. */
-const worthALineMs = 1_000;
-const nextLineMs = 5_000;
+/**
+ * Other processes normally write for milliseconds. If a process locks the file for longer, the wait is logged, and
+ * logged again at intervals.
+ */
+const logAfterMs = 1_000;
+const logIntervalMs = 5_000;
 
 export async function openSqlite(options: SqliteOptions): Promise<Database> {
   if (!options.migrate) checkExists(options);
@@ -61,30 +60,36 @@ export async function openSqlite(options: SqliteOptions): Promise<Database> {
     return new SqliteDatabase(db, options.logger, options.probe);
   } catch (error) {
     db.close();
-    throw sqliteCode(error) === 'SQLITE_ERROR' ? unusable('migrate', error) : error;
+    throw sqliteCode(error) === 'SQLITE_ERROR' ? unusableError('migrate', error) : error;
   }
 }
 
-/** Opening a file that is not there would create it: for whoever only verifies, a mistyped path must leave no trace. */
+/**
+ * Opening a missing file would create it. A caller that only verifies must leave no file behind if the path is
+ * mistyped.
+ */
 function checkExists({ path, pathHint }: SqliteOptions): void {
   if (path === ':memory:' || existsSync(path)) return;
   throw new HoldfastError(
     'MIGRATION_REQUIRED',
-    `The database file ${path} does not exist. Check its path. To create it, call migrate({ database }) once, or start one ` +
-      `process with \`migrate: true\` (the default).${pathHint}`,
+    `The database file ${path} does not exist. Check its path. To create it, call migrate({ database }) once, or ` +
+      `start one process with \`migrate: true\` (the default).${pathHint}`,
     { details: { found: { shared: 0, own: 0 }, needed: target } },
   );
 }
 
-/** Others may be opening or migrating the file, and there is no other work yet to be kept from. */
+/**
+ * Other processes may be opening or migrating the file. Blocking the event loop is acceptable here, because this
+ * process does no other work yet.
+ */
 const openingWaitMs = 10_000;
 
 function openFile(driver: LoadedDriver, { path, pathHint }: SqliteOptions): SqliteConnection {
   let db: SqliteConnection | undefined;
   try {
-    db = openAlone(driver, path);
+    db = openExclusively(driver, path);
     db.exec(`pragma busy_timeout = ${openingWaitMs}; pragma journal_mode = wal; pragma synchronous = full`);
-    // Node's own default for the cache, 2 MB, is less than the index pages of a large table.
+    // Node's default cache of 2 MB is smaller than the index pages of a large table.
     db.exec('pragma foreign_keys = on; pragma cache_size = -16000');
     return db;
   } catch (cause) {
@@ -103,9 +108,9 @@ class SqliteDatabase implements Database {
   readonly dialect = sqliteDialect;
   readonly writeLanes = 1;
   private readonly prepared = new Map<string, SqliteStatement>();
-  private notedAt = Number.NEGATIVE_INFINITY;
-  private readonly file: OpenFile;
-  private readonly turns = new Turns();
+  private loggedAt = Number.NEGATIVE_INFINITY;
+  private readonly openFile: OpenFile;
+  private readonly turns = new EventLoopTurns();
   private replaced: HoldfastError | undefined;
 
   constructor(
@@ -113,7 +118,7 @@ class SqliteDatabase implements Database {
     private readonly logger: Logger,
     private readonly probe: StatementProbe | undefined,
   ) {
-    this.file = new OpenFile(db.path);
+    this.openFile = new OpenFile(db.path);
   }
 
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]> {
@@ -127,21 +132,22 @@ class SqliteDatabase implements Database {
   ): Promise<Row[]> {
     if (rows.length === 0) return Promise.resolve([]);
     const columns = Object.keys(statement.columns) as (keyof T)[];
-    const each = (): Row[] =>
+    const runRows = (): Row[] =>
       rows.flatMap((row) => this.runWithAlso(statement, [...shared, ...columns.map((column) => row[column])]));
-    const guarded = (guard: string): Row[] =>
-      this.changes(statement.name, guard, shared) ? [...each(), { held: true }] : [];
-    const work = statement.guard === undefined ? each : guarded.bind(undefined, statement.guard);
+    const runGuarded = (guard: string): Row[] =>
+      this.changesRow(statement.name, guard, shared) ? [...runRows(), { held: true }] : [];
+    const work = statement.guard === undefined ? runRows : runGuarded.bind(undefined, statement.guard);
     return this.execute(statement, () => (statement.reads ? work() : transact(this.db, 'begin immediate', work)));
   }
 
   classify(error: unknown): Failure {
     if (isSqlite(error, 'SQLITE_CONSTRAINT', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH')) return 'refused';
-    // At a commit it may be the very last thing that failed: whoever next opens the file might find the commit in its log.
+    // If the commit itself failed, the next process that opens the file may still find the commit in the log.
     if (isSqlite(error, 'SQLITE_IOERR')) return 'lost';
-    // No such table or column. SQLite has the one code for all that is wrong with a statement itself.
+    // A missing table or column. SQLite has one code for all errors in a statement itself.
     if (sqliteCode(error) === 'SQLITE_ERROR') return 'unusable';
-    // Everything else (busy, disk full) leaves the transaction rolled back: there is no network to be unsure of.
+    // After all other errors (busy, disk full) the transaction is rolled back. There is no network that could lose the
+    // reply.
     return isErrorNamed(error, 'TypeError', 'RangeError') ? 'refused' : 'retry';
   }
 
@@ -149,9 +155,9 @@ class SqliteDatabase implements Database {
     return Promise.resolve(Date.now());
   }
 
-  checkPlace(): void {
+  checkFile(): void {
     const wasReplaced = this.replaced !== undefined;
-    this.replaced = this.file.isReplaced ? replacedError(this.db.path) : undefined;
+    this.replaced = this.openFile.isReplaced ? replacedError(this.db.path) : undefined;
     if (!this.replaced) return;
     if (!wasReplaced) this.logger.error(this.replaced.message);
     throw this.replaced;
@@ -161,15 +167,15 @@ class SqliteDatabase implements Database {
     return this.run({ name: 'changes', text: 'pragma data_version' }, [])[0]?.data_version as number;
   }
 
-  breaks(): number {
+  lostConnections(): number {
     return 0;
   }
 
-  /** A commit is its own announcement. */
+  /** Nothing to do: other processes notice the commit itself. */
   async announce(): Promise<void> {}
 
-  listen(hearing: ListenerCallbacks): Listening {
-    return watchChanges(() => (this.db.isOpen() ? this.changeCounter() : 0), hearing);
+  listen(callbacks: ListenerCallbacks): Listening {
+    return watchChanges(() => (this.db.isOpen() ? this.changeCounter() : 0), callbacks);
   }
 
   async close(): Promise<void> {
@@ -177,28 +183,30 @@ class SqliteDatabase implements Database {
   }
 
   private async execute(statement: Statement, work: () => Row[]): Promise<Row[]> {
-    const turn = this.turns.wait();
-    if (turn !== undefined) await turn;
-    if (this.replaced) throw this.replaced;
-    const reached = this.probe?.(statement.name);
+    // Reported before the wait for a turn: a test clock must not move while the statement waits.
+    const report = this.probe?.(statement.name);
     try {
-      const rows = await untilNotBusy(work, (waitedMs) => this.noteWait(waitedMs));
-      reached?.('after-apply');
+      const turn = this.turns.wait();
+      if (turn !== undefined) await turn;
+      if (this.replaced) throw this.replaced;
+      const rows = await untilNotBusy(work, (waitedMs) => this.logWait(waitedMs));
+      report?.('after-apply');
       await Promise.resolve();
-      reached?.('after-reply');
+      report?.('after-reply');
       return rows;
     } catch (error) {
-      reached?.('failed');
+      report?.('failed');
       throw error;
     }
   }
 
-  private noteWait(waitedMs: number): void {
+  private logWait(waitedMs: number): void {
     const now = performance.now();
-    if (waitedMs < worthALineMs || now - this.notedAt < nextLineMs) return;
-    this.notedAt = now;
+    if (waitedMs < logAfterMs || now - this.loggedAt < logIntervalMs) return;
+    this.loggedAt = now;
     this.logger.warn(
-      `Another process has been writing to the SQLite file for ${Math.floor(waitedMs / 1000)} s, and is waited for.`,
+      `Another process has been writing to the SQLite file for ${Math.floor(waitedMs / 1000)} s. ` +
+        'This process waits for it.',
     );
   }
 
@@ -210,7 +218,7 @@ class SqliteDatabase implements Database {
     return found;
   }
 
-  private changes(name: string, text: string, params: readonly unknown[]): boolean {
+  private changesRow(name: string, text: string, params: readonly unknown[]): boolean {
     return this.run({ name: `${name}.guard`, text: `${text} returning 1` }, params).length > 0;
   }
 
@@ -232,13 +240,13 @@ class SqliteDatabase implements Database {
 function replacedError(path: string): HoldfastError {
   return new HoldfastError(
     'DATABASE_UNREACHABLE',
-    `The SQLite file "${path}" was moved away, deleted or replaced while it was open. This process writes nothing more to the ` +
-      'one that it has open. Restart it: it will go on from what the file at that path has on record.',
+    `The SQLite file "${path}" was moved away, deleted or replaced while it was open. This process no longer writes ` +
+      'to the file that it has open. Restart this process: it then continues with the file at that path.',
     { details: { path } },
   );
 }
 
-/** Another process is writing: wait for it without blocking this one's event loop. */
+/** Runs `work` again while another process writes, without blocking the event loop of this process. */
 async function untilNotBusy<R>(work: () => R, onWait: (waitedMs: number) => void): Promise<R> {
   const startedAt = performance.now();
   for (let attempt = 0; ; attempt++) {

@@ -4,7 +4,8 @@ export const sqliteDdl: Ddl = {
   name: 'sqlite',
   schema: 'main',
   table: (name) => name,
-  // SQLite adds one column at a time and has no `if not exists` for it; a migration and its version commit together.
+  // SQLite adds one column per statement and has no `if not exists` for columns. It is not needed: a migration and its
+  // version commit together.
   addColumns: (name, ...columns) => columns.map((column) => `alter table ${name} add column ${column}`),
   bigint: 'integer',
   double: 'real',
@@ -12,7 +13,8 @@ export const sqliteDdl: Ddl = {
   json: 'text',
   shortText: 'text',
   false: '0',
-  // Rounded: the product is a fraction off a whole millisecond, and a cast alone would cut it to the one before.
+  // Rounded: the product is a fraction below or above a whole millisecond, and a cast alone could truncate it to the
+  // previous millisecond.
   nowMs: "(cast(round((julianday('now') - 2440587.5) * 86400000) as integer))",
   uuid:
     "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' || " +

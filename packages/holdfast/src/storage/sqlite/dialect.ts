@@ -1,7 +1,7 @@
-import { type Columns, type ColumnType, type Dialect, everyRow, isAtRest } from '../database.js';
+import { type Columns, type ColumnType, type Dialect, everyRow, isMarkedSuspended } from '../database.js';
 import { mergeOf } from './merges.js';
 
-/** The parameter that stands for a column: one row per execution of a statement. */
+/** Returns the parameter for a column. Each execution of the statement handles one row. */
 function parameterOf<T extends object>(columns: Columns<T>, first: number): (name: string) => string {
   const names = Object.keys(columns);
   return (name) => `$${first + names.indexOf(name)}`;
@@ -12,7 +12,7 @@ const now = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
   table: (name) => name,
-  // One row per execution of the statement: the driver repeats it for each row of a batch.
+  // One row per execution: the driver repeats the statement for each row of a batch.
   rows: (alias, columns, first) => {
     const entries = Object.entries(columns) as [string, ColumnType][];
     return `(select ${entries.map(([name], i) => `$${first + i} as "${name}"`).join(', ')}) as ${alias}`;
@@ -23,15 +23,15 @@ export const sqliteDialect: Dialect = {
     return `(select ${fields.join(', ')} from json_each(${parameter})) as ${alias}`;
   },
   list: (values) => JSON.stringify(values),
-  // No lock: a writing transaction begins with BEGIN IMMEDIATE and has the database to itself.
+  // No lock: a writing transaction begins with BEGIN IMMEDIATE and is the only writer.
   fence: (workflowId, owner) =>
     `join workflow_status fence on fence.workflow_uuid = ${workflowId} and fence.owner_xid = ${owner} ` +
     `and fence.status = 'PENDING'`,
   few: (select) => select,
   children: (parentId) => `join workflow_status c on c.parent_workflow_id = ${parentId}`,
   stillPending: (alias) => `${alias}.status = 'PENDING'`,
-  holdsSlot: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)} is not true`,
-  rests: (alias) => `${alias}.status = 'PENDING' and ${isAtRest(alias)}`,
+  holdsSlot: (alias) => `${alias}.status = 'PENDING' and ${isMarkedSuspended(alias)} is not true`,
+  isSuspendedRow: (alias) => `${alias}.status = 'PENDING' and ${isMarkedSuspended(alias)}`,
   equalAndAfter: (equal, after) => [...equal.map((pair) => pair.join(' = ')), after.join(' > ')].join(' and '),
   token: 'lower(hex(randomblob(16)))',
   landed: 'true',
@@ -39,8 +39,9 @@ export const sqliteDialect: Dialect = {
   forUpdate: '',
   forUpdateSkipLocked: '',
   forShare: '',
-  heldTurn: (queue, turn) => `select 1 from queues where name = ${queue} and turn = ${turn} and not paused`,
-  heldQueues: (names) => `select name from queues where ${names ? `name in (${names})` : everyRow('name')}`,
+  holdLockVersion: (queue, lockVersion) =>
+    `select 1 from queues where name = ${queue} and turn = ${lockVersion} and not paused`,
+  holdQueues: (names) => `select name from queues where ${names ? `name in (${names})` : everyRow('name')}`,
   locksRows: false,
   enqueueSeq: {
     before: '',
@@ -52,7 +53,8 @@ export const sqliteDialect: Dialect = {
     guard: change,
     wrap: (before, main) => `${before} ${main}`,
   }),
-  // One row per execution here too, and a LIMIT cannot name a column: the row's parameters stand for its columns.
+  // Here too, each execution handles one row. A LIMIT cannot name a column, so the parameters of the row replace its
+  // columns.
   perRow: (columns, first, merge) => {
     const parameter = parameterOf(columns, first);
     return mergeOf(merge(parameter), parameter('n'));
@@ -71,7 +73,8 @@ export const sqliteDialect: Dialect = {
   now,
   notBeforeNow: (instant) =>
     `case when ${now} between ${instant} and ${instant} + 3600000 then ${now} else ${instant} end`,
-  // RETURNING knows the table by its own name only. A retry may have taken all steps off the record of one that did run.
+  // RETURNING knows the table only by its own name. A retry may have deleted the records of all steps of a workflow
+  // that did run.
   neverRan: () =>
     'workflow_status.retries is null and ' +
     'not exists (select 1 from operation_outputs o where o.workflow_uuid = workflow_status.workflow_uuid) ' +

@@ -1,61 +1,65 @@
 import { HoldfastError } from '../../model/errors.js';
 import { howToBuildSqlite, howToInstallSqlite } from '../install-advice.js';
-import { type BetterSqlite3, fittingMajor, neededInstead, openBetterSqlite3 } from './better-sqlite3.js';
+import { type BetterSqlite3, fittingMajor, openBetterSqlite3, requiredMajor } from './better-sqlite3.js';
 import type { LoadedDriver, SqliteConnection, SqliteDriver } from './connection.js';
 import { findNodeSqlite, openNodeSqlite } from './node-sqlite.js';
 
 /**
- * Which library a SQLite file is opened with: the SQLite that Node brings, and better-sqlite3 where Node has none, or where
- * it is asked for.
+ * Chooses the library that opens a SQLite file: the SQLite of this Node, or better-sqlite3 if this Node has none or if
+ * the caller asks for it.
  */
-export async function loadDriver(asked?: SqliteDriver): Promise<LoadedDriver> {
-  const builtIn = asked === 'better-sqlite3' ? undefined : findNodeSqlite();
+export async function loadDriver(requested?: SqliteDriver): Promise<LoadedDriver> {
+  const builtIn = requested === 'better-sqlite3' ? undefined : findNodeSqlite();
   if (builtIn) return { name: 'node:sqlite', open: (path) => openNodeSqlite(builtIn, path) };
-  const library = await importBetterSqlite3(asked !== undefined);
+  const library = await importBetterSqlite3(requested !== undefined);
   const open = (path: string): SqliteConnection => {
     try {
       return openBetterSqlite3(library, path);
     } catch (cause) {
-      throw isUnbuilt(cause) ? unbuilt(cause) : cause;
+      throw isWithoutBinary(cause) ? withoutBinary(cause) : cause;
     }
   };
   return { name: 'better-sqlite3', open };
 }
 
-/** Not written out, because bundlers would insist on a package that most users do not have. */
+/** Not a literal in the import, because bundlers would require a package that most users do not have. */
 const packageName: string = 'better-sqlite3';
 
-async function importBetterSqlite3(isAsked: boolean): Promise<BetterSqlite3> {
+async function importBetterSqlite3(isRequested: boolean): Promise<BetterSqlite3> {
   const { default: library } = await import(/* webpackIgnore: true */ /* @vite-ignore */ packageName).catch((cause) => {
-    throw absent(isAsked, cause);
+    throw notInstalled(isRequested, cause);
   });
-  const needed = neededInstead(library);
+  const needed = requiredMajor(library);
   if (needed === undefined) return library;
   throw driverMissing(
-    `The installed better-sqlite3 would end this process, sooner or later: Node ${process.version} takes version ${needed} of it. ` +
-      howToInstallSqlite(needed),
+    `The installed version of better-sqlite3 does not fit Node ${process.version} and would end this process sooner ` +
+      `or later. Version ${needed} fits. ${howToInstallSqlite(needed)}`,
   );
 }
 
-function absent(isAsked: boolean, cause: unknown): HoldfastError {
-  const why = isAsked
+function notInstalled(isRequested: boolean, cause: unknown): HoldfastError {
+  const why = isRequested
     ? 'The URL asks for better-sqlite3, which is not installed.'
-    : `Node ${process.version} has no SQLite of its own (22.13 and newer have), and better-sqlite3 is not installed.`;
-  const way = isAsked
-    ? ' Or write sqlite: instead of sqlite+better-sqlite3:, for the SQLite of Node 22.13 and newer.'
+    : `Node ${process.version} has no built-in SQLite (Node 22.13 and newer do), and better-sqlite3 is not installed.`;
+  const alternative = isRequested
+    ? ' Or write "sqlite:" instead of "sqlite+better-sqlite3:" to use the built-in SQLite of Node 22.13 and newer.'
     : '';
-  return driverMissing(`${why} ${howToInstallSqlite(fittingMajor())}${way}`, cause);
+  return driverMissing(`${why} ${howToInstallSqlite(fittingMajor())}${alternative}`, cause);
 }
 
-/** Without its install script version 12 has no binary (`tries` are the places that were searched for it). */
-function isUnbuilt(error: unknown): boolean {
+/**
+ * Returns true if the binary of better-sqlite3 is missing or does not fit. Version 12 has no binary if its install
+ * script did not run; the error then lists the searched places in `tries`.
+ */
+function isWithoutBinary(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   return 'tries' in error || ('code' in error && error.code === 'ERR_DLOPEN_FAILED');
 }
 
-function unbuilt(cause: unknown): HoldfastError {
+function withoutBinary(cause: unknown): HoldfastError {
   return driverMissing(
-    `The compiled part of better-sqlite3 is missing, or was built for another Node than ${process.version}. ${howToBuildSqlite()}`,
+    'The compiled part of better-sqlite3 is missing, or was built for another version of Node than ' +
+      `${process.version}. ${howToBuildSqlite()}`,
     cause,
   );
 }

@@ -1,7 +1,7 @@
 import { type ColumnKind, expectedColumns, type FoundColumn, refuseLayout } from '../migrations/layout.js';
 import { type SqliteConnection, transact } from './connection.js';
 
-/** What a declared type begins with that holds such values (https://sqlite.org/datatype3.html, affinities). */
+/** The declared types that can hold such values (https://sqlite.org/datatype3.html, affinities). */
 const types: Readonly<Record<ColumnKind, RegExp>> = {
   text: /char|clob|text/i,
   bigint: /int|bool/i,
@@ -11,7 +11,10 @@ const types: Readonly<Record<ColumnKind, RegExp>> = {
   json: /char|clob|text|json/i,
 };
 
-/** Refuses a file without the columns that Holdfast needs. By one read transaction: another process may be migrating. */
+/**
+ * Throws if the file lacks columns that Holdfast needs. One read transaction covers all reads, because another process
+ * may be migrating.
+ */
 export function checkLayout(db: SqliteConnection): void {
   const tables = new Map<string, { readonly relation: string; readonly columns: ReadonlyMap<string, string> }>();
   transact(db, 'begin', () => {
@@ -24,11 +27,11 @@ export function checkLayout(db: SqliteConnection): void {
       });
     }
   });
-  const found = expectedColumns('sqlite').flatMap(({ table, column, kind }): FoundColumn[] => {
+  const unfit = expectedColumns('sqlite').flatMap(({ table, column, kind }): FoundColumn[] => {
     const { relation = null, columns } = tables.get(table) ?? {};
     const type = columns?.get(column) ?? null;
     const fits = relation === 'table' && type !== null && types[kind].test(type);
     return fits ? [] : [{ table, column, expected: kind, relation, type }];
   });
-  refuseLayout(found, `The database file ${db.path}`);
+  refuseLayout(unfit, `The database file ${db.path}`);
 }

@@ -1,11 +1,11 @@
 import type { Merge } from '../database.js';
 
-/** Two stretches of an index as the source `per_row`, of which as many rows are taken as this parameter says. */
+/** Returns the source `per_row`: the first `n` rows of two index ranges together. `n` is the name of a parameter. */
 export function mergeOf(merge: Merge, n: string): string {
   return merge.firstCome ? byArrival(merge, n) : byPriority(merge, n);
 }
 
-/** Both stretches are read side by side, in their order: a query of this form needs no sorting. */
+/** SQLite reads both ranges side by side in index order, so a query of this form needs no sorting. */
 function byPriority({ columns, stretches, condition, order }: Merge, n: string): string {
   const parts = stretches.map(
     (stretch) => `select ${columns}, priority, enqueue_seq, created_at ${stretch} and ${condition}`,
@@ -14,8 +14,8 @@ function byPriority({ columns, stretches, condition, order }: Merge, n: string):
 }
 
 /**
- * In each stretch rows are in order of arrival only within one priority. Its priorities are found one after the other, each
- * by a probe of the index; of each the first rows are looked at, and only these are sorted.
+ * Within a range, rows are in order of arrival only for the same priority. The query finds the priorities of a range
+ * one after the other, each with one index probe. It reads the first rows of each priority and sorts only these.
  */
 function byArrival({ columns, stretches, condition, order, orderOfStretch }: Merge, n: string): string {
   const lowest = (stretch: string): string => `(select priority ${stretch} order by ${orderOfStretch} limit 1)`;
@@ -24,7 +24,7 @@ function byArrival({ columns, stretches, condition, order, orderOfStretch }: Mer
       `ranks${i}(rank) as (select ${lowest(stretch)} union all ` +
       `select ${lowest(`${stretch} and priority > ranks${i}.rank`)} from ranks${i} where ranks${i}.rank is not null)`,
   );
-  // There are few, and whoever joins these rows to their table is to begin with them: else SQLite reads the whole table.
+  // There are few of these rows. The hint makes SQLite start a join with them; otherwise it would read the whole table.
   const isRank = 'likelihood(k.rank is not null, 0.0001)';
   const parts = stretches.map(
     (stretch, i) =>

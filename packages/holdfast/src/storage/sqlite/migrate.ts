@@ -3,12 +3,12 @@ import { holdfastMigrations } from '../migrations/holdfast.js';
 import { type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
 import {
   checkNumbering,
-  isBeyond,
   isCurrent,
+  isNewer,
   type MigrationState,
   migrationRequired,
   target,
-  warnIfBeyond,
+  warnIfNewer,
 } from '../migrations/migration-state.js';
 import { sharedMigrations } from '../migrations/shared.js';
 import { isSqlite } from './codes.js';
@@ -16,14 +16,14 @@ import { column, type SqliteConnection, scalar, transact } from './connection.js
 import { sqliteDdl } from './ddl.js';
 
 /**
- * Brings a SQLite file to the layout that this version of Holdfast works with, or verifies that it is there. The
- * versions are those of Postgres: what only Postgres has is passed over.
+ * Migrates a SQLite file to the layout that this version of Holdfast needs, or verifies that the file has this layout.
+ * The version numbers are those of Postgres; migrations that only Postgres needs are skipped.
  *
- * A migration and its version commit together under `begin immediate`, which is also what keeps processes apart:
- * there is one writer, and each reads the counter again once it is that writer.
+ * A migration and its version commit together under `begin immediate`, which also separates processes: there is one
+ * writer at a time, and each writer reads the version again after it has become the writer.
  */
 export interface MigrateOptions {
-  /** False: only verify. */
+  /** False: only verifies. */
   readonly migrate: boolean;
   readonly logger: Logger;
 }
@@ -31,30 +31,32 @@ export interface MigrateOptions {
 export function migrateSqlite(db: SqliteConnection, options: MigrateOptions): void {
   const started = performance.now();
   const where = `The database file ${db.path}`;
-  const standing = patiently(() => readStanding(db));
-  if (isCurrent(standing)) {
-    warnIfBeyond(standing, where, options.logger);
+  const state = retryWhileBusy(() => readState(db));
+  if (isCurrent(state)) {
+    warnIfNewer(state, where, options.logger);
     return;
   }
-  if (!options.migrate) throw migrationRequired(standing, where);
-  // In one transaction, because another process may be migrating: its version and its columns belong together.
-  patiently(() => transact(db, 'begin', () => checkNumbering(readStanding(db), readFacts(db), where)));
-  if (standing.shared < target.shared) applyCounter(db, 'dbos_migrations', sharedMigrations);
+  if (!options.migrate) throw migrationRequired(state, where);
+  // One transaction for both reads, because another process may be migrating: the version and the columns must belong
+  // together.
+  retryWhileBusy(() => transact(db, 'begin', () => checkNumbering(readState(db), readNames(db), where)));
+  if (state.shared < target.shared) applyCounter(db, 'dbos_migrations', sharedMigrations);
   applyCounter(db, 'holdfast_migrations', holdfastMigrations);
-  // A newer Holdfast may have been at it at the same time, and have gone further.
-  isCurrent(patiently(() => readStanding(db)));
+  // A newer Holdfast may have migrated the file further at the same time. `isCurrent` throws if this code cannot work
+  // with the result.
+  isCurrent(retryWhileBusy(() => readState(db)));
   options.logger.info(
-    `migrated ${db.path} from ${standing.shared}/${standing.own} to ${target.shared}/${target.own} in ` +
+    `migrated ${db.path} from ${state.shared}/${state.own} to ${target.shared}/${target.own} in ` +
       `${Math.round(performance.now() - started)} ms`,
   );
 }
 
-function readStanding(db: SqliteConnection): MigrationState {
-  const standing = { shared: readVersion(db, 'dbos_migrations'), own: readVersion(db, 'holdfast_migrations') };
-  return isBeyond(standing) ? { ...standing, ...readBeyond(db) } : standing;
+function readState(db: SqliteConnection): MigrationState {
+  const state = { shared: readVersion(db, 'dbos_migrations'), own: readVersion(db, 'holdfast_migrations') };
+  return isNewer(state) ? { ...state, ...readBeyond(db) } : state;
 }
 
-/** In one statement, because a migrator may be moving both on. */
+/** Reads both values in one statement, because another process may be migrating and change both. */
 function readBeyond(db: SqliteConnection): Pick<MigrationState, 'own' | 'oldestCode'> {
   const [row] = db.prepare('select * from holdfast_migrations').all();
   return { own: Number(row?.version), oldestCode: (row?.oldest_code as number | undefined) ?? null };
@@ -65,10 +67,11 @@ function readVersion(db: SqliteConnection, counter: string): number {
   return exists ? Number(scalar(db, `select coalesce(max(version), 0) from ${counter}`)) : 0;
 }
 
-function readFacts(db: SqliteConnection): Set<string> {
-  const facts = `select m.name || '.' || c.name from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table'
-    union all select name from sqlite_master where type = 'index'`;
-  return new Set(column(db, facts).map(String));
+function readNames(db: SqliteConnection): Set<string> {
+  const text =
+    "select m.name || '.' || c.name from sqlite_master m join pragma_table_info(m.name) c where m.type = 'table' " +
+    "union all select name from sqlite_master where type = 'index'";
+  return new Set(column(db, text).map(String));
 }
 
 function applyCounter(db: SqliteConnection, counter: string, migrations: readonly Migration[]): void {
@@ -82,19 +85,19 @@ function applyCounter(db: SqliteConnection, counter: string, migrations: readonl
       const [columns, values] = oldest === null ? ['version', '$1'] : ['version, oldest_code', '$1, $2'];
       db.prepare(`insert into ${counter} (${columns}) values (${values})`).all([migration.version, oldest]);
     };
-    patiently(() => transact(db, 'begin immediate', apply));
+    retryWhileBusy(() => transact(db, 'begin immediate', apply));
   }
 }
 
-/** How long to go on when others keep the file locked, on top of the driver's own waiting. */
-const patienceMs = 60_000;
+/** How long to retry if other processes keep the file locked, in addition to the waiting of the driver. */
+const maxRetryMs = 60_000;
 
 /**
- * SQLite does not queue its writers: with many processes one can lose its turn again and again. What failed for being
- * busy has done nothing, so it is simply tried again.
+ * Runs `attempt`, and retries while the file is busy. SQLite does not queue its writers, so one of many processes can
+ * lose the lock again and again. An attempt that failed as busy has changed nothing.
  */
-function patiently<T>(attempt: () => T): T {
-  const until = performance.now() + patienceMs;
+function retryWhileBusy<T>(attempt: () => T): T {
+  const until = performance.now() + maxRetryMs;
   for (;;) {
     try {
       return attempt();

@@ -2,12 +2,12 @@ import type { Row } from '../database.js';
 import { bound, isInTransaction, type SqliteConnection, type SqliteStatement, withNumbers } from './connection.js';
 import { positional } from './positional.js';
 
-/** What is used of `node:sqlite`, in the form that its first version without a flag has (22.13). */
+/** The part of `node:sqlite` that is used here, in the form of its first version without a flag (Node 22.13). */
 interface NodeSqlite {
   readonly DatabaseSync: new (path: string) => DatabaseSync;
 }
 interface DatabaseSync {
-  /** From 22.16 on. */
+  /** Available from Node 22.16. */
   readonly isTransaction?: boolean;
   exec(text: string): void;
   prepare(text: string): StatementSync;
@@ -18,37 +18,41 @@ interface StatementSync {
   setReadBigInts(enabled: boolean): void;
 }
 
-/** Undefined: this Node has none, or only behind a flag. Asked of the process, so that no bundler sees an import. */
+/**
+ * Returns undefined if this Node has no `node:sqlite`, or only behind a flag. The module is loaded through `process`,
+ * so bundlers see no import.
+ */
 export function findNodeSqlite(): NodeSqlite | undefined {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const isReady = major === 22 ? minor >= 13 : major === 23 ? minor >= 4 : major >= 24;
   if (!isReady) return undefined;
-  return withoutItsWarning(() => process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined);
+  return withoutWarning(() => process.getBuiltinModule('node:sqlite') as NodeSqlite | undefined);
 }
 
 /**
- * Node 22 warns, when it first loads the module, that it is an experimental feature: whoever installs Holdfast has not chosen
- * it, and can do nothing about it. Every other warning goes its way. Loading is synchronous: nobody else's comes between.
+ * Hides the warning that Node 22 emits when it first loads the module: that SQLite is an experimental feature. Users of
+ * Holdfast did not choose this feature and can do nothing about the warning. All other warnings are passed on. Loading
+ * is synchronous, so no other code runs in between.
  */
-function withoutItsWarning<T>(load: () => T): T {
-  // Node's own: jest gives its tests a copy of the object.
-  const own = process.getBuiltinModule('node:process');
-  const { emitWarning } = own;
-  own.emitWarning = (...args: unknown[]): void => {
+function withoutWarning<T>(load: () => T): T {
+  // Node's own process object: jest gives tests a copy of it.
+  const nodeProcess = process.getBuiltinModule('node:process');
+  const { emitWarning } = nodeProcess;
+  nodeProcess.emitWarning = (...args: unknown[]): void => {
     const [warning, type] = args;
-    const isIts = type === 'ExperimentalWarning' && String(warning).startsWith('SQLite is an experimental feature');
-    if (!isIts) Reflect.apply(emitWarning, own, args);
+    const isHidden = type === 'ExperimentalWarning' && String(warning).startsWith('SQLite is an experimental feature');
+    if (!isHidden) Reflect.apply(emitWarning, nodeProcess, args);
   };
   try {
     return load();
   } finally {
-    own.emitWarning = emitWarning;
+    nodeProcess.emitWarning = emitWarning;
   }
 }
 
-/** A connection by the SQLite that Node brings. */
+/** Opens a connection with the SQLite of this Node. */
 export function openNodeSqlite({ DatabaseSync }: NodeSqlite, path: string): SqliteConnection {
-  // It takes URIs as well, and a path is none.
+  // DatabaseSync also accepts URIs, but `path` is always a path.
   const db = new DatabaseSync(path.startsWith('file:') ? `./${path}` : path);
   let open = true;
   return {
@@ -68,7 +72,7 @@ export function openNodeSqlite({ DatabaseSync }: NodeSqlite, path: string): Sqli
 function prepare(db: DatabaseSync, given: string): SqliteStatement {
   const { text, order } = positional(given);
   const statement = db.prepare(text);
-  // A number beyond 2^53 in a row would be an error after the fact: a change with RETURNING may have been applied by then.
+  // Without BigInts, a number beyond 2^53 in a row causes an error, possibly after a change with RETURNING was applied.
   statement.setReadBigInts(true);
   return { all: (params = []) => withNumbers(statement.all(...bound(order, params))) };
 }

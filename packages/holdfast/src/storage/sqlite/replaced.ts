@@ -2,26 +2,27 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
 /**
- * Whether a file is still the one that is open. A connection goes on with the file that it opened, also when another one is
- * moved to its place (a backup that is put back): what is written then is gone with the process.
+ * Detects that another file has taken the place of an open file. A connection continues to use the file that it opened,
+ * even if a different file is moved to the same path (a restored backup). What it writes afterwards is lost when the
+ * process ends.
  */
 export class OpenFile {
-  private readonly opened: string | undefined;
-  /** As SQLite keeps it: a program that changes its working directory has the same file open as before. */
+  private readonly openedIdentity: string | undefined;
+  /** An absolute path, as in SQLite: after a change of the working directory, the same file is still open. */
   private readonly path: string;
 
   constructor(path: string) {
     this.path = resolve(path);
-    this.opened = path === ':memory:' ? undefined : identityOf(this.path);
+    this.openedIdentity = path === ':memory:' ? undefined : identityOf(this.path);
   }
 
   get isReplaced(): boolean {
-    return this.opened !== undefined && identityOf(this.path) !== this.opened;
+    return this.openedIdentity !== undefined && identityOf(this.path) !== this.openedIdentity;
   }
 }
 
-/** Undefined: there is none, or this system does not tell files apart. */
+/** Undefined: there is no file, or this system does not give files an identity. */
 function identityOf(path: string): string | undefined {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found === undefined || found.ino === 0n ? undefined : `${found.dev} ${found.ino}`;
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined || stats.ino === 0n ? undefined : `${stats.dev} ${stats.ino}`;
 }

@@ -1,31 +1,34 @@
-/** How long statements may follow each other before the event loop gets its turn. */
-const longestMs = 5;
+/** How long statements may run one after the other before the event loop continues. */
+const maxTurnMs = 5;
 
 /**
- * Leaves the event loop its turns. A statement of SQLite runs while it is called, so that whoever awaits one after the other
- * goes on at once, in microtasks: a loop of a thousand commits would stop timers, heartbeats and all other work of the
- * process for as long as it takes.
+ * Lets the event loop run between statements. A statement of SQLite runs synchronously, so code that awaits one
+ * statement after the other continues in microtasks. Without this class, a loop of a thousand commits would block
+ * timers, heartbeats and all other work of the process.
  */
-export class Turns {
-  private begunAt: number | undefined;
+export class EventLoopTurns {
+  private turnStartedAt: number | undefined;
 
-  /** Undefined: a statement may run now. Otherwise it may when that resolves, whoever came first in the next turn. */
+  /**
+   * Returns undefined if a statement may run now. Otherwise returns a promise that resolves in the next turn of the
+   * event loop, in the order of the calls.
+   */
   wait(): Promise<void> | undefined {
-    if (performance.now() - this.begin() < longestMs) return undefined;
+    if (performance.now() - this.startTurn() < maxTurnMs) return undefined;
     return new Promise((resolve) => {
       setImmediate(() => {
-        this.begin();
+        this.startTurn();
         resolve();
       });
     });
   }
 
-  private begin(): number {
-    if (this.begunAt !== undefined) return this.begunAt;
+  private startTurn(): number {
+    if (this.turnStartedAt !== undefined) return this.turnStartedAt;
     setImmediate(() => {
-      this.begunAt = undefined;
+      this.turnStartedAt = undefined;
     });
-    this.begunAt = performance.now();
-    return this.begunAt;
+    this.turnStartedAt = performance.now();
+    return this.turnStartedAt;
   }
 }

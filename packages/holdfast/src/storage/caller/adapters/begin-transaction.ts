@@ -1,9 +1,10 @@
 import { describeError, isHoldfastError } from '../../../model/errors.js';
 
 /**
- * Runs a library's own transaction. If it fails before the work has begun, and nobody says by a code why, there was no
- * connection: pools have no code for it that none of theirs came free in time. Nothing has happened then, so that the step is
- * tried again, as it is when the server refuses a connection. Whoever closed the pool has only himself to wait for.
+ * Runs a transaction of a library. If it fails before the work has begun, and the error has no code, then no connection
+ * could be opened: pools report a timeout while waiting for a connection without a code. Nothing has happened in this
+ * case. The error therefore gets the code of a refused connection, and the step is retried. If the application has
+ * closed the pool, retrying is useless, and the error stays as it is.
  */
 export async function beginTransaction<Tx, R>(
   work: (tx: Tx) => Promise<R>,
@@ -17,15 +18,18 @@ export async function beginTransaction<Tx, R>(
       return work(tx);
     });
   } catch (error) {
-    if (hasBegun || saysWhy(error) || isClosed(error)) throw error;
+    if (hasBegun || statesCause(error) || isClosed(error)) throw error;
     const message = `A connection to the database could not be opened: ${describeError(error)}`;
     throw Object.assign(new Error(message, { cause: error }), { code: '08006' });
   }
 }
 
-/** By a code, its own or one of its causes; or by its class, which is that of a mistake in code. */
-function saysWhy(error: unknown): boolean {
+/**
+ * Returns true if the error states its cause: by a code, by the code of one of its causes, or by a class that stands
+ * for a programming mistake.
+ */
+function statesCause(error: unknown): boolean {
   if (!(error instanceof Error) || isHoldfastError(error)) return true;
   const isMistake = error instanceof TypeError || error instanceof ReferenceError || error instanceof RangeError;
-  return isMistake || 'code' in error || (error.cause !== undefined && saysWhy(error.cause));
+  return isMistake || 'code' in error || (error.cause !== undefined && statesCause(error.cause));
 }

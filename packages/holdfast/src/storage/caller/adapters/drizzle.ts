@@ -1,11 +1,11 @@
-import { misplacedOption } from '../../../model/options.js';
+import { wrongOption } from '../../../model/options.js';
 import { checkDatasource, type Datasource, type DatasourceOptions, type Isolation } from '../datasource.js';
 import { type DrizzlePg, drizzleKinds, drizzleQuery, sqliteOf } from '../transaction.js';
 import { beginTransaction } from './begin-transaction.js';
-import { attendToClients, isSingleClient } from './pool-clients.js';
+import { isSingleClient, listenToClientErrors } from './pool-clients.js';
 import { sqliteTransactions } from './sqlite-transactions.js';
 
-/** What `drizzle()` returns for any driver of Postgres, as far as it is used here. */
+/** The part of the result of `drizzle()` that is used here, for any driver of Postgres. */
 interface DrizzleOnPostgres<Tx> {
   transaction<R>(
     work: (tx: Tx) => Promise<R>,
@@ -14,14 +14,33 @@ interface DrizzleOnPostgres<Tx> {
   readonly execute: (query: never) => unknown;
 }
 
-/** The same for better-sqlite3 and `node:sqlite`, without their types: users of Postgres do not have them. */
+/**
+ * The part that is used for better-sqlite3 and `node:sqlite`. It does without their types, which users of Postgres have
+ * not installed.
+ */
 interface DrizzleOnSqlite {
   readonly $client: { exec(sql: string): unknown; prepare(sql: string): object };
 }
 
 /**
- * A datasource over drizzle. On Postgres the function of a transaction gets drizzle's transaction; on SQLite,
- * where those cannot wait for anything, the database itself, in which a transaction has begun.
+ * Creates a datasource for drizzle. On Postgres, the function of a transaction receives drizzle's transaction. On
+ * SQLite, where drizzle's transactions cannot wait for a promise, the function receives the database itself, with a
+ * transaction open.
+ *
+ * @example
+ * ```ts
+ * import { eq, sql } from 'drizzle-orm';
+ * import { drizzle } from 'drizzle-orm/node-postgres';
+ * import { transaction } from 'holdfast';
+ * import { drizzleDatasource } from 'holdfast/drizzle';
+ * import pg from 'pg';
+ *
+ * const shop = drizzleDatasource(drizzle(new pg.Pool({ connectionString: process.env.SHOP_DATABASE })));
+ *
+ * const debit = transaction(shop, 'debit', async (tx, account: string, cents: number) => {
+ *   await tx.update(accounts).set({ cents: sql`cents - ${cents}` }).where(eq(accounts.id, account));
+ * });
+ * ```
  */
 export function drizzleDatasource<Tx>(db: DrizzleOnPostgres<Tx>, options?: DatasourceOptions): Datasource<Tx>;
 export function drizzleDatasource<Db extends DrizzleOnSqlite>(db: Db): Datasource<Db>;
@@ -33,31 +52,32 @@ export function drizzleDatasource(
   const file = sqliteOf(db);
   if (file) return { ...checkDatasource(what, 'sqlite', options), ...sqliteTransactions(file, db) };
   if (typeof db !== 'object' || db === null || !drizzleKinds(db).includes('PgDatabase')) {
-    throw misplacedOption(what, 'db', 'must be what drizzle() returned for Postgres, better-sqlite3 or node:sqlite');
+    throw wrongOption(what, 'db', 'must be the result of drizzle() for Postgres, better-sqlite3 or node:sqlite');
   }
   if (drizzleKinds(db).includes('PgTransaction')) {
-    throw misplacedOption(what, 'db', 'is a transaction of drizzle: give what drizzle() returned');
+    throw wrongOption(what, 'db', 'is a transaction of drizzle: pass the result of drizzle()');
   }
   const onPostgres = db as DrizzleOnPostgres<unknown>;
   const { $client } = db as { readonly $client?: unknown };
   if (isSingleClient($client)) {
-    throw misplacedOption(
+    throw wrongOption(
       what,
       'db',
-      'must not be over one Client, on which transactions that run at the same time would be one: give drizzle() a Pool',
+      'must not use a single Client, because concurrent transactions on it would be one transaction: pass a Pool to ' +
+        'drizzle()',
     );
   }
-  attendToClients($client);
+  listenToClientErrors($client);
   return {
     ...checkDatasource(what, 'postgres', options),
     transact: ({ isolation, readOnly }, work) => {
       const accessMode = readOnly ? ('read only' as const) : undefined;
       const config = { ...(isolation && { isolationLevel: isolation }), ...(accessMode && { accessMode }) };
-      // An empty configuration is not nothing to the library: it would end the statement in the middle.
-      const given = Object.keys(config).length > 0 ? [config] : [];
+      // drizzle does not treat an empty configuration as absent: it would send an incomplete statement.
+      const configs = Object.keys(config).length > 0 ? [config] : [];
       return beginTransaction(
         work,
-        (opened) => onPostgres.transaction(opened, ...given),
+        (opened) => onPostgres.transaction(opened, ...configs),
         () => ($client as { ending?: unknown } | undefined)?.ending === true,
       );
     },

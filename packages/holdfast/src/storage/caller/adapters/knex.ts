@@ -1,42 +1,64 @@
 import type { Knex } from 'knex';
-import { misplacedOption } from '../../../model/options.js';
+import { wrongOption } from '../../../model/options.js';
 import { checkDatasource, type Datasource, type DatasourceOptions } from '../datasource.js';
 import { knexDialect, knexQuery } from '../transaction.js';
 import { beginTransaction } from './begin-transaction.js';
 
-/** A datasource over knex, on Postgres or SQLite. The function of a transaction gets knex's transaction. */
+/**
+ * Creates a datasource for knex, on Postgres or SQLite. The function of a transaction receives knex's transaction.
+ *
+ * @example
+ * ```ts
+ * import { transaction } from 'holdfast';
+ * import { knexDatasource } from 'holdfast/knex';
+ * import knex from 'knex';
+ *
+ * const shop = knexDatasource(knex({ client: 'pg', connection: 'postgres://localhost/shop' }));
+ *
+ * const debit = transaction(shop, 'debit', async (trx, account: string, cents: number) => {
+ *   await trx('accounts').where({ id: account }).decrement('cents', cents);
+ * });
+ * ```
+ */
 export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Datasource<Knex.Transaction> {
   if (typeof knex?.transaction !== 'function' || !knex.client) {
-    throw misplacedOption('knexDatasource()', 'knex', 'must be what knex() returned');
+    throw wrongOption('knexDatasource()', 'knex', 'must be the result of knex()');
   }
   if ((knex as { isTransaction?: unknown }).isTransaction) {
-    throw misplacedOption('knexDatasource()', 'knex', 'is a transaction of knex: give what knex() returned');
+    throw wrongOption('knexDatasource()', 'knex', 'is a transaction of knex: pass the result of knex()');
   }
-  const place = checkDatasource('knexDatasource()', knexDialect(knex as never), options);
+  const settings = checkDatasource('knexDatasource()', knexDialect(knex as never), options);
   return {
-    ...place,
+    ...settings,
     transact: ({ isolation, readOnly }, work) => {
       const mode = { ...(isolation && { isolationLevel: isolation }), ...(readOnly && { readOnly }) };
       const transact = (opened: typeof work) =>
-        place.dialect === 'sqlite' ? onSqlite(knex, readOnly === true, opened) : knex.transaction(opened, mode);
-      // Without a pool it was destroyed.
+        settings.dialect === 'sqlite'
+          ? transactOnSqlite(knex, readOnly === true, opened)
+          : knex.transaction(opened, mode);
+      // A knex instance without a pool was destroyed.
       return beginTransaction(work, transact, () => !knex.client.pool);
     },
-    query: (trx, text, params) => knexQuery(trx as never, place.dialect)(text, params),
+    query: (trx, text, params) => knexQuery(trx as never, settings.dialect)(text, params),
   };
 }
 
 /**
- * Of SQLite the library only knows that it has no levels. What is to read only gets a connection of our own: a function
- * that ends its transaction by itself would give the pool one back that still refuses to write.
+ * Runs a transaction on SQLite. knex knows only that SQLite has no isolation levels. A read-only transaction gets a
+ * connection that is taken from the pool here: if the user function ends the transaction itself, the pool would
+ * otherwise get back a connection that still refuses to write.
  */
-async function onSqlite<R>(knex: Knex, readOnly: boolean, work: (trx: Knex.Transaction) => Promise<R>): Promise<R> {
-  if (!readOnly) return knex.transaction((trx) => committed(trx, work));
+async function transactOnSqlite<R>(
+  knex: Knex,
+  readOnly: boolean,
+  work: (trx: Knex.Transaction) => Promise<R>,
+): Promise<R> {
+  if (!readOnly) return knex.transaction((trx) => runAndCommit(trx, work));
   const connection: { __knexTxId?: unknown } = await knex.client.acquireConnection();
   try {
-    return await knex.transaction((trx) => committed(trx, work), { connection });
+    return await knex.transaction((trx) => runAndCommit(trx, work), { connection });
   } finally {
-    // As the library does with connections that it takes itself.
+    // knex does the same with connections that it takes itself.
     delete connection.__knexTxId;
     await knex
       .raw('pragma query_only = off')
@@ -46,12 +68,13 @@ async function onSqlite<R>(knex: Knex, readOnly: boolean, work: (trx: Knex.Trans
 }
 
 /**
- * A commit that fails leaves the transaction open in SQLite, and the library gives its connection back like that: it
- * rolls back only what fails before its own commit, which therefore gets nothing to do.
+ * Commits before knex does. If a commit fails, SQLite leaves the transaction open, and knex would return the connection
+ * to the pool in this state: knex rolls back only after failures before its own commit. After this commit, knex's own
+ * commit has nothing left to do.
  */
-async function committed<R>(trx: Knex.Transaction, work: (trx: Knex.Transaction) => Promise<R>): Promise<R> {
+async function runAndCommit<R>(trx: Knex.Transaction, work: (trx: Knex.Transaction) => Promise<R>): Promise<R> {
   const result = await work(trx);
-  // By the function.
+  // The user function has ended the transaction.
   if (trx.isCompleted()) return result;
   await trx.raw('commit');
   await trx.raw('begin');

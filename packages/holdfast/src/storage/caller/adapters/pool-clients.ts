@@ -1,6 +1,6 @@
 import { processWide } from '../../../model/process-wide.js';
 
-/** A Pool of pg, as far as it is used here. */
+/** The part of a Pool of pg that is used here. */
 interface PoolLike {
   on(event: string, listener: (...args: never[]) => void): unknown;
   readonly totalCount: number;
@@ -11,16 +11,17 @@ interface ClientLike {
   off(event: 'error', listener: () => void): unknown;
 }
 
-const attended = processWide('attendedPools', () => new WeakSet<object>());
+const attendedPools = processWide('attendedPools', () => new WeakSet<object>());
 
 /**
- * A pool of pg listens to the errors of its clients only while they are in it, and an error event that nobody listens to
- * ends the process: so would a connection that breaks in a transaction. This hides nothing: whoever has the client gets
- * the error from the statement under way, or from the next one; of a client that is in the pool the pool tells, as ever.
+ * Adds an error listener to each client while it is taken from the pool. A pool of pg listens to the errors of its
+ * clients only while they are in the pool. An error event without a listener ends the process, so a connection that
+ * breaks during a transaction would do that. No error is lost: the user of the client gets it from the current or the
+ * next statement, and the pool reports errors of the clients in the pool.
  */
-export function attendToClients(pool: unknown): void {
-  if (!isPool(pool) || attended.has(pool)) return;
-  attended.add(pool);
+export function listenToClientErrors(pool: unknown): void {
+  if (!isPool(pool) || attendedPools.has(pool)) return;
+  attendedPools.add(pool);
   pool.on('acquire', (client: ClientLike) => void client.on('error', ignore));
   pool.on('release', (_error: unknown, client: ClientLike) => void client.off('error', ignore));
 }
@@ -28,8 +29,8 @@ export function attendToClients(pool: unknown): void {
 function ignore(): void {}
 
 /**
- * A Client of pg, or of what is made after it: one connection, on which transactions that are begun at the same time
- * would be one. A pool has both functions too, and counts its clients.
+ * Returns true for a Client of pg or of a compatible library. A Client is one connection, so concurrent transactions on
+ * it would be one transaction. A pool has the same two functions, but also `totalCount`.
  */
 export function isSingleClient(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || 'totalCount' in value) return false;

@@ -5,13 +5,19 @@ import { isInTransaction } from '../../sqlite/connection.js';
 import type { Datasource } from '../datasource.js';
 import { type SqliteLike, sqliteQuery, sqliteRows } from '../transaction.js';
 
-/** SQLite waits for a lock by blocking the event loop: only briefly, the rest of the waiting is ours. */
+/**
+ * SQLite waits for a lock by blocking the event loop. Therefore SQLite waits only briefly, and the rest of the waiting
+ * is asynchronous.
+ */
 const blockingWaitMs = 20;
 
-/** A database object is one connection: its transactions come one after the other. */
+/** A database object is one connection, so its transactions run one after the other. */
 const queues = processWide('sqliteTransactions', () => new WeakMap<SqliteLike, Promise<unknown>>());
 
-/** Transactions over a database object of `node:sqlite` or better-sqlite3, for whoever has it (`tx`: the form in which users get it). */
+/**
+ * Transactions on a database object of `node:sqlite` or better-sqlite3. `tx` is the value that the functions of users
+ * receive.
+ */
 export function sqliteTransactions<Tx>(
   db: SqliteLike,
   tx: Tx,
@@ -39,37 +45,37 @@ export function sqliteTransactions<Tx>(
   };
 }
 
-/** IMMEDIATE: a deferred transaction that turns from reading to writing fails with BUSY at once. */
+/** IMMEDIATE, because a deferred transaction that changes from reading to writing fails with BUSY at once. */
 function begin(db: SqliteLike, readOnly: boolean): void {
-  briefly(db, readOnly ? 'begin' : 'begin immediate');
+  executeBriefly(db, readOnly ? 'begin' : 'begin immediate');
 }
 
 /**
- * Without a write-ahead log there is no commit while somebody reads. The transaction stays open then, and new readers
- * have to wait for it: the commit is tried again for as long as the connection is to wait for locks.
+ * Commits, and retries for as long as the connection is configured to wait for locks. Without a write-ahead log, a
+ * commit fails with BUSY while another connection reads. The transaction stays open then, and new readers wait for it.
  */
 async function commit(db: SqliteLike): Promise<void> {
-  for (let left = patienceOf(db); ; left -= 2 * blockingWaitMs) {
+  for (let leftMs = busyTimeoutOf(db); ; leftMs -= 2 * blockingWaitMs) {
     try {
-      return briefly(db, 'commit');
+      return executeBriefly(db, 'commit');
     } catch (error) {
-      if (left <= 0 || !isInTransaction(db) || !isSqlite(error, 'SQLITE_BUSY')) throw error;
+      if (leftMs <= 0 || !isInTransaction(db) || !isSqlite(error, 'SQLITE_BUSY')) throw error;
     }
     await delay(blockingWaitMs);
   }
 }
 
-function briefly(db: SqliteLike, statement: string): void {
-  const patience = patienceOf(db);
+function executeBriefly(db: SqliteLike, statement: string): void {
+  const timeoutMs = busyTimeoutOf(db);
   db.exec(`pragma busy_timeout = ${blockingWaitMs}`);
   try {
     db.exec(statement);
   } finally {
-    db.exec(`pragma busy_timeout = ${patience}`);
+    db.exec(`pragma busy_timeout = ${timeoutMs}`);
   }
 }
 
-function patienceOf(db: SqliteLike): number {
+function busyTimeoutOf(db: SqliteLike): number {
   const [row] = sqliteRows(db, 'pragma busy_timeout');
   return row?.timeout as number;
 }
