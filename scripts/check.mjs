@@ -15,6 +15,7 @@ function checks() {
     ['format and lint', () => runNode([bin('@biomejs/biome', 'bin/biome'), 'check', '--error-on-warnings'])],
     ...projects().map((project) => [`types of ${project}`, () => typeCheck(project)]),
     ['structure', () => script('check-structure.mjs')],
+    ['spelling', () => runNode([bin('cspell', 'bin.mjs'), 'lint', '--no-progress', '--no-summary'])],
     ['unused code', () => runNode([bin('knip', 'bin/knip.js'), '--no-progress'])],
     ['package', () => script('check-package.mjs')],
     ['llms.txt', () => runNode([join(root, 'scripts', 'llms.mjs'), '--check'])],

@@ -25,7 +25,7 @@ describeBackends('the package', (backend) => {
     const program = project.add('both.cjs');
     const found = printed(project.run([...flags, program], { DATABASE: await backend.newDatabase() }));
     const isOneCopy = flags.length === 0;
-    expect(found).toEqual({ isOneCopy, isRecognised: true, result: [0, 1, 2, 3, 1], charges: 1 });
+    expect(found).toEqual({ isOneCopy, isRecognized: true, result: [0, 1, 2, 3, 1], charges: 1 });
   });
 });
 
