@@ -140,7 +140,7 @@ function inserts(count: number): string[] {
 /** The names of statements in the sources, e.g. `queues.list`. An interpolated part matches any text. */
 function namesInSources(): RegExp[] {
   const folder = new URL('../../src/storage/sql/', import.meta.url);
-  const files = [...readdirSync(folder), '../caller/completions.ts'];
+  const files = [...readdirSync(folder).filter((name) => name.endsWith('.ts')), '../caller/completions.ts'];
   const sources = files.map((file) => readFileSync(new URL(file, folder), 'utf8'));
   const names = sources.flatMap((source) => [
     ...source.matchAll(/(?:\bname:\s*|\(d, |\bbatch\()(['`])([a-zA-Z]{2,}\.[^'`]+)\1/g),
