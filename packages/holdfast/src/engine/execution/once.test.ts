@@ -92,8 +92,17 @@ describe('a call without a stored outcome', () => {
 
   it('takes its number at the call, so that two calls in one tick are stored in call order', async () => {
     const { call, written } = rig();
-    const slow = call('slow', () => new Promise((resolve) => setTimeout(resolve, 5)));
-    await Promise.all([slow, call('fast', () => 1)]);
+    let finishSlow = (_: unknown): void => {};
+    const slow = call(
+      'slow',
+      () =>
+        new Promise((resolve) => {
+          finishSlow = resolve;
+        }),
+    );
+    await call('fast', () => 1);
+    finishSlow(2);
+    await slow;
     expect(written.map(({ name, stepNumber }) => [name, stepNumber])).toEqual([
       ['fast', 1],
       ['slow', 0],
