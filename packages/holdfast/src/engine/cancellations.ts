@@ -12,7 +12,7 @@ const maxEnded = 1_000;
 export class Cancellations {
   /** Claim keys of workflows that were cancelled after the commit of their start or claim, but before they ran. */
   private readonly unstarted = new Set<string>();
-  /** Claim keys of the last workflows that a cancellation ended here. */
+  /** Claim keys of the last workflows that left this process, perhaps because of a cancellation. */
   private readonly ended = new Set<string>();
 
   constructor(private readonly engine: Engine) {}
@@ -31,7 +31,7 @@ export class Cancellations {
     const ranHere = executions.has(workflowId);
     // The workflow may have been resumed, and may run again, before this notification arrived.
     if (!executions.cancel(workflowId, owner, reason)) return;
-    if (ranHere && owner !== null) this.noteEnded(claimKey({ workflowId, owner }));
+    if (ranHere && owner !== null) this.noteEnded({ workflowId, owner });
     watches.ended(workflowId);
     const none = { output: null, error: null, serialization: null };
     completionWaiters.settle({ workflowId, status: 'CANCELLED', ...none, statusReason: reason });
@@ -56,17 +56,17 @@ export class Cancellations {
   /** Cancels a workflow whose deadline passed before it could run. */
   async expireUnstarted({ workflowId, owner }: OwnedWorkflow): Promise<void> {
     await this.expire(workflowId);
-    const key = claimKey({ workflowId, owner });
-    this.unstarted.delete(key);
+    this.unstarted.delete(claimKey({ workflowId, owner }));
     // The sweep of deadlines may have cancelled the workflow at the same time, with its answer still to come.
-    this.noteEnded(key);
+    this.noteEnded({ workflowId, owner });
     // Another process may have cancelled the workflow earlier, without a notification to this process.
     this.engine.watches.ended(workflowId);
     this.engine.completionWaiters.watchElsewhere(workflowId);
   }
 
-  private noteEnded(key: string): void {
-    this.ended.add(key);
+  /** Notes that a workflow left this process, perhaps because of a cancellation whose answer is still to come. */
+  noteEnded(workflow: OwnedWorkflow): void {
+    this.ended.add(claimKey(workflow));
     const [oldest] = this.ended;
     if (oldest !== undefined && this.ended.size > maxEnded) this.ended.delete(oldest);
   }
@@ -75,8 +75,8 @@ export class Cancellations {
     const { owners, executions, news } = this.engine;
     for (const each of cancelled) {
       if (owners.issued(each.owner) && !executions.has(each.workflowId)) {
-        // The start or claim of this workflow is committed, but its answer has not arrived in this process. Or a poll
-        // has found the cancellation before the answer to the cancellation arrived, and has ended the workflow.
+        // The start or claim of this workflow is committed, but its answer has not arrived in this process. Or another
+        // statement (a poll, a refused write) found the cancellation before this answer arrived, and the workflow is gone.
         const key = claimKey({ workflowId: each.workflowId, owner: each.owner });
         if (!this.ended.has(key)) this.unstarted.add(key);
       }

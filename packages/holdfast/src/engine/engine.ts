@@ -105,6 +105,8 @@ export interface Engine {
     expire(workflowId: string): Promise<void>;
     /** Cancels a workflow whose deadline passed before it could run. */
     expireUnstarted(workflow: OwnedWorkflow): Promise<void>;
+    /** Notes that a workflow left this process, perhaps because of a cancellation whose answer is still to come. */
+    noteEnded(workflow: OwnedWorkflow): void;
   };
   /**
    * Retries a statement until the database answers or the app closes. With `failsFast`, for callers outside of

@@ -114,7 +114,7 @@ export class Executions {
 
   /** Removes a workflow of which a write showed that it no longer belongs to this execution. */
   supersede(workflowId: string, owner: string, by: Superseded): void {
-    const { completionWaiters, events } = this.engine;
+    const { cancellations, completionWaiters, events } = this.engine;
     const suspended = this.suspended.of(workflowId);
     const execution = this.running.get(workflowId);
     // The row of a cancelled workflow may be deleted before its code ends. Such a deletion is expected.
@@ -125,6 +125,7 @@ export class Executions {
       else execution.park();
       this.drop(execution);
     } else return;
+    cancellations.noteEnded({ workflowId, owner });
     completionWaiters.watchElsewhere(workflowId);
     // The owner did not change, so the write was refused because earlier results are missing in the database.
     if (by.owner === owner && by.status === 'PENDING') events.emit('resultsLost', { workflowId, owner });

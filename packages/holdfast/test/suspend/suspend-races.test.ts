@@ -115,6 +115,41 @@ describeBackends('a workflow that is being suspended', (backend) => {
     await expect.poll(() => [engine.executions.size, unstarted.size]).toEqual([0, 0]);
   });
 
+  it.each(['a reload', 'a refused write'])(
+    'leaves nothing in memory if %s sees its cancellation before the caller',
+    async (seen) => {
+      const released = gate();
+      const wf = workflow('wf', async () => {
+        if (seen === 'a reload') return sleep('1h');
+        return run('write', () => released.promise);
+      });
+      const { engine, clock, untilLetGo } = await launch([wf]);
+      const { workflows } = engine.storage;
+      const [committed, answer] = [gate(), gate()];
+      const real = workflows.cancel.bind(workflows);
+      workflows.cancelledSince = async () => [];
+      workflows.cancel = async (params, onChange) => {
+        const cancelled = await real(params);
+        committed.open();
+        await answer.promise;
+        onChange?.(cancelled);
+        return cancelled;
+      };
+      const handle = await wf.start();
+      if (seen === 'a reload') await untilLetGo();
+      const cancelled = handle.cancel();
+      await committed.promise;
+      released.open();
+      if (seen === 'a reload') await clock.advance('1h');
+      while (engine.executions.size > 0) await new Promise((resolve) => setImmediate(resolve));
+      answer.open();
+      await cancelled;
+      const { unstarted } = engine.cancellations as unknown as { unstarted: Set<string> };
+      expect(unstarted.size).toBe(0);
+      expect(await failure(handle.result())).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
+    },
+  );
+
   it('does not run again if it is cancelled while its history is read', async () => {
     let bodies = 0;
     const wf = workflow('wf', async () => {

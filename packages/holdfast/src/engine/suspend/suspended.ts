@@ -290,6 +290,7 @@ export class SuspendedWorkflows {
   private drop(suspended: SuspendedWorkflow): void {
     this.take(suspended.workflowId);
     this.engine.queueLoad.leave(suspended);
+    this.engine.cancellations.noteEnded(suspended);
     this.engine.completionWaiters.watchElsewhere(suspended.workflowId);
   }
 }
