@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import type { Effect } from '../../src/storage/contract/messaging.js';
 import type { BatchStatement, Database } from '../../src/storage/database.js';
 import { openStorage } from '../../src/storage/open.js';
-import { columnLiteral } from '../../src/storage/postgres/array-literal.js';
+import { columnLiterals } from '../../src/storage/postgres/array-literal.js';
 import { postgresDialect } from '../../src/storage/postgres/dialect.js';
 import { SqlSteps } from '../../src/storage/sql/steps.js';
 import { describeBackends, silent } from '../support/backends.js';
@@ -47,7 +47,7 @@ async function pagesFor(client: pg.Client, effects: readonly Effect[]): Promise<
   let captured: [text: string, values: unknown[]] = ['', []];
   const batch = async (statement: BatchStatement<object>, shared: readonly unknown[], rows: readonly object[]) => {
     const columns = Object.keys(statement.columns) as never[];
-    captured = [statement.text, [...shared, ...columns.map((column) => columnLiteral(rows, column))]];
+    captured = [statement.text, [...shared, ...columnLiterals(rows, columns)]];
     return [];
   };
   await new SqlSteps({ dialect, batch } as unknown as Database).recordEffects('app', [effectful('a', 0, effects)]);

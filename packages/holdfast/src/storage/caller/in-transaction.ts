@@ -1,6 +1,6 @@
 import type { TransactionStorage } from '../contract/storage.js';
 import type { BatchStatement, Database, Row, Statement } from '../database.js';
-import { columnLiteral } from '../postgres/array-literal.js';
+import { columnLiterals } from '../postgres/array-literal.js';
 import { SqlMessages } from '../sql/messages.js';
 import { SqlQueues } from '../sql/queues.js';
 import { SqlSteps } from '../sql/steps.js';
@@ -61,7 +61,7 @@ async function runForAll<T extends object>(
 ): Promise<Row[]> {
   if (rows.length === 0) return [];
   const names = Object.keys(columns) as (keyof T)[];
-  return tx.query(text, [...shared, ...names.map((name) => columnLiteral(rows, name))]);
+  return tx.query(text, [...shared, ...columnLiterals(rows, names)]);
 }
 
 async function runForEach<T extends object>(

@@ -1,5 +1,18 @@
-/** Returns one column of a batch as an array literal. The driver can do the same, at several times the cost. */
-export function columnLiteral<T extends object>(rows: readonly T[], column: keyof T): string {
+/**
+ * Returns the columns of a batch as array literals. A column without values is empty: `unnest` fills the shorter arrays
+ * with nulls, and most batches have several such columns. Only the first column must have all its elements.
+ */
+export function columnLiterals<T extends object>(rows: readonly T[], columns: readonly (keyof T)[]): string[] {
+  return columns.map((column, i) => (i > 0 && isEmpty(rows, column) ? '{}' : columnLiteral(rows, column)));
+}
+
+function isEmpty<T extends object>(rows: readonly T[], column: keyof T): boolean {
+  for (const row of rows) if (row[column] !== null && row[column] !== undefined) return false;
+  return true;
+}
+
+/** The driver can build this literal too, but takes several times as long. */
+function columnLiteral<T extends object>(rows: readonly T[], column: keyof T): string {
   let text = '';
   let previous: unknown;
   let encoded = encode(previous);

@@ -8,7 +8,7 @@ import type { Database, Dialect, Query, Row, Statement, Statements } from '../da
 import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
-import { columnLiteral } from './array-literal.js';
+import { columnLiterals } from './array-literal.js';
 import { connect } from './connect.js';
 import { ensureDatabase, migrateOnceAdvice, missingDatabase } from './create-database.js';
 import { postgresDialect } from './dialect.js';
@@ -167,7 +167,7 @@ class PostgresDatabase implements Database {
       batch: async (statement, shared, rows) => {
         if (rows.length === 0) return [];
         const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
-        const valuesOf = (list: typeof rows) => [...shared, ...columns.map((column) => columnLiteral(list, column))];
+        const valuesOf = (list: typeof rows) => [...shared, ...columnLiterals(list, columns)];
         const runPortions = async (client: pg.PoolClient): Promise<void> => {
           const { text, lists } = statement.portions ?? { text: '', lists: () => [] };
           for (const list of lists()) await client.query({ text, values: valuesOf(list) });
