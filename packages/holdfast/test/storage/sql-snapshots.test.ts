@@ -31,7 +31,7 @@ describe.each([
 async function filesOf(dialect: Parameters<typeof everyStatement>[0]): Promise<Map<string, string>> {
   const statements = (await everyStatement(dialect))
     .filter(({ name }) => !isVariant(name))
-    .map(({ name, text }) => ({ name, sql: readable(text) }));
+    .map(({ name, variant, text }) => ({ name: variant ? `${name} (${variant})` : name, sql: readable(text) }));
   statements.sort((a, b) => (a.name === b.name ? a.sql.localeCompare(b.sql) : a.name.localeCompare(b.name)));
   const files = new Map<string, string>();
   for (const { name, sql } of statements) {

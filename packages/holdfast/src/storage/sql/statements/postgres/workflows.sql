@@ -1675,7 +1675,7 @@ from
   ) held
   left join changed on true;
 
--- workflows.dequeue-exclusive
+-- workflows.dequeue-exclusive (first-come)
 with
   known as materialized (
     select
@@ -2772,7 +2772,7 @@ returning
   ) as never_ran,
   p.mixed as mixed;
 
--- workflows.dequeue-free
+-- workflows.dequeue-free (first-come)
 with
   known as materialized (
     select
@@ -3869,7 +3869,7 @@ from
   ) held
   left join changed on true;
 
--- workflows.dequeue-partitions-exclusive
+-- workflows.dequeue-partitions-exclusive (first-come)
 with
   known as materialized (
     select

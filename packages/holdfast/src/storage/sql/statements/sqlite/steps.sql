@@ -262,222 +262,7 @@ on conflict (workflow_uuid, function_id) do nothing
 returning
   workflow_uuid, function_id;
 
--- steps.record-effects
-insert into
-  operation_outputs (
-    workflow_uuid, function_id, function_name, output, error, serialization, child_workflow_id,
-    started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name
-  )
-select
-  r."workflowId", r."stepNumber", r.name, r.output, case
-    when r."errorIfAbsent" is not null
-    and exists (
-      select
-        1
-      from
-        (
-          select
-            value ->> 'kind' as "kind", value ->> 'destination' as "destination"
-          from
-            json_each(coalesce(r.recipients, r.effects))
-        ) as x
-      where
-        x.kind = 'message'
-        and not exists (
-          select
-            1
-          from
-            workflow_status d
-          where
-            d.workflow_uuid = x.destination
-        )
-    ) then r."errorIfAbsent"
-    else r.error
-  end, r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq",
-  r."requestedAfter", $1
-from
-  (
-    select
-      $2 as "workflowId", $3 as "owner", $4 as "stepNumber", $5 as "name", $6 as "output", $7 as "error",
-      $8 as "serialization", $9 as "childWorkflowId", $10 as "startedAt", $11 as "completedAt",
-      $12 as "completionSeq", $13 as "requestedAfter", $14 as "afterStep", $15 as "afterSeq",
-      $16 as "afterAlso", $17 as "effects", $18 as "recipients", $19 as "consumes", $20 as "errorIfAbsent"
-  ) as r
-  join workflow_status fence on fence.workflow_uuid = r."workflowId"
-  and fence.owner_xid = r.owner
-  and fence.status = 'PENDING'
-where
-  (
-    r."afterStep" is null
-    or r."afterSeq" = (
-      select
-        p.completion_seq
-      from
-        operation_outputs p
-      where
-        p.workflow_uuid = r."workflowId"
-        and p.function_id = r."afterStep"
-    )
-  )
-  and (
-    r."afterAlso" is null
-    or not exists (
-      select
-        1
-      from
-        (
-          select
-            value ->> 'step' as "step", value ->> 'seq' as "seq", value ->> 'child' as "child"
-          from
-            json_each(r."afterAlso")
-        ) as x
-      where
-        case
-          when x.child is null then coalesce(
-            (
-              select
-                p.completion_seq
-              from
-                operation_outputs p
-              where
-                p.workflow_uuid = r."workflowId"
-                and p.function_id = x.step
-            ),
-            -1
-          ) <> x.seq
-          else (
-            select
-              1
-            from
-              workflow_status c
-            where
-              c.workflow_uuid = x.child
-          ) is null
-        end
-    )
-  )
-  and (
-    r.consumes is null
-    or (
-      select
-        1
-      from
-        notifications n
-      where
-        n.message_uuid = r.consumes
-    ) = 1
-  )
-on conflict (workflow_uuid, function_id) do nothing
-returning
-  workflow_uuid, function_id,
-  (
-    operation_outputs.error is null
-    or operation_outputs.function_name = 'DBOS.recv'
-  ) as landed;
-
--- steps.record-effects
-insert into
-  operation_outputs (
-    workflow_uuid, function_id, function_name, output, error, serialization, child_workflow_id,
-    started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name
-  )
-select
-  r."workflowId", r."stepNumber", r.name, r.output, case
-    when r."errorIfAbsent" is not null
-    and exists (
-      select
-        1
-      from
-        (
-          select
-            value ->> 'kind' as "kind", value ->> 'destination' as "destination"
-          from
-            json_each(coalesce(r.recipients, r.effects))
-        ) as x
-      where
-        x.kind = 'message'
-        and not exists (
-          select
-            1
-          from
-            workflow_status d
-          where
-            d.workflow_uuid = x.destination
-        )
-    ) then r."errorIfAbsent"
-    else r.error
-  end, r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq",
-  r."requestedAfter", $1
-from
-  (
-    select
-      $2 as "workflowId", $3 as "owner", $4 as "stepNumber", $5 as "name", $6 as "output", $7 as "error",
-      $8 as "serialization", $9 as "childWorkflowId", $10 as "startedAt", $11 as "completedAt",
-      $12 as "completionSeq", $13 as "requestedAfter", $14 as "afterStep", $15 as "afterSeq",
-      $16 as "afterAlso", $17 as "effects", $18 as "recipients", $19 as "consumes", $20 as "errorIfAbsent"
-  ) as r
-  join workflow_status fence on fence.workflow_uuid = r."workflowId"
-  and fence.owner_xid = r.owner
-  and fence.status = 'PENDING'
-where
-  (
-    r."afterStep" is null
-    or r."afterSeq" = (
-      select
-        p.completion_seq
-      from
-        operation_outputs p
-      where
-        p.workflow_uuid = r."workflowId"
-        and p.function_id = r."afterStep"
-    )
-  )
-  and (
-    r."afterAlso" is null
-    or not exists (
-      select
-        1
-      from
-        (
-          select
-            value ->> 'step' as "step", value ->> 'seq' as "seq", value ->> 'child' as "child"
-          from
-            json_each(r."afterAlso")
-        ) as x
-      where
-        case
-          when x.child is null then coalesce(
-            (
-              select
-                p.completion_seq
-              from
-                operation_outputs p
-              where
-                p.workflow_uuid = r."workflowId"
-                and p.function_id = x.step
-            ),
-            -1
-          ) <> x.seq
-          else (
-            select
-              1
-            from
-              workflow_status c
-            where
-              c.workflow_uuid = x.child
-          ) is null
-        end
-    )
-  )
-on conflict (workflow_uuid, function_id) do nothing
-returning
-  workflow_uuid, function_id,
-  (
-    operation_outputs.error is null
-    or operation_outputs.function_name = 'DBOS.recv'
-  ) as landed;
-
--- steps.record-effects
+-- steps.record-effects (consume)
 insert into
   operation_outputs (
     workflow_uuid, function_id, function_name, output, error, serialization, child_workflow_id,
@@ -566,7 +351,222 @@ returning
     or operation_outputs.function_name = 'DBOS.recv'
   ) as landed;
 
--- steps.record-effects
+-- steps.record-effects (message-consume-event-stream)
+insert into
+  operation_outputs (
+    workflow_uuid, function_id, function_name, output, error, serialization, child_workflow_id,
+    started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name
+  )
+select
+  r."workflowId", r."stepNumber", r.name, r.output, case
+    when r."errorIfAbsent" is not null
+    and exists (
+      select
+        1
+      from
+        (
+          select
+            value ->> 'kind' as "kind", value ->> 'destination' as "destination"
+          from
+            json_each(coalesce(r.recipients, r.effects))
+        ) as x
+      where
+        x.kind = 'message'
+        and not exists (
+          select
+            1
+          from
+            workflow_status d
+          where
+            d.workflow_uuid = x.destination
+        )
+    ) then r."errorIfAbsent"
+    else r.error
+  end, r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq",
+  r."requestedAfter", $1
+from
+  (
+    select
+      $2 as "workflowId", $3 as "owner", $4 as "stepNumber", $5 as "name", $6 as "output", $7 as "error",
+      $8 as "serialization", $9 as "childWorkflowId", $10 as "startedAt", $11 as "completedAt",
+      $12 as "completionSeq", $13 as "requestedAfter", $14 as "afterStep", $15 as "afterSeq",
+      $16 as "afterAlso", $17 as "effects", $18 as "recipients", $19 as "consumes", $20 as "errorIfAbsent"
+  ) as r
+  join workflow_status fence on fence.workflow_uuid = r."workflowId"
+  and fence.owner_xid = r.owner
+  and fence.status = 'PENDING'
+where
+  (
+    r."afterStep" is null
+    or r."afterSeq" = (
+      select
+        p.completion_seq
+      from
+        operation_outputs p
+      where
+        p.workflow_uuid = r."workflowId"
+        and p.function_id = r."afterStep"
+    )
+  )
+  and (
+    r."afterAlso" is null
+    or not exists (
+      select
+        1
+      from
+        (
+          select
+            value ->> 'step' as "step", value ->> 'seq' as "seq", value ->> 'child' as "child"
+          from
+            json_each(r."afterAlso")
+        ) as x
+      where
+        case
+          when x.child is null then coalesce(
+            (
+              select
+                p.completion_seq
+              from
+                operation_outputs p
+              where
+                p.workflow_uuid = r."workflowId"
+                and p.function_id = x.step
+            ),
+            -1
+          ) <> x.seq
+          else (
+            select
+              1
+            from
+              workflow_status c
+            where
+              c.workflow_uuid = x.child
+          ) is null
+        end
+    )
+  )
+  and (
+    r.consumes is null
+    or (
+      select
+        1
+      from
+        notifications n
+      where
+        n.message_uuid = r.consumes
+    ) = 1
+  )
+on conflict (workflow_uuid, function_id) do nothing
+returning
+  workflow_uuid, function_id,
+  (
+    operation_outputs.error is null
+    or operation_outputs.function_name = 'DBOS.recv'
+  ) as landed;
+
+-- steps.record-effects (message)
+insert into
+  operation_outputs (
+    workflow_uuid, function_id, function_name, output, error, serialization, child_workflow_id,
+    started_at_epoch_ms, completed_at_epoch_ms, completion_seq, requested_after, application_name
+  )
+select
+  r."workflowId", r."stepNumber", r.name, r.output, case
+    when r."errorIfAbsent" is not null
+    and exists (
+      select
+        1
+      from
+        (
+          select
+            value ->> 'kind' as "kind", value ->> 'destination' as "destination"
+          from
+            json_each(coalesce(r.recipients, r.effects))
+        ) as x
+      where
+        x.kind = 'message'
+        and not exists (
+          select
+            1
+          from
+            workflow_status d
+          where
+            d.workflow_uuid = x.destination
+        )
+    ) then r."errorIfAbsent"
+    else r.error
+  end, r.serialization, r."childWorkflowId", r."startedAt", r."completedAt", r."completionSeq",
+  r."requestedAfter", $1
+from
+  (
+    select
+      $2 as "workflowId", $3 as "owner", $4 as "stepNumber", $5 as "name", $6 as "output", $7 as "error",
+      $8 as "serialization", $9 as "childWorkflowId", $10 as "startedAt", $11 as "completedAt",
+      $12 as "completionSeq", $13 as "requestedAfter", $14 as "afterStep", $15 as "afterSeq",
+      $16 as "afterAlso", $17 as "effects", $18 as "recipients", $19 as "consumes", $20 as "errorIfAbsent"
+  ) as r
+  join workflow_status fence on fence.workflow_uuid = r."workflowId"
+  and fence.owner_xid = r.owner
+  and fence.status = 'PENDING'
+where
+  (
+    r."afterStep" is null
+    or r."afterSeq" = (
+      select
+        p.completion_seq
+      from
+        operation_outputs p
+      where
+        p.workflow_uuid = r."workflowId"
+        and p.function_id = r."afterStep"
+    )
+  )
+  and (
+    r."afterAlso" is null
+    or not exists (
+      select
+        1
+      from
+        (
+          select
+            value ->> 'step' as "step", value ->> 'seq' as "seq", value ->> 'child' as "child"
+          from
+            json_each(r."afterAlso")
+        ) as x
+      where
+        case
+          when x.child is null then coalesce(
+            (
+              select
+                p.completion_seq
+              from
+                operation_outputs p
+              where
+                p.workflow_uuid = r."workflowId"
+                and p.function_id = x.step
+            ),
+            -1
+          ) <> x.seq
+          else (
+            select
+              1
+            from
+              workflow_status c
+            where
+              c.workflow_uuid = x.child
+          ) is null
+        end
+    )
+  )
+on conflict (workflow_uuid, function_id) do nothing
+returning
+  workflow_uuid, function_id,
+  (
+    operation_outputs.error is null
+    or operation_outputs.function_name = 'DBOS.recv'
+  ) as landed;
+
+-- steps.record-effects (stream)
 insert into
   operation_outputs (
     workflow_uuid, function_id, function_name, output, error, serialization, child_workflow_id,

@@ -667,7 +667,7 @@ returning
   ) as never_ran,
   false as mixed;
 
--- workflows.dequeue-exclusive
+-- workflows.dequeue-exclusive (first-come)
 with
   known as materialized (
     select
@@ -1226,7 +1226,7 @@ returning
   ) as never_ran,
   false as mixed;
 
--- workflows.dequeue-free
+-- workflows.dequeue-free (first-come)
 with
   known as materialized (
     select
@@ -1785,7 +1785,7 @@ returning
   ) as never_ran,
   false as mixed;
 
--- workflows.dequeue-partitions-exclusive
+-- workflows.dequeue-partitions-exclusive (first-come)
 with
   known as materialized (
     select
