@@ -36,19 +36,19 @@ export type { Duration } from './model/duration.js';
 export type { ErrorDetails } from './model/error-details.js';
 export { type ErrorCode, FatalError, HoldfastError, type HoldfastErrorOf, isHoldfastError } from './model/errors.js';
 export type { Logger } from './model/logger.js';
-export {
-  type ConflictPolicy,
-  type Queue,
-  type QueueLimits,
-  type QueueOptions,
-  queue,
-  type RateLimit,
+export type {
+  ConflictPolicy,
+  Queue,
+  QueueLimits,
+  QueueOptions,
+  RateLimit,
 } from './model/queues.js';
 export type { OnExceeded, OnNotResumed, RecoveryOptions, WorkflowRecoveryOptions } from './model/recovery.js';
 export type { RetentionOptions } from './model/retention.js';
 export type { WorkflowStatus } from './model/status.js';
 export { type Debouncer, type DebouncerOptions, debouncer } from './queues/debouncer.js';
 export type { LimitInfo, QueueChanges, QueueInfo, QueueOperations, QueueStatus } from './queues/operations.js';
+export { queue } from './queues/queue.js';
 export type { IncompleteOptions, IncompleteWorkflow } from './recovery/incomplete.js';
 export type { RecoverTarget, RecoveryOperations } from './recovery/operations.js';
 export type { RecoveryAction, RecoveryPlan } from './recovery/policy.js';

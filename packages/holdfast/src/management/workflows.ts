@@ -202,7 +202,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       checkName('A workflow ID', workflowId);
       const now = engine.clock.now();
       const delayUntil = now + parseDuration(delay, 'The delay of setDelay()');
-      const queueName = await storage.workflows.setDelay({ workflowId, delayUntil, now });
+      const queueName = await storage.queues.setDelay({ workflowId, delayUntil, now });
       if (queueName !== undefined) engine.news.announce('delays');
       return checkChanged(engine, workflowId, queueName);
     },
@@ -210,7 +210,7 @@ export function workflowOperations(engine: Engine): WorkflowOperations {
       checkName('A workflow ID', workflowId);
       checkPriority('setPriority()', priority);
       await checkTakesPriority(engine, workflowId);
-      const queueName = await storage.workflows.setPriority({ workflowId, priority, now: engine.clock.now() });
+      const queueName = await storage.queues.setPriority({ workflowId, priority, now: engine.clock.now() });
       return checkChanged(engine, workflowId, queueName);
     },
   };

@@ -230,7 +230,7 @@ function inCallOrder<T>(engine: Engine, key: string, work: () => Promise<T>): Pr
 
 async function store(engine: Engine, row: DebouncedWorkflow): Promise<string> {
   const { storage } = engine;
-  const attempt = () => storage.workflows.debounce(row);
+  const attempt = () => storage.queues.debounce(row);
   const isOutside = currentExecution() === undefined;
   try {
     for (;;) {
@@ -260,7 +260,7 @@ function refusal(name: string, cause: unknown): HoldfastError {
 /** Throws if the queue does not exist, or if another workflow holds the key. */
 async function checkObstacle(engine: Engine, row: DebouncedWorkflow): Promise<void> {
   const { queueName, dedupId } = row;
-  const [holder] = await engine.storage.workflows.holders([{ queueName, dedupId }]);
+  const [holder] = await engine.storage.queues.holders([{ queueName, dedupId }]);
   if (holder) throw duplicateError(row, holder);
   if (queueName === internalQueue) return;
   await engine.queueCache.refresh();

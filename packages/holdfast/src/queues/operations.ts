@@ -4,8 +4,6 @@ import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, rejectExtraOptions, wrongOption } from '../model/options.js';
 import {
   checkQueueName,
-  checkSettings,
-  queue as defineQueue,
   isQueue,
   type LimitSettings,
   type Queue,
@@ -16,6 +14,7 @@ import {
 } from '../model/queues.js';
 import { afterChange } from '../storage/contract/failure.js';
 import type { QueueCounts, QueueRecord } from '../storage/contract/queues.js';
+import { checkSettings, queue as defineQueue } from './queue.js';
 
 /** A queue as it is stored in the database. Instants are epoch milliseconds. */
 export interface QueueInfo extends LimitInfo {

@@ -16,7 +16,7 @@ function setUp(...counts: number[]) {
   const engine = {
     clock,
     owners: { incarnation: 'self' },
-    storage: { workflows: { promoteDue } },
+    storage: { queues: { promoteDue } },
     news: { announce: () => {}, tellDue: () => {} },
     logger: { warn: () => {} },
   } as unknown as Engine;

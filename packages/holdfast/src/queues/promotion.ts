@@ -96,7 +96,7 @@ export class Promotion {
     const { storage, clock, news } = this.engine;
     for (;;) {
       const now = clock.now();
-      const queues = await storage.workflows.promoteDue({ now, limit: pageSize });
+      const queues = await storage.queues.promoteDue({ now, limit: pageSize });
       if (queues.length === 0) this.lastEmpty = { at: now, due: Math.min(now, due) };
       else this.promotedUpTo = now;
       for (const [name, count] of countEach(queues)) news.announce(`queue:${name}`, count);

@@ -30,7 +30,7 @@ export class QueueClaims {
     const common = { queueName: this.queueName, portions, ...terms, byPartition, rateLimited };
     let [held, mixed] = [true, false];
     const claiming = claims.claimAndRun(limit, async (claim) => {
-      const dequeued = await storage.workflows.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
+      const dequeued = await storage.queues.dequeue({ ...claim, ...common, suspects: kind === 'suspect' });
       ({ held, mixed } = dequeued);
       return dequeued.claimed;
     });

@@ -75,6 +75,7 @@ export async function openStorage(options: StorageOptions): Promise<Storage> {
     streams: new SqlStreams(database),
     impatient: {
       workflows: new SqlWorkflows(impatient),
+      queues: new SqlQueues(impatient),
       steps: new SqlSteps(impatient),
       messages: new SqlMessages(impatient),
     },

@@ -53,11 +53,11 @@ function suite(backend: Backend): void {
     const held = gate();
     rig.holdUntil(held.promise);
     let robbed = 0;
-    const { dequeue } = engine.storage.workflows;
-    engine.storage.workflows.dequeue = async (params) => {
+    const { dequeue } = engine.storage.queues;
+    engine.storage.queues.dequeue = async (params) => {
       // The other process is quicker, three times.
       if (robbed++ < 3) await claimOne(other);
-      return dequeue.call(engine.storage.workflows, params);
+      return dequeue.call(engine.storage.queues, params);
     };
     await rig.work.with({ queue: 'jobs' }).startAll(Array.from({ length: 8 }, () => ['x'] as [string]));
     await rig.signals.wait('started', 1);
@@ -200,7 +200,7 @@ async function edit(storage: Storage, name: string, options: QueueOptions): Prom
 
 async function claimOne(storage: Storage): Promise<void> {
   const [found] = await storage.queues.list();
-  const { claimed } = await storage.workflows.dequeue({
+  const { claimed } = await storage.queues.dequeue({
     ...{ writer: { executorId: 'other', appName: 'test' }, owner: 'other', version: 'v1', now: Date.now() },
     ...{ runnable: [{ name: 'work', maxRecoveryAttempts: 100 }], queueName: 'jobs', byPartition: false },
     ...{ portions: [{ partition: null, n: 1 }], lockVersion: found?.lockVersion ?? 0, exclusive: true },

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { queue, run, sleep, workflow } from '../../src/index.js';
-import { SqlWorkflows } from '../../src/storage/sql/workflows.js';
+import { SqlQueues } from '../../src/storage/sql/queues.js';
 import { describeBackends } from '../support/backends.js';
 import { gate, tamper } from '../support/faults.js';
 
@@ -72,11 +72,8 @@ describeBackends('a workflow that has used up half of its attempts', (backend) =
     const { t, wf, order, spend } = await launch({});
     await wf.with({ queue: 'q', id: 'victim' }).start('victim');
     await spend('victim');
-    const { dequeue } = SqlWorkflows.prototype;
-    const failing = vi.spyOn(SqlWorkflows.prototype, 'dequeue').mockImplementation(function (
-      this: SqlWorkflows,
-      claim,
-    ) {
+    const { dequeue } = SqlQueues.prototype;
+    const failing = vi.spyOn(SqlQueues.prototype, 'dequeue').mockImplementation(function (this: SqlQueues, claim) {
       return claim.suspects ? Promise.reject(new Error('too many to count')) : dequeue.call(this, claim);
     });
     onTestFinished(() => failing.mockRestore());

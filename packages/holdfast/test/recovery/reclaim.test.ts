@@ -26,7 +26,7 @@ describeBackends('after a lost connection, work that is just being loaded is not
     const rig = await launchRig(backend);
     const handle = await rig.start();
     await rig.firstDone.promise;
-    const claiming = rig.hold('workflows', 'dequeue', 'after');
+    const claiming = rig.hold('queues', 'dequeue', 'after');
     await rig.putBack(handle.id);
     await claiming.reached.promise;
     await rig.looks();
@@ -88,7 +88,7 @@ type Statements = Record<string, (...args: unknown[]) => unknown>;
 
 function handles(engine: Runtime) {
   /** Replaces a statement. Returns the real one. */
-  const replace = (noun: 'steps' | 'workflows' | 'takeovers', name: string, by: Statements[string]) => {
+  const replace = (noun: 'steps' | 'workflows' | 'queues' | 'takeovers', name: string, by: Statements[string]) => {
     const statements = engine.storage[noun] as unknown as Statements;
     const real = statements[name]?.bind(statements) as Statements[string];
     statements[name] = by;
@@ -96,7 +96,7 @@ function handles(engine: Runtime) {
   };
   return {
     /** Delays the next such statement, before it is sent or after it is done, until the test opens the gate. */
-    hold: (noun: 'steps' | 'workflows', name: string, when: 'before' | 'after') => {
+    hold: (noun: 'steps' | 'workflows' | 'queues', name: string, when: 'before' | 'after') => {
       const [reached, answer] = [gate(), gate()];
       const real = replace(noun, name, async (...args) => {
         const done = when === 'after' ? await real(...args) : undefined;

@@ -36,14 +36,14 @@ function suite(store: Store): void {
   const takeOverKnown = (runnable: Runnable[], limit = 100) => takeOver(store.storage, newClaim({ runnable, limit }));
 
   it('stores class, configuration and assumed role of started, child and enqueued workflows', async () => {
-    const { workflows } = store.storage;
+    const { queues, workflows } = store.storage;
     const more = { ...keys.eu, user: 'ada', roles: '["admin"]', assumedRole: 'admin' };
     await workflows.insertMany(writer, [newWorkflow('a', more), newWorkflow('plain')]);
     await workflows.insertChildren(writer, [newChild('b', 'a', more)]);
-    await workflows.enqueueMany([enqueued('c', more)]);
-    await workflows.enqueueMany([enqueued('d', { ...more, parentWorkflowId: 'a', parentOwner: 'owner of a' })]);
-    await workflows.enqueueAll([enqueued('e', more)]);
-    await workflows.debounce(debounced('f', more));
+    await queues.enqueueMany([enqueued('c', more)]);
+    await queues.enqueueMany([enqueued('d', { ...more, parentWorkflowId: 'a', parentOwner: 'owner of a' })]);
+    await queues.enqueueAll([enqueued('e', more)]);
+    await queues.debounce(debounced('f', more));
     for (const found of await workflows.get(['a', 'b', 'c', 'd', 'e', 'f'])) expect(found).toMatchObject(more);
     expect(await workflows.get(['plain'])).toMatchObject([{ className: null, configName: null, assumedRole: null }]);
     expect(await workflows.list({ ids: ['f'] })).toMatchObject([more]);
@@ -63,13 +63,13 @@ function suite(store: Store): void {
     const rows = entries.map(([id, key], i) => newWorkflow(id, { ...key, createdAt: 1000 + i }));
     await store.storage.workflows.insertMany(writer, rows);
     expect(await idsOf(takeOverKnown(can(keys.us), 1))).toEqual(['us']);
-    await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(`queued ${id}`, key)));
+    await store.storage.queues.enqueueMany(entries.map(([id, key]) => enqueued(`queued ${id}`, key)));
     expect(await idsOf(take(store.storage, 1, { runnable: can(keys.us) }))).toEqual(['queued us']);
   });
 
   it('takes work from a queue by name, class and configuration', async () => {
     const identity = { user: 'ada', roles: '["admin"]', assumedRole: 'admin' };
-    for (const [id, key] of entries) await store.storage.workflows.enqueueMany([enqueued(id, { ...key, ...identity })]);
+    for (const [id, key] of entries) await store.storage.queues.enqueueMany([enqueued(id, { ...key, ...identity })]);
     for (const [id, key] of entries) {
       expect(await take(store.storage, 9, { runnable: can(key) })).toMatchObject([
         { workflowId: id, ...key, ...identity },
@@ -78,7 +78,7 @@ function suite(store: Store): void {
   });
 
   it('takes all known workflows at once, each with its own limit of attempts', async () => {
-    await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
+    await store.storage.queues.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
     const table = store.table('workflow_status');
     await store.sql(`update ${table} set recovery_attempts = 3 where workflow_uuid in ('eu', 'us')`);
     const runnable = [
@@ -91,7 +91,7 @@ function suite(store: Store): void {
   });
 
   it('treats an empty class, which clients of DBOS may write, as no class', async () => {
-    await store.storage.workflows.enqueueMany([enqueued('queued')]);
+    await store.storage.queues.enqueueMany([enqueued('queued')]);
     await store.storage.workflows.insertMany(writer, [newWorkflow('pending')]);
     await store.sql(`update ${store.table('workflow_status')} set class_name = '', config_name = ''`);
     expect(await take(store.storage, 9)).toMatchObject([{ workflowId: 'queued', className: null, configName: null }]);
@@ -109,7 +109,7 @@ function suite(store: Store): void {
   });
 
   it('lists the work on a queue that waits for an unknown instance', async () => {
-    await store.storage.workflows.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
+    await store.storage.queues.enqueueMany(entries.map(([id, key]) => enqueued(id, key)));
     const own = { writer: newClaim().writer, version: 'v1', queueName: 'q' };
     const found = await store.storage.queues.unclaimable({ ...own, runnable: can(keys.plain, keys.eu) });
     expect(found).toHaveLength(entries.length - 2);
@@ -124,29 +124,27 @@ function suite(store: Store): void {
       whileWaiting: 'hold',
     });
     const rows = entries.map(([id, key]) => enqueued(id, { ...key, queueName: 'parted', partition: 'p' }));
-    await store.storage.workflows.enqueueMany(rows);
+    await store.storage.queues.enqueueMany(rows);
     const look = { ...newClaim({ runnable: can(keys.eu, keys.us) }), queueName: 'parted', after: '', limit: 9 };
     const found = await store.storage.queues.partitions({ ...look, waitingUpTo: 9, rate: null, suspects: false });
     expect(found).toMatchObject([{ partition: 'p', waiting: 2 }]);
   });
 
   it('does not enqueue a batch if an ID belongs to the same name of another instance', async () => {
-    const { workflows } = store.storage;
-    await workflows.enqueueMany([enqueued('taken', keys.eu)]);
+    const { queues } = store.storage;
+    await queues.enqueueMany([enqueued('taken', keys.eu)]);
     for (const key of [keys.us, keys.static, keys.plain, keys.otherClass]) {
-      expect(await workflows.enqueueAll([enqueued('new', key), enqueued('taken', key)])).toEqual(new Set());
+      expect(await queues.enqueueAll([enqueued('new', key), enqueued('taken', key)])).toEqual(new Set());
     }
-    expect(await workflows.enqueueAll([enqueued('new', keys.eu), enqueued('taken', keys.eu)])).toEqual(
-      new Set(['new']),
-    );
+    expect(await queues.enqueueAll([enqueued('new', keys.eu), enqueued('taken', keys.eu)])).toEqual(new Set(['new']));
   });
 
   it('extends the wait of a debouncer only for the same instance', async () => {
-    const { workflows } = store.storage;
-    await workflows.debounce(debounced('a', keys.eu));
-    expect(await workflows.debounce(debounced('b', keys.us))).toBeUndefined();
-    expect(await workflows.debounce(debounced('b', keys.plain))).toBeUndefined();
-    expect(await workflows.debounce(debounced('b', keys.eu))).toMatchObject({ workflowId: 'a' });
+    const { queues } = store.storage;
+    await queues.debounce(debounced('a', keys.eu));
+    expect(await queues.debounce(debounced('b', keys.us))).toBeUndefined();
+    expect(await queues.debounce(debounced('b', keys.plain))).toBeUndefined();
+    expect(await queues.debounce(debounced('b', keys.eu))).toMatchObject({ workflowId: 'a' });
   });
 
   it('fires the schedule of a static method, but not after the schedule gets another workflow', async () => {

@@ -7,9 +7,9 @@ import { debounced, enqueued, inOrder, take, transaction, withQueue } from './qu
 describeStorage('delayed workflows', (store) => {
   withQueue(store);
   const promote = (now: number, limit = 100, storage = store.storage) =>
-    storage.workflows.promoteDue({ now, limit }).then((queues) => queues.sort());
+    storage.queues.promoteDue({ now, limit }).then((queues) => queues.sort());
   const delay = (id: string, delayUntil: number, dedupId: string | null = null) =>
-    store.storage.workflows.enqueueMany([enqueued(id, { delayUntil, dedupId })]);
+    store.storage.queues.enqueueMany([enqueued(id, { delayUntil, dedupId })]);
 
   it('move to their queue when their time comes, and not before', async () => {
     await delay('a', 2000);
@@ -43,9 +43,7 @@ describeStorage('delayed workflows', (store) => {
   it('keep their deduplication ID until they have ended', async () => {
     await delay('a', 2000, 'd');
     await promote(2000);
-    expect(await store.storage.workflows.holders([{ queueName: 'q', dedupId: 'd' }])).toMatchObject([
-      { workflowId: 'a' },
-    ]);
+    expect(await store.storage.queues.holders([{ queueName: 'q', dedupId: 'd' }])).toMatchObject([{ workflowId: 'a' }]);
   });
 
   it('become due once each, even if several processes promote them at once', async () => {
@@ -60,20 +58,20 @@ describeStorage('delayed workflows', (store) => {
   });
 
   it('can be postponed, moved forward and given another priority while they wait', async () => {
-    const { workflows } = store.storage;
+    const { queues, workflows } = store.storage;
     await delay('a', 2000);
     await delay('b', 2000);
-    expect(await workflows.setDelay({ workflowId: 'a', delayUntil: 3000, now: 1500 })).toBe('q');
-    expect(await workflows.setPriority({ workflowId: 'a', priority: 3, now: 1600 })).toBe('q');
+    expect(await queues.setDelay({ workflowId: 'a', delayUntil: 3000, now: 1500 })).toBe('q');
+    expect(await queues.setPriority({ workflowId: 'a', priority: 3, now: 1600 })).toBe('q');
     expect(await workflows.get(['a'])).toMatchObject([{ delayUntil: 3000, priority: 3, updatedAt: 1600 }]);
     await promote(2000);
-    expect(await workflows.setDelay({ workflowId: 'b', delayUntil: 9000, now: 2500 })).toBeUndefined();
-    expect(await workflows.setPriority({ workflowId: 'b', priority: 5, now: 2500 })).toBe('q');
+    expect(await queues.setDelay({ workflowId: 'b', delayUntil: 9000, now: 2500 })).toBeUndefined();
+    expect(await queues.setPriority({ workflowId: 'b', priority: 5, now: 2500 })).toBe('q');
     await promote(3000);
     expect(await inOrder(store.storage)).toEqual(['a', 'b']);
-    expect(await workflows.setPriority({ workflowId: 'b', priority: 1, now: 4000 })).toBeUndefined();
-    expect(await workflows.setDelay({ workflowId: 'nobody', delayUntil: 1, now: 1 })).toBeUndefined();
-    expect(await workflows.setPriority({ workflowId: 'nobody', priority: 1, now: 1 })).toBeUndefined();
+    expect(await queues.setPriority({ workflowId: 'b', priority: 1, now: 4000 })).toBeUndefined();
+    expect(await queues.setDelay({ workflowId: 'nobody', delayUntil: 1, now: 1 })).toBeUndefined();
+    expect(await queues.setPriority({ workflowId: 'nobody', priority: 1, now: 1 })).toBeUndefined();
   });
 
   if (store.backend === 'postgres') {
@@ -93,7 +91,7 @@ describeStorage('delayed workflows', (store) => {
 describeStorage('debounced workflows', (store) => {
   withQueue(store);
   const debounce = (id: string, more: Partial<DebouncedWorkflow> = {}) =>
-    store.storage.workflows.debounce(debounced(id, more));
+    store.storage.queues.debounce(debounced(id, more));
   /** A debouncer call at this time, with a wait of 500 ms. */
   const callAt = (id: string, now: number, more: Partial<DebouncedWorkflow> = {}) =>
     debounce(id, { createdAt: now, delayUntil: now + 500, inputs: `["${id}"]`, ...more });
@@ -129,7 +127,7 @@ describeStorage('debounced workflows', (store) => {
 
   it('begin again after the last one became due and gave its key back', async () => {
     await callAt('a', 1000);
-    expect(await store.storage.workflows.promoteDue({ now: 1500, limit: 10 })).toEqual(['q']);
+    expect(await store.storage.queues.promoteDue({ now: 1500, limit: 10 })).toEqual(['q']);
     expect(await callAt('b', 1501)).toMatchObject({ workflowId: 'b' });
     expect(await store.storage.workflows.list({})).toMatchObject([
       { workflowId: 'a', status: 'ENQUEUED', inputs: '["a"]', dedupId: null },
@@ -151,7 +149,7 @@ describeStorage('debounced workflows', (store) => {
   });
 
   it('do not change a workflow that holds the key and is not debounced', async () => {
-    await store.storage.workflows.enqueueMany([
+    await store.storage.queues.enqueueMany([
       enqueued('plain', { dedupId: 'key' }),
       enqueued('delayed', { dedupId: 'key 2', delayUntil: 9000 }),
     ]);
@@ -169,7 +167,7 @@ describeStorage('debounced workflows', (store) => {
 
   it('refuse the ID of an existing workflow, under any key', async () => {
     await callAt('a', 1000);
-    await store.storage.workflows.promoteDue({ now: 5000, limit: 10 });
+    await store.storage.queues.promoteDue({ now: 5000, limit: 10 });
     const refusal = await callAt('a', 6000).catch((error) => error);
     expect(store.storage.classify(refusal)).toBe('refused');
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
@@ -193,19 +191,19 @@ describeStorage('debounced workflows', (store) => {
 });
 
 function raceCall(storage: Storage, i: number) {
-  return storage.workflows.debounce(debounced(`w${i}`, { inputs: `[${i}]`, delayUntil: 10_000 + i }));
+  return storage.queues.debounce(debounced(`w${i}`, { inputs: `[${i}]`, delayUntil: 10_000 + i }));
 }
 
 /** Races a call against the end of the wait: the call still belongs to that run, or begins another run. */
 async function raceWithPromotion(store: Store, other: Storage, round: number): Promise<void> {
   const [first, second] = [`${round}-first`, `${round}-second`];
   const key = `key ${round}`;
-  await store.storage.workflows.debounce(debounced(first, { dedupId: key, inputs: '["first"]' }));
+  await store.storage.queues.debounce(debounced(first, { dedupId: key, inputs: '["first"]' }));
   const call = (): Promise<unknown> =>
-    store.storage.workflows.debounce(debounced(second, { dedupId: key, inputs: '["second"]', delayUntil: 1600 }));
-  const promote = (): Promise<unknown> => other.workflows.promoteDue({ now: 1500, limit: 1000 });
+    store.storage.queues.debounce(debounced(second, { dedupId: key, inputs: '["second"]', delayUntil: 1600 }));
+  const promote = (): Promise<unknown> => other.queues.promoteDue({ now: 1500, limit: 1000 });
   await Promise.all((round % 2 ? [call, promote] : [promote, call]).map((act) => act()));
-  await store.storage.workflows.promoteDue({ now: 1600, limit: 1000 });
+  await store.storage.queues.promoteDue({ now: 1600, limit: 1000 });
   const rows = await store.storage.workflows.get([first, second]);
   expect(rows.map((row) => row.status)).toEqual(rows.map(() => 'ENQUEUED'));
   const inputs = new Map(rows.map((row) => [row.workflowId, row.inputs]));

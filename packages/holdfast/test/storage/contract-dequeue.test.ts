@@ -8,7 +8,7 @@ const ids = (from: number, to: number, prefix = 'w'): string[] =>
 
 describeStorage('the order of a queue', (store) => {
   withQueue(store);
-  const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.workflows.enqueueMany(rows);
+  const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.queues.enqueueMany(rows);
   const table = store.table('workflow_status');
 
   it('is by priority, lowest first, then by enqueueing, regardless of clocks', async () => {
@@ -21,7 +21,7 @@ describeStorage('the order of a queue', (store) => {
   it('is kept by work that is delayed, released or recovered: the work returns to its place', async () => {
     await enqueue(enqueued('a', { delayUntil: 2000 }), enqueued('b'));
     await enqueue(enqueued('c'), enqueued('d'));
-    await store.storage.workflows.promoteDue({ now: 2000, limit: 10 });
+    await store.storage.queues.promoteDue({ now: 2000, limit: 10 });
     await take(store.storage, 2, { owner: 'released' });
     await take(store.storage, 1, { owner: 'recovered', writer: { executorId: 'dead', appName: 'app' } });
     const owned = ['a', 'b'].map((workflowId) => ({ workflowId, owner: 'released' }));
@@ -50,7 +50,7 @@ describeStorage('the order of a queue', (store) => {
       await call('3');
       await enqueue(enqueued('4', { createdAt: 1 }));
       await call('5');
-      await store.storage.workflows.enqueueAll([enqueued('7'), enqueued('6')]);
+      await store.storage.queues.enqueueAll([enqueued('7'), enqueued('6')]);
       expect(await inOrder(store.storage)).toEqual(['1', '2', '3', '4', '5', '7', '6']);
     });
   }
@@ -58,7 +58,7 @@ describeStorage('the order of a queue', (store) => {
 
 describeStorage('taking work from a queue', (store) => {
   withQueue(store);
-  const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.workflows.enqueueMany(rows);
+  const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.queues.enqueueMany(rows);
   const table = store.table('workflow_status');
 
   it('makes the work PENDING under the claimer’s token, started now, with one more attempt', async () => {
@@ -190,7 +190,7 @@ describeStorage('taking work from a queue', (store) => {
 describeStorage('the lock version of a queue', (store) => {
   withQueue(store);
   const turn = async () => (await queueNamed(store.storage)).lockVersion;
-  const enqueueSome = (n = 4) => store.storage.workflows.enqueueMany(ids(0, n).map((id) => enqueued(id)));
+  const enqueueSome = (n = 4) => store.storage.queues.enqueueMany(ids(0, n).map((id) => enqueued(id)));
 
   it('is kept by a shared claim, and increased by an exclusive claim', async () => {
     await enqueueSome();
@@ -257,7 +257,7 @@ describeStorage(
         await store.sql(`alter database ${new URL(store.url).pathname.slice(1)} set enable_${way} = off`);
       }
       const other = await store.another();
-      await store.storage.workflows.enqueueMany(ids(0, 30).map((id) => enqueued(id, { partition: `p${id.at(-1)}` })));
+      await store.storage.queues.enqueueMany(ids(0, 30).map((id) => enqueued(id, { partition: `p${id.at(-1)}` })));
       const { lockVersion } = await queueNamed(store.storage);
       expect(await idsOf(take(other, 3, { lockVersion }))).toEqual(['w0', 'w1', 'w2']);
       const portions = ['p3', 'p4'].map((partition) => ({ partition, n: 2 }));
@@ -271,7 +271,7 @@ describeStorage(
 describeStorage('taking work by partition', (store) => {
   withQueue(store);
   const enqueue = (partition: string, ...names: string[]) =>
-    store.storage.workflows.enqueueMany(names.map((id) => enqueued(id, { partition })));
+    store.storage.queues.enqueueMany(names.map((id) => enqueued(id, { partition })));
   const portions = (...given: [string, number][]): Portion[] => given.map(([partition, n]) => ({ partition, n }));
 
   it.each([
@@ -303,7 +303,7 @@ describeStorage('taking work by partition', (store) => {
   it('orders a partition by priority, and accepts any text as a key', async () => {
     const keys = ['', "it's", '"quoted"', '{a,b}', 'NULL', 'ß', '💥', 'a'.repeat(1000)];
     for (const [i, key] of keys.entries()) {
-      await store.storage.workflows.enqueueMany([
+      await store.storage.queues.enqueueMany([
         enqueued(`${i} last`, { partition: key, priority: 2 }),
         enqueued(`${i} first`, { partition: key, priority: 1 }),
       ]);

@@ -23,15 +23,15 @@ const everything: Partial<EnqueuedWorkflow> = {
 
 describeStorage('enqueueing', (store) => {
   withQueue(store);
-  const many = (...rows: EnqueuedWorkflow[]) => store.storage.workflows.enqueueMany(rows);
-  const all = (...rows: EnqueuedWorkflow[]) => store.storage.workflows.enqueueAll(rows);
+  const many = (...rows: EnqueuedWorkflow[]) => store.storage.queues.enqueueMany(rows);
+  const all = (...rows: EnqueuedWorkflow[]) => store.storage.queues.enqueueAll(rows);
   const seqs = async () =>
     (
       await store.sql(`select workflow_uuid from ${store.table('workflow_status')} order by enqueue_seq, workflow_uuid`)
     ).map((row) => row.workflow_uuid);
 
   describe.each(['enqueueMany', 'enqueueAll'] as const)('%s', (how) => {
-    const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.workflows[how](rows);
+    const enqueue = (...rows: EnqueuedWorkflow[]) => store.storage.queues[how](rows);
 
     it('stores work without an owner and never tried, as waiting, or as delayed if it has a time', async () => {
       const rows = [enqueued('a', everything), enqueued('b', { delayUntil: 5000 })];
@@ -151,7 +151,7 @@ describeStorage('enqueueing a child', (store) => {
   it('stores the child while its parent keeps its owner, and records if the child is detached', async () => {
     await start(store, 'p');
     const rows = [child('b', { detached: true }), child('a'), enqueued('no child')];
-    expect(await store.storage.workflows.enqueueMany(rows)).toEqual(new Set(['a', 'b', 'no child']));
+    expect(await store.storage.queues.enqueueMany(rows)).toEqual(new Set(['a', 'b', 'no child']));
     expect(await store.storage.workflows.get(['a'])).toMatchObject([{ parentWorkflowId: 'p', status: 'ENQUEUED' }]);
     await store.storage.workflows.cancel({ workflowIds: ['p'], reason: null, now: 2000 });
     expect(await statuses(store)).toEqual({ p: 'CANCELLED', a: 'CANCELLED', b: 'ENQUEUED', 'no child': 'ENQUEUED' });
@@ -167,32 +167,32 @@ describeStorage('enqueueing a child', (store) => {
       child('d', { queueName: 'nowhere' }),
       child('fine'),
     ];
-    expect(await store.storage.workflows.enqueueMany(rows)).toEqual(new Set(['fine']));
+    expect(await store.storage.queues.enqueueMany(rows)).toEqual(new Set(['fine']));
   });
 });
 
 describeStorage('a deduplication ID', (store) => {
   withQueue(store);
-  const enqueue = (id: string) => store.storage.workflows.enqueueMany([enqueued(id, { dedupId: 'd' })]);
+  const enqueue = (id: string) => store.storage.queues.enqueueMany([enqueued(id, { dedupId: 'd' })]);
   const isFree = async () => (await enqueue('next')).size === 1;
 
   it('leads to the workflow that holds it', async () => {
     const method = { name: 'm', className: 'Shop', configName: 'de' };
     await register(store.storage, 'other');
     await enqueue('a');
-    await store.storage.workflows.enqueueMany([enqueued('b', { dedupId: 'e', queueName: 'other', ...method })]);
+    await store.storage.queues.enqueueMany([enqueued('b', { dedupId: 'e', queueName: 'other', ...method })]);
     const keys = [
       { queueName: 'q', dedupId: 'd' },
       { queueName: 'other', dedupId: 'e' },
       { queueName: 'other', dedupId: 'd' },
       { queueName: 'q', dedupId: 'free' },
     ];
-    const held = await store.storage.workflows.holders(keys);
+    const held = await store.storage.queues.holders(keys);
     expect(held.sort((x, y) => (x.workflowId < y.workflowId ? -1 : 1))).toEqual([
       { queueName: 'q', dedupId: 'd', workflowId: 'a', ...plainKey('greet') },
       { queueName: 'other', dedupId: 'e', workflowId: 'b', ...method },
     ]);
-    expect(await store.storage.workflows.holders([])).toEqual([]);
+    expect(await store.storage.queues.holders([])).toEqual([]);
   });
 
   it.each(Object.entries(endings))('is free again when its workflow %s', async (_, end) => {
@@ -212,7 +212,7 @@ describeStorage('a deduplication ID', (store) => {
     const others = [store.storage, await store.another(), await store.another()];
     const rows = Array.from({ length: 100 }, (_, i) => enqueued(`w${i}`, { dedupId: 'd' }));
     const results = await Promise.all(
-      rows.map((row, i) => (others[i % others.length] as Storage).workflows.enqueueMany([row])),
+      rows.map((row, i) => (others[i % others.length] as Storage).queues.enqueueMany([row])),
     );
     expect(results.filter((created) => created.size === 1)).toHaveLength(1);
     expect(await store.storage.workflows.list({})).toHaveLength(1);

@@ -17,7 +17,7 @@ describeStorage('taking work in the order of its arrival', (store) => {
         ...(partition && { partition: partition(i) }),
       }),
     );
-    await store.storage.workflows.enqueueAll(rows);
+    await store.storage.queues.enqueueAll(rows);
   }
   const ours = all.filter((_, i) => (i * 3) % 5 !== 4);
 

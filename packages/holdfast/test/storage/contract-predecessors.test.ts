@@ -30,7 +30,7 @@ const writes: Record<string, (store: Store, named: After) => Promise<boolean>> =
     (await storage.workflows.insertChildren(writer, [newChild('c', 'a', named)])).size > 0,
   'a child on a queue': async ({ storage }, named) => {
     const row = enqueued('q', { queueName: '_dbos_internal_queue', parentWorkflowId: 'a', parentOwner: owner });
-    return (await storage.workflows.enqueueMany([{ ...row, ...named }])).size > 0;
+    return (await storage.queues.enqueueMany([{ ...row, ...named }])).size > 0;
   },
   'an outcome': async ({ storage }, named) =>
     (await storage.workflows.finishMany([finished('a', { ...named })])).size > 0,

@@ -8,7 +8,7 @@ const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
 
 /** Starts these workflows at this instant, as starts that count for a rate limit. */
 async function startAt(store: Store, now: number, rows: readonly EnqueuedWorkflow[], rateLimited = true) {
-  await store.storage.workflows.enqueueMany(rows);
+  await store.storage.queues.enqueueMany(rows);
   const keys = [...new Set(rows.map((row) => row.partition))];
   const portions = keys.map((partition) => ({ partition, n: rows.length }));
   const taken = await take(store.storage, 0, { portions, now, rateLimited, owner: 'claim' });
@@ -25,7 +25,7 @@ describeStorage('the usage of a queue', (store) => {
     await startAt(store, 5000, [enqueued('a'), enqueued('b'), enqueued('ended')]);
     await startAt(store, 5000, [enqueued('version', { version: 'v1' })], false);
     await store.storage.workflows.finishMany([finished('ended', { owner: 'claim' })]);
-    await store.storage.workflows.enqueueMany([
+    await store.storage.queues.enqueueMany([
       enqueued('waits'),
       enqueued('delayed', { delayUntil: 9000 }),
       enqueued('elsewhere', { queueName: 'other' }),
@@ -36,7 +36,7 @@ describeStorage('the usage of a queue', (store) => {
 
   it('separates work that runs elsewhere from the work of the caller', async () => {
     await startAt(store, 5000, [enqueued('a'), enqueued('b')]);
-    await store.storage.workflows.enqueueMany([enqueued('c'), enqueued('d')]);
+    await store.storage.queues.enqueueMany([enqueued('c'), enqueued('d')]);
     await take(store.storage, 1, { writer: { executorId: 'other', appName: 'app' } });
     await take(store.storage, 1);
     await store.sql(`update ${store.table('workflow_status')} set executor_id = null where workflow_uuid = 'd'`);
@@ -45,7 +45,7 @@ describeStorage('the usage of a queue', (store) => {
 
   it('counts the running work of another version, but not its waiting work', async () => {
     const old = { version: 'v0' };
-    await store.storage.workflows.enqueueMany([enqueued('a', old), enqueued('b', old)]);
+    await store.storage.queues.enqueueMany([enqueued('a', old), enqueued('b', old)]);
     await take(store.storage, 1, { version: 'v0' });
     expect(await usage()).toMatchObject({ running: 1 });
   });
@@ -53,7 +53,7 @@ describeStorage('the usage of a queue', (store) => {
   it('includes the queue of the same snapshot, and if anything waits', async () => {
     const seen = () => store.storage.queues.usage({ name: 'q', executorId: 'claimer', rate: null });
     expect(await seen()).toMatchObject({ waiting: false, queue: { name: 'q', paused: false } });
-    await store.storage.workflows.enqueueMany([enqueued('a')]);
+    await store.storage.queues.enqueueMany([enqueued('a')]);
     const before = await seen();
     expect(before).toMatchObject({ waiting: true });
     await take(store.storage, 1, { lockVersion: before?.queue.lockVersion as number, exclusive: true });
@@ -95,9 +95,7 @@ describeStorage('the usage of partitions', (store) => {
       ...{ rate: null, suspects: false, ...more },
     });
   const enqueue = (rows: readonly [string, string, Partial<EnqueuedWorkflow>?][]) =>
-    store.storage.workflows.enqueueMany(
-      rows.map(([id, partition, more]) => enqueued(id, { partition, ...(more ?? {}) })),
-    );
+    store.storage.queues.enqueueMany(rows.map(([id, partition, more]) => enqueued(id, { partition, ...(more ?? {}) })));
   const keysAfter = async (after: string, limit = 200) => (await look({ after, limit })).map((each) => each.partition);
 
   it('is counted separately for each partition in which something waits', async () => {
@@ -148,7 +146,7 @@ describeStorage('the usage of partitions', (store) => {
 
   it('pages through 600 partitions and lists each once', async () => {
     const keys = Array.from({ length: 600 }, (_, i) => `tenant ${(i * 7919) % 600}`);
-    await store.storage.workflows.enqueueAll(keys.map((partition, i) => enqueued(`w${i}`, { partition })));
+    await store.storage.queues.enqueueAll(keys.map((partition, i) => enqueued(`w${i}`, { partition })));
     const met: string[] = [];
     for (let after = ''; ; ) {
       const page = await keysAfter(after, 200);
@@ -163,7 +161,7 @@ describeStorage('the usage of partitions', (store) => {
   });
 
   it('is empty for a queue where nothing waits in a partition', async () => {
-    await store.storage.workflows.enqueueMany([enqueued('keyless'), enqueued('d', { partition: 'p', delayUntil: 9 })]);
+    await store.storage.queues.enqueueMany([enqueued('keyless'), enqueued('d', { partition: 'p', delayUntil: 9 })]);
     expect(await look()).toEqual([]);
     await register(store.storage, 'q', settings({}, {}));
     expect(await keysAfter('')).toEqual(['(none)']);

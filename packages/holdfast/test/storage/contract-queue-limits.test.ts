@@ -66,7 +66,7 @@ describeStorage('limits of a fleet', (store) => {
     const seen = { removed: 0, kept: 0 };
     for (let round = 0; round < 60; round++) {
       await register(store.storage, 'q');
-      const enqueue = () => store.storage.workflows.enqueueMany([enqueued(`w${round}`)]);
+      const enqueue = () => store.storage.queues.enqueueMany([enqueued(`w${round}`)]);
       const remove = () => other.queues.remove('q');
       const [first, second] = round % 2 ? [enqueue, remove] : [remove, enqueue];
       const begun = first();
@@ -88,7 +88,7 @@ async function pauseUnderClaims(store: Store, round: number): Promise<void> {
   await store.sql(`delete from ${store.table('workflow_status')}`);
   await store.sql(`delete from ${store.table('queues')}`);
   await register(store.storage, 'q');
-  await store.storage.workflows.enqueueAll(Array.from({ length: 100 }, (_, i) => enqueued(`${round}-${i}`)));
+  await store.storage.queues.enqueueAll(Array.from({ length: 100 }, (_, i) => enqueued(`${round}-${i}`)));
   const storages = [store.storage, await sibling(store)];
   const { lockVersion } = await queueNamed(store.storage);
   const claims = Array.from({ length: 30 }, (_, i) => take(storages[i % 2] as Storage, 1, { lockVersion }));
@@ -190,6 +190,6 @@ async function newRace(store: Store, total: number, partitions?: number): Promis
   const rows = Array.from({ length: total }, (_, i) =>
     enqueued(`w${i}`, partitions ? { partition: `p${i % partitions}` } : {}),
   );
-  await store.storage.workflows.enqueueAll(rows);
+  await store.storage.queues.enqueueAll(rows);
   return new Race([store.storage, await store.another(), await store.another()], total);
 }

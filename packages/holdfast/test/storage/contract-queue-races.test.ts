@@ -21,7 +21,7 @@ describeStorage('two concurrent transactions on a queue', suite, ['postgres']);
 function suite(store: Store): void {
   withQueue(store);
   const [workflows, queues] = [store.table('workflow_status'), store.table('queues')];
-  const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
+  const enqueue = (...ids: string[]) => store.storage.queues.enqueueMany(ids.map((id) => enqueued(id)));
   const turn = async () => (await queueNamed(store.storage)).lockVersion;
 
   it.each([
@@ -79,7 +79,7 @@ function suite(store: Store): void {
 
   it('a claim from several partitions does not wait for a locked partition, or fail because of it', async () => {
     const rows = ['a', 'b', 'c'].map((partition) => enqueued(`in ${partition}`, { partition }));
-    await store.storage.workflows.enqueueMany(rows);
+    await store.storage.queues.enqueueMany(rows);
     const other = await transaction(store);
     await other.query(`select 1 from ${workflows} where queue_partition_key = 'b' for update`);
     const portions = ['a', 'b', 'c'].map((partition) => ({ partition, n: 1 }));
@@ -106,7 +106,7 @@ function suite(store: Store): void {
 
   it('a queue is not removed while a workflow is being enqueued on it', async () => {
     const enqueuer = await ourTransaction(store);
-    expect((await enqueuer.workflows.enqueueMany([enqueued('a')])).size).toBe(1);
+    expect((await enqueuer.queues.enqueueMany([enqueued('a')])).size).toBe(1);
     const removed = store.storage.queues.remove('q');
     await waiting(store, 'queues');
     await enqueuer.commit();
@@ -117,7 +117,7 @@ function suite(store: Store): void {
   it.each(['enqueueMany', 'enqueueAll'] as const)('%s stores nothing on a queue that is being removed', async (how) => {
     const remover = await ourTransaction(store);
     expect(await remover.queues.remove('q')).toBe(true);
-    const enqueueing = store.storage.workflows[how]([enqueued('a')]);
+    const enqueueing = store.storage.queues[how]([enqueued('a')]);
     await waiting(store, 'holdfast_hold_queues');
     await remover.commit();
     expect(await enqueueing).toEqual(new Set());
@@ -128,7 +128,7 @@ function suite(store: Store): void {
     const other = await transaction(store);
     await other.query(`update ${queues} set turn = turn + 1`);
     expect((await enqueue('a')).size).toBe(1);
-    expect((await store.storage.workflows.enqueueAll([enqueued('b')])).size).toBe(1);
+    expect((await store.storage.queues.enqueueAll([enqueued('b')])).size).toBe(1);
     await other.query('commit');
     expect(await register(store.storage, 'q', settings({ concurrency: 1 }))).toBeDefined();
   });

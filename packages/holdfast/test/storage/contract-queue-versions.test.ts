@@ -13,7 +13,7 @@ describeStorage('work of several versions on one queue', (store) => {
 
   /** Enqueues workflows in this order, each with the version that its name gives, for example `own 3`. */
   const enqueue = (names: readonly string[], more: object = {}) =>
-    store.storage.workflows.enqueueAll(
+    store.storage.queues.enqueueAll(
       names.map((name) => {
         const kind = name.split(' ')[0] as keyof typeof versions;
         return enqueued(name, { version: versions[kind], ...more });

@@ -131,7 +131,7 @@ describeStorage('a stored queue', (store) => {
   });
 
   it('can be changed after a claim has increased its lock version: a claim is not an edit', async () => {
-    await store.storage.workflows.enqueueMany([enqueued('a')]);
+    await store.storage.queues.enqueueMany([enqueued('a')]);
     const read = await queueNamed(store.storage);
     await take(store.storage, 1, { lockVersion: read.lockVersion, exclusive: true });
     expect(await change(read, { paused: true })).toMatchObject({ paused: true });
@@ -139,7 +139,7 @@ describeStorage('a stored queue', (store) => {
 
   it('is removed only if it holds no unfinished workflow', async () => {
     const { queues, workflows } = store.storage;
-    await workflows.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 }), enqueued('c')]);
+    await queues.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 }), enqueued('c')]);
     await take(store.storage, 1);
     expect(await queues.unfinished('q')).toBe(3);
     expect(await queues.remove('q')).toBe(false);
@@ -154,7 +154,7 @@ describeStorage('a stored queue', (store) => {
   });
 
   it('gives waiting work a partition key when it gets partitions, so that the work is found', async () => {
-    await store.storage.workflows.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 })]);
+    await store.storage.queues.enqueueMany([enqueued('a'), enqueued('b', { delayUntil: 9000 })]);
     await change(await queueNamed(store.storage), { settings: settings({}, { concurrency: 1 }) });
     const keys = (await store.storage.workflows.list({})).map((row) => row.partition);
     expect(keys).toEqual(['(none)', '(none)']);
@@ -173,7 +173,7 @@ describeStorage('a stored queue', (store) => {
       name,
       settings: settings({ concurrency: 7 }, name === 'parted' ? { concurrency: 1 } : undefined),
     }));
-    await store.storage.workflows.enqueueMany([enqueued('keyless', { queueName: 'q' })]);
+    await store.storage.queues.enqueueMany([enqueued('keyless', { queueName: 'q' })]);
     const common = { policy: 'always' as const, appName: 'app', version: 'v1', now: 4000 };
     const stored = await store.storage.queues.register({ ...common, queues });
     expect(stored.map(({ name, appName, settings: { limits } }) => [name, appName, limits.concurrency])).toEqual([
@@ -190,14 +190,11 @@ describeStorage('a stored queue', (store) => {
     const { queues, workflows } = store.storage;
     await register(store.storage, 'empty');
     await register(store.storage, 'parted', settings({}, {}));
-    await workflows.enqueueMany(['a', 'b', 'c', 'ended'].map((id) => enqueued(id)));
+    await queues.enqueueMany(['a', 'b', 'c', 'ended'].map((id) => enqueued(id)));
     await take(store.storage, 1, { owner: 'runs' });
-    await workflows.enqueueMany([
-      enqueued('other version', { version: 'v0' }),
-      enqueued('later', { delayUntil: 9000 }),
-    ]);
+    await queues.enqueueMany([enqueued('other version', { version: 'v0' }), enqueued('later', { delayUntil: 9000 })]);
     await workflows.cancel({ workflowIds: ['ended'], reason: null, now: 1 });
-    await workflows.enqueueMany(
+    await queues.enqueueMany(
       ['x', 'y'].map((id) =>
         enqueued(id, { queueName: 'parted', partition: id, delayUntil: id === 'y' ? 9000 : null }),
       ),
@@ -216,12 +213,12 @@ describeStorage('a stored queue', (store) => {
   });
 
   it('shows in the overview if it has waiting work, and when the next delayed workflow is due', async () => {
-    const { queues, workflows } = store.storage;
+    const { queues } = store.storage;
     await register(store.storage, 'empty');
     await register(store.storage, 'busy');
     expect(await queues.overview()).toMatchObject({ internal: { waiting: false, retried: false }, nextDueAt: null });
     await start(store, 'running');
-    await workflows.enqueueMany([
+    await queues.enqueueMany([
       enqueued('a', { queueName: 'busy' }),
       enqueued('late', { delayUntil: 9000 }),
       enqueued('soon', { queueName: 'empty', delayUntil: 8000 }),
@@ -249,9 +246,9 @@ describeStorage('a stored queue', (store) => {
   });
 
   it('shows in the overview if it has waiting work that was tried before', async () => {
-    const { queues, workflows } = store.storage;
+    const { queues } = store.storage;
     for (const name of ['one', 'two']) await register(store.storage, name);
-    await workflows.enqueueMany([enqueued('a', { queueName: 'one' }), enqueued('b', { queueName: 'two' })]);
+    await queues.enqueueMany([enqueued('a', { queueName: 'one' }), enqueued('b', { queueName: 'two' })]);
     await store.sql(`update ${store.table('workflow_status')} set recovery_attempts = 1 where workflow_uuid = 'b'`);
     const retried = async () =>
       (await queues.overview()).queues.map(({ queue, ...each }) => [queue.name, each.retried]);
@@ -277,7 +274,7 @@ describeStorage('a stored queue', (store) => {
       enqueued('old', { version: 'v0' }),
       enqueued('latest', { version: null }),
     ];
-    await store.storage.workflows.enqueueMany(rows);
+    await store.storage.queues.enqueueMany(rows);
     await store.storage.versions.register({ name: 'v2', appName: 'app', now: 1 });
     const runnable = [{ name: 'greet', maxRecoveryAttempts: 100 }];
     const writer = { executorId: 'e', appName: 'app' };

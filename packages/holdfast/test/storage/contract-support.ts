@@ -227,7 +227,7 @@ export async function dequeue(
   const { limit, ...rest } = claim;
   const common = { portions: [{ partition: null, n: limit }], byPartition: false, lockVersion: null, exclusive: false };
   const take = async (suspects: boolean) =>
-    (await storage.workflows.dequeue({ ...common, rateLimited: false, suspects, ...rest })).claimed;
+    (await storage.queues.dequeue({ ...common, rateLimited: false, suspects, ...rest })).claimed;
   return [...(await take(false)), ...(await take(true))];
 }
 

@@ -15,7 +15,7 @@ describeStorage('a suspended workflow', (store) => {
   withQueue(store);
   const table = store.table('workflow_status');
   const begin = async (ids: readonly string[], more: Parameters<typeof take>[2] = {}) => {
-    await store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
+    await store.storage.queues.enqueueMany(ids.map((id) => enqueued(id)));
     await take(store.storage, ids.length, { owner, now: 5000, ...more });
   };
   const running = async (): Promise<number | undefined> =>
@@ -28,7 +28,7 @@ describeStorage('a suspended workflow', (store) => {
     await begin(['a', 'b', 'ended', 'cancelled']);
     await store.storage.workflows.finishMany([finished('ended', { owner })]);
     await store.storage.workflows.cancel({ workflowIds: ['cancelled'], reason: null, now: 1 });
-    await store.storage.workflows.enqueueMany([enqueued('waits')]);
+    await store.storage.queues.enqueueMany([enqueued('waits')]);
     const given = [
       ...owned('a', 'ended', 'cancelled', 'waits', 'nobody'),
       { workflowId: 'b', owner: 'other', ...first },
@@ -41,7 +41,7 @@ describeStorage('a suspended workflow', (store) => {
   it('holds no slot of its queue or partition, but is still on the queue', async () => {
     await register(store.storage, 'parted', settings({ concurrency: 5 }, { concurrency: 2 }));
     const rows = ['a', 'b', 'c'].map((id) => enqueued(id, { queueName: 'parted', partition: 'p' }));
-    await store.storage.workflows.enqueueMany(rows);
+    await store.storage.queues.enqueueMany(rows);
     await take(store.storage, 0, { owner, queueName: 'parted', portions: [{ partition: 'p', n: 2 }] });
     await store.storage.workflows.markSuspended(owned('a'));
     const look = { writer: { executorId: 'x', appName: 'app' }, version: 'v1', queueName: 'parted', after: '' };
@@ -90,11 +90,11 @@ describeStorage('a suspended workflow', (store) => {
   });
 
   it('returns to its place in the queue: after more urgent work, before later work', async () => {
-    await store.storage.workflows.enqueueMany([enqueued('early', { priority: 3 })]);
+    await store.storage.queues.enqueueMany([enqueued('early', { priority: 3 })]);
     await take(store.storage, 1, { owner });
     await store.storage.workflows.markSuspended(owned('early'));
-    await store.storage.workflows.enqueueMany([enqueued('later', { priority: 3 }), enqueued('low', { priority: 4 })]);
-    await store.storage.workflows.enqueueMany([enqueued('urgent', { priority: 1 })]);
+    await store.storage.queues.enqueueMany([enqueued('later', { priority: 3 }), enqueued('low', { priority: 4 })]);
+    await store.storage.queues.enqueueMany([enqueued('urgent', { priority: 1 })]);
     await release('early');
     expect(await inOrder(store.storage)).toEqual(['urgent', 'early', 'later', 'low']);
   });
@@ -134,7 +134,7 @@ describeStorage('a suspended workflow', (store) => {
   it('never makes a queue exceed its limit, however many claim, suspend and return at once', async () => {
     await register(store.storage, 'q', settings({ concurrency: 3 }));
     const race = new Race(store, 120);
-    await store.storage.workflows.enqueueMany(Array.from({ length: 120 }, (_, i) => enqueued(`w${i}`)));
+    await store.storage.queues.enqueueMany(Array.from({ length: 120 }, (_, i) => enqueued(`w${i}`)));
     const storages = [store.storage, await store.another(), await store.another()];
     await Promise.all(storages.map((storage, i) => race.claimer(storage, `claimer ${i}`)));
     report(`slots given back (${store.backend}): ${race.rests} rests, ${race.readings} readings, peak ${race.peak}`);

@@ -22,7 +22,7 @@ describeStorage('the locks of a queue', suite, ['postgres']);
 function suite(store: Store): void {
   withQueue(store);
   const queues = store.table('queues');
-  const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
+  const enqueue = (...ids: string[]) => store.storage.queues.enqueueMany(ids.map((id) => enqueued(id)));
   const turn = async () => (await queueNamed(store.storage)).lockVersion;
   const pause = async () => {
     const queue = await queueNamed(store.storage);
@@ -41,8 +41,8 @@ function suite(store: Store): void {
     await enqueue('a', 'b');
     const [first, second] = [await taking(1), await taking(1)];
     expect([await first.claimed(), await second.claimed()]).toEqual([['a'], ['b']]);
-    await first.workflows.enqueueMany([enqueued('c')]);
-    await second.workflows.enqueueMany([enqueued('d')]);
+    await first.queues.enqueueMany([enqueued('c')]);
+    await second.queues.enqueueMany([enqueued('d')]);
     expect(await store.sql(`select xmax::text as "lockedBy" from ${queues}`)).toEqual([{ lockedBy: '0' }]);
     await first.commit();
     await second.commit();
@@ -85,7 +85,7 @@ function suite(store: Store): void {
     const names = Array.from({ length: 200 }, (_, i) => `q${i}`);
     for (const name of names) await register(store.storage, name);
     const enqueuer = await ourTransaction(store);
-    await enqueuer.workflows.enqueueMany(names.map((name) => enqueued(`on ${name}`, { queueName: name })));
+    await enqueuer.queues.enqueueMany(names.map((name) => enqueued(`on ${name}`, { queueName: name })));
     const held = "select count(*)::int as locks from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()";
     expect(await enqueuer.sql(held)).toEqual([{ locks: 1 }]);
     const removed = store.storage.queues.remove('q199');
@@ -96,7 +96,7 @@ function suite(store: Store): void {
 
   it('are released with the transaction that enqueues, even on rollback', async () => {
     const enqueuer = await ourTransaction(store);
-    await enqueuer.workflows.enqueueMany([enqueued('a')]);
+    await enqueuer.queues.enqueueMany([enqueued('a')]);
     await enqueuer.sql('rollback');
     expect(await store.storage.queues.remove('q')).toBe(true);
   });
@@ -108,7 +108,7 @@ function suite(store: Store): void {
 /** During a deploy, processes of an older release, which locks the row, run next to processes of this release. */
 function besideOlder(store: Store): void {
   const queues = store.table('queues');
-  const enqueue = (...ids: string[]) => store.storage.workflows.enqueueMany(ids.map((id) => enqueued(id)));
+  const enqueue = (...ids: string[]) => store.storage.queues.enqueueMany(ids.map((id) => enqueued(id)));
 
   it('next to an older release: a pause waits for a claim of the older release', async () => {
     const older = await transaction(store);
@@ -148,13 +148,13 @@ function besideOlder(store: Store): void {
 
   it('next to an older release: its deletion waits for an enqueue, and the next enqueue finds no queue', async () => {
     const enqueuer = await ourTransaction(store);
-    await enqueuer.workflows.enqueueMany([enqueued('a')]);
+    await enqueuer.queues.enqueueMany([enqueued('a')]);
     const older = await transaction(store);
     const deleted = older.query(`delete from ${queues} where name = 'q'`);
     await waiting(store, 'delete from');
     await enqueuer.commit();
     await deleted;
-    const next = store.storage.workflows.enqueueMany([enqueued('b')]);
+    const next = store.storage.queues.enqueueMany([enqueued('b')]);
     await waiting(store, 'holdfast_hold_queues');
     await older.query('commit');
     expect(await next).toEqual(new Set());
@@ -168,7 +168,7 @@ function inOneSnapshot(store: Store): void {
   const begin = 'begin isolation level repeatable read';
 
   it('in a transaction with one snapshot: a claim fails with an outdated lock version', async () => {
-    await store.storage.workflows.enqueueMany([enqueued('a')]);
+    await store.storage.queues.enqueueMany([enqueued('a')]);
     const { lockVersion } = await queueNamed(store.storage);
     const claim = await ourTransaction(store, begin);
     await claim.sql('select 1');
@@ -184,7 +184,7 @@ function inOneSnapshot(store: Store): void {
     const later = await openStorage({ url: store.url, ...common });
     onTestFinished(() => later.close());
     const enqueuer = await ourTransaction(store);
-    await enqueuer.workflows.enqueueMany([enqueued('a')]);
+    await enqueuer.queues.enqueueMany([enqueued('a')]);
     const removed = later.queues.remove('q');
     await waiting(store, 'holdfast_close_queue');
     await enqueuer.commit();
@@ -197,7 +197,7 @@ function inOneSnapshot(store: Store): void {
     await enqueuer.sql('select 1');
     await store.storage.queues.remove('q');
     const rows = Array.from({ length: n }, (_, i) => enqueued(`w${i}`, { queueName: i === 0 ? 'q' : `q${i}` }));
-    await expect(enqueuer.workflows.enqueueMany(rows)).rejects.toMatchObject(serialization);
+    await expect(enqueuer.queues.enqueueMany(rows)).rejects.toMatchObject(serialization);
   });
 }
 

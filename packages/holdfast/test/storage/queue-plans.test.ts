@@ -56,60 +56,57 @@ const lookForSuspects = { ...look, queueName: 'partedRetried', suspects: true, a
 
 /** Each statement of the queues, and the maximum of workflow rows it may read. */
 const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>]> = {
-  'workflows.enqueue': [10, (on) => on.workflows.enqueueMany([enqueued('new', { queueName: 'plain' })])],
+  'workflows.enqueue': [10, (on) => on.queues.enqueueMany([enqueued('new', { queueName: 'plain' })])],
   'workflows.enqueueChild': [
     10,
-    (on) => on.workflows.enqueueMany([enqueued('n', { queueName: 'plain', parentWorkflowId: 'e1', parentOwner: 'o' })]),
+    (on) => on.queues.enqueueMany([enqueued('n', { queueName: 'plain', parentWorkflowId: 'e1', parentOwner: 'o' })]),
   ],
   'workflows.enqueueAll': [
     20,
-    (on) => on.workflows.enqueueAll([1, 2, 3].map((i) => enqueued(`n${i}`, { queueName: 'plain', dedupId: `n${i}` }))),
+    (on) => on.queues.enqueueAll([1, 2, 3].map((i) => enqueued(`n${i}`, { queueName: 'plain', dedupId: `n${i}` }))),
   ],
-  'workflows.debounce': [
-    10,
-    (on) => on.workflows.debounce(debounced('new', { queueName: 'plain', dedupId: 'dedup 5' })),
-  ],
-  'workflows.holders': [10, (on) => on.workflows.holders([{ queueName: 'plain', dedupId: 'dedup 5' }])],
-  'workflows.promoteDue': [60, (on) => on.workflows.promoteDue({ now: 1020, limit: 10 })],
-  'workflows.setDelay': [5, (on) => on.workflows.setDelay({ workflowId: 'd1', delayUntil: 9, now: 9 })],
-  'workflows.setPriority': [5, (on) => on.workflows.setPriority({ workflowId: 'plain1', priority: 9, now: 9 })],
-  'workflows.dequeue-free': [60, (on) => on.workflows.dequeue({ ...whole, lockVersion: null, exclusive: false })],
-  'workflows.dequeue-shared': [60, (on) => on.workflows.dequeue({ ...whole, lockVersion: 0, exclusive: false })],
-  'workflows.dequeue-exclusive': [60, (on) => on.workflows.dequeue({ ...whole, lockVersion: 0, exclusive: true })],
+  'workflows.debounce': [10, (on) => on.queues.debounce(debounced('new', { queueName: 'plain', dedupId: 'dedup 5' }))],
+  'workflows.holders': [10, (on) => on.queues.holders([{ queueName: 'plain', dedupId: 'dedup 5' }])],
+  'workflows.promoteDue': [60, (on) => on.queues.promoteDue({ now: 1020, limit: 10 })],
+  'workflows.setDelay': [5, (on) => on.queues.setDelay({ workflowId: 'd1', delayUntil: 9, now: 9 })],
+  'workflows.setPriority': [5, (on) => on.queues.setPriority({ workflowId: 'plain1', priority: 9, now: 9 })],
+  'workflows.dequeue-free': [60, (on) => on.queues.dequeue({ ...whole, lockVersion: null, exclusive: false })],
+  'workflows.dequeue-shared': [60, (on) => on.queues.dequeue({ ...whole, lockVersion: 0, exclusive: false })],
+  'workflows.dequeue-exclusive': [60, (on) => on.queues.dequeue({ ...whole, lockVersion: 0, exclusive: true })],
   'workflows.dequeue-free by arrival': [
     100,
-    (on) => on.workflows.dequeue({ ...byArrival, lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...byArrival, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-partitions-free by arrival': [
     120,
-    (on) => on.workflows.dequeue({ ...parted, firstCome: true, lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...parted, firstCome: true, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-free by arrival behind another version': [
     100,
-    (on) => on.workflows.dequeue({ ...behind, firstCome: true, lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...behind, firstCome: true, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-partitions-free': [
     60,
-    (on) => on.workflows.dequeue({ ...parted, lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...parted, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-partitions-shared': [
     60,
-    (on) => on.workflows.dequeue({ ...parted, lockVersion: 0, exclusive: false }),
+    (on) => on.queues.dequeue({ ...parted, lockVersion: 0, exclusive: false }),
   ],
   'workflows.dequeue-partitions-exclusive': [
     60,
-    (on) => on.workflows.dequeue({ ...parted, lockVersion: 0, exclusive: true }),
+    (on) => on.queues.dequeue({ ...parted, lockVersion: 0, exclusive: true }),
   ],
   // Ten workflows of each of 20 partitions count as waiting, plus the running and started ones of each.
   'queues.partitions': [1000, (on) => on.queues.partitions(look)],
   'queues.usage': [600, (on) => on.queues.usage({ name: 'plain', executorId: 'claimer', rate })],
   'workflows.dequeue-free behind another version': [
     60,
-    (on) => on.workflows.dequeue({ ...behind, lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...behind, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-partitions-exclusive behind another version': [
     60,
-    (on) => on.workflows.dequeue({ ...behindParted, lockVersion: 0, exclusive: true }),
+    (on) => on.queues.dequeue({ ...behindParted, lockVersion: 0, exclusive: true }),
   ],
   'queues.partitions behind another version': [
     400,
@@ -117,19 +114,19 @@ const calls: Record<string, [most: number, call: (on: Calls) => Promise<unknown>
   ],
   'workflows.dequeue-suspects-free': [
     60,
-    (on) => on.workflows.dequeue({ ...retried, lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...retried, lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-suspects-free behind what has been tried': [
     20_100,
-    (on) => on.workflows.dequeue({ ...retried, queueName: 'tried', lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...retried, queueName: 'tried', lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-suspects-free where there is none': [
     10,
-    (on) => on.workflows.dequeue({ ...retried, queueName: 'plain', lockVersion: null, exclusive: false }),
+    (on) => on.queues.dequeue({ ...retried, queueName: 'plain', lockVersion: null, exclusive: false }),
   ],
   'workflows.dequeue-suspects-partitions-exclusive': [
     80,
-    (on) => on.workflows.dequeue({ ...partedSuspects, lockVersion: 0, exclusive: true }),
+    (on) => on.queues.dequeue({ ...partedSuspects, lockVersion: 0, exclusive: true }),
   ],
   'queues.partitions-of-suspects': [1000, (on) => on.queues.partitions(lookForSuspects)],
   'queues.partitions-of-suspects where there is none': [

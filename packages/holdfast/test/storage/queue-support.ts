@@ -100,7 +100,7 @@ export async function take(storage: Storage, n: number, more: Partial<DequeuePar
 export function takeTurn(storage: Storage, n: number, more: Partial<DequeueParams> = {}): Promise<Dequeued> {
   const { limit: _, ...claim } = newClaim();
   const portions = more.portions ?? [{ partition: null, n }];
-  return storage.workflows.dequeue({
+  return storage.queues.dequeue({
     ...claim,
     queueName: 'q',
     byPartition: portions.some(({ partition }) => partition !== null),

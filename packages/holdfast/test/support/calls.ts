@@ -35,7 +35,7 @@ export async function enqueueUnheard(database: string, ids: readonly string[], m
   });
   const row = { name: 'staged', appName: 'test', version: 'v', queueName: 'q', ...more };
   const inputs = (id: string): string => JSON.stringify({ json: [id], __dbos_serializer: 'superjson' });
-  await storage.workflows.enqueueMany(ids.map((id) => enqueued(id, { ...row, inputs: inputs(id) })));
+  await storage.queues.enqueueMany(ids.map((id) => enqueued(id, { ...row, inputs: inputs(id) })));
   await storage.close();
 }
 

@@ -53,7 +53,7 @@ export async function enqueueIn(
   const row = await enqueuedRow(engine, workflow, options, args, null);
   const storage = await transactionStorage(engine, what, tx, 'start a workflow');
   for (;;) {
-    const created = await storage.workflows.enqueueMany([row]);
+    const created = await storage.queues.enqueueMany([row]);
     const [enqueued] = await explainEnqueued(storage, [row], created);
     // Undefined: another workflow had the deduplication ID at the insert, and no longer has it. The insert is repeated.
     if (!enqueued) continue;

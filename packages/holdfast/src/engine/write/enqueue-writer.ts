@@ -56,8 +56,7 @@ export class EnqueueWriter {
         name: 'enqueued workflows',
         failsFast: (row) => row.parentOwner === null,
         key: lockKey,
-        write: async (rows, impatient) =>
-          explainEnqueued(storage, rows, await by(impatient).workflows.enqueueMany(rows)),
+        write: async (rows, impatient) => explainEnqueued(storage, rows, await by(impatient).queues.enqueueMany(rows)),
         weigh: (row) => row.inputs.length + 400,
       },
       options,
@@ -74,7 +73,7 @@ export class EnqueueWriter {
         },
         // The weight allows one batch per statement.
         write: async ([rows = []], impatient) => [
-          await explainEnqueued(storage, rows, await by(impatient).workflows.enqueueAll(rows)),
+          await explainEnqueued(storage, rows, await by(impatient).queues.enqueueAll(rows)),
         ],
         weigh: () => Number.POSITIVE_INFINITY,
       },
@@ -163,12 +162,12 @@ export async function explainEnqueued(
 }
 
 async function holders(
-  { workflows }: Pick<Storage, 'workflows'>,
+  { queues }: Pick<Storage, 'queues'>,
   rows: readonly EnqueuedWorkflow[],
 ): Promise<Map<string, DedupHolder>> {
   const keys = rows.flatMap(({ queueName, dedupId }) => (dedupId === null ? [] : [{ queueName, dedupId }]));
   if (keys.length === 0) return new Map();
-  return new Map((await workflows.holders(keys)).map((each) => [dedupKey(each), each]));
+  return new Map((await queues.holders(keys)).map((each) => [dedupKey(each), each]));
 }
 
 function dedupKey({ queueName, dedupId }: Pick<EnqueuedWorkflow, 'queueName' | 'dedupId'>): string {

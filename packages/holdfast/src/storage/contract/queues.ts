@@ -1,6 +1,7 @@
 import type { ConflictPolicy, QueueSettings } from '../../model/queues.js';
 import type { WorkflowKey } from '../../model/workflow-key.js';
 import type { Claim } from './claims.js';
+import type { EnqueuedWork } from './enqueued.js';
 
 /** The contract of the table `queues`, and of the queries by which a dispatcher finds waiting and running work. */
 
@@ -75,7 +76,7 @@ export interface RateWindow {
   readonly since: number;
 }
 
-export interface Queues {
+export interface Queues extends EnqueuedWork {
   overview(): Promise<QueueOverview>;
   /**
    * Returns the queues on which work waits. The cost grows with the number of these queues, not with the number of all

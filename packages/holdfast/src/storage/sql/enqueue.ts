@@ -3,7 +3,7 @@ import type { DebouncedWorkflow, DedupKey, EnqueuedWorkflow } from '../contract/
 import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
 import { inLockOrder } from './lock-order.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
-import { partitionKey } from './queues.js';
+import { partitionKey } from './queue-rows.js';
 import { toKey } from './rows.js';
 
 /**

@@ -2,7 +2,7 @@ import { internalQueue } from '../../model/queues.js';
 import type { Forks, NewFork } from '../contract/forks.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
 import { storedInputs } from './payloads.js';
-import { partitionKey } from './queues.js';
+import { partitionKey } from './queue-rows.js';
 
 /**
  * Forks workflows: one statement copies a workflow, and the records of its first steps, under another ID.

@@ -1,6 +1,6 @@
-import type { LimitSettings, QueueSettings, WhileWaiting } from '../../model/queues.js';
+import { type LimitSettings, noPartition, type QueueSettings, type WhileWaiting } from '../../model/queues.js';
 import type { QueueRecord } from '../contract/queues.js';
-import type { Row } from '../database.js';
+import type { Dialect, Row } from '../database.js';
 
 /** Translates between rows of the table `queues` and queue records. */
 
@@ -84,4 +84,18 @@ export const queueColumns = `name, application_name, ${settingColumns.join(', ')
 
 export function instant(value: unknown): number | null {
   return value === null || value === undefined ? null : Number(value);
+}
+
+/**
+ * Returns an expression for the partition key of a workflow on a queue, given the key that the workflow has, if any.
+ * On a queue with partitions every workflow needs a key, because claims search by key. A workflow may have none if it
+ * was enqueued or cancelled before the queue had partitions. `toSettings` in queue-rows.ts decides which queues have
+ * partitions.
+ */
+export function partitionKey(d: Dialect, key: string, queueName: string): string {
+  const limits = settingColumns.filter((column) => column.startsWith('partition_') && column !== 'partition_queue');
+  return (
+    `coalesce(${key}, (select '${noPartition}' from ${d.table('queues')} p where p.name = ${queueName} ` +
+    `and (p.partitioned or p.partition_queue or coalesce(${limits.map((column) => `p.${column}`).join(', ')}) is not null)))`
+  );
 }

@@ -10,7 +10,10 @@ import type {
   RateWindow,
   WaitingWork,
 } from '../contract/queues.js';
+import type { DebouncedWorkflow, DedupKey, Dequeued, DequeueParams, EnqueuedWorkflow } from '../contract/storage.js';
 import { type Database, type Dialect, everyRow, type Row } from '../database.js';
+import { Dequeue } from './dequeue.js';
+import { Enqueue } from './enqueue.js';
 import { countStatements, unfinishedOn } from './queue-counts.js';
 import { instant, queueColumns, settingColumns, settingTypes, toQueue, toRow } from './queue-rows.js';
 import { toKey } from './rows.js';
@@ -21,10 +24,46 @@ import { latestVersion } from './versions.js';
 export class SqlQueues implements Queues {
   private readonly sql;
   private readonly counts;
+  private readonly enqueues: Enqueue;
+  private readonly dequeues: Dequeue;
 
   constructor(private readonly database: Database) {
+    this.enqueues = new Enqueue(database);
+    this.dequeues = new Dequeue(database);
     this.sql = settingsStatements(database.dialect);
     this.counts = countStatements(database.dialect);
+  }
+
+  dequeue(params: DequeueParams): Promise<Dequeued> {
+    return this.dequeues.claim(params);
+  }
+
+  enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
+    return this.enqueues.many(rows);
+  }
+
+  enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
+    return this.enqueues.all(rows);
+  }
+
+  debounce(row: DebouncedWorkflow) {
+    return this.enqueues.debounce(row);
+  }
+
+  holders(keys: readonly DedupKey[]) {
+    return this.enqueues.holders(keys);
+  }
+
+  promoteDue(params: { readonly now: number; readonly limit: number }): Promise<string[]> {
+    return this.enqueues.promoteDue(params);
+  }
+
+  setDelay(params: { workflowId: string; delayUntil: number; now: number }): Promise<string | undefined> {
+    return this.enqueues.setDelay(params);
+  }
+
+  setPriority(params: { workflowId: string; priority: number; now: number }): Promise<string | undefined> {
+    return this.enqueues.setPriority(params);
   }
 
   async overview(): Promise<QueueOverview> {
@@ -146,20 +185,6 @@ export class SqlQueues implements Queues {
       workflowId: row.workflow_uuid as string,
     }));
   }
-}
-
-/**
- * Returns an expression for the partition key of a workflow on a queue, given the key that the workflow has, if any.
- * On a queue with partitions every workflow needs a key, because claims search by key. A workflow may have none if it
- * was enqueued or cancelled before the queue had partitions. `toSettings` in queue-rows.ts decides which queues have
- * partitions.
- */
-export function partitionKey(d: Dialect, key: string, queueName: string): string {
-  const limits = settingColumns.filter((column) => column.startsWith('partition_') && column !== 'partition_queue');
-  return (
-    `coalesce(${key}, (select '${noPartition}' from ${d.table('queues')} p where p.name = ${queueName} ` +
-    `and (p.partitioned or p.partition_queue or coalesce(${limits.map((column) => `p.${column}`).join(', ')}) is not null)))`
-  );
 }
 
 /** Start of the period if there is no rate limit: so far in the future that no start is counted. */

@@ -1,7 +1,7 @@
 import { streamEnds } from '../contract/messaging.js';
 import type { NewRetry, Retries } from '../contract/retries.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import { partitionKey } from './queues.js';
+import { partitionKey } from './queue-rows.js';
 
 /** Retries failed workflows: one statement lets a workflow continue under its ID. */
 export class SqlRetries implements Retries {

@@ -4,12 +4,7 @@ import type {
   After,
   CancelledWorkflow,
   ClaimedRecord,
-  DebouncedWorkflow,
-  DedupKey,
-  Dequeued,
-  DequeueParams,
   Ending,
-  EnqueuedWorkflow,
   FinishedWorkflow,
   NewChild,
   NewWorkflow,
@@ -20,24 +15,18 @@ import type {
   Writer,
 } from '../contract/storage.js';
 import type { BatchStatement, Columns, Database, Dialect } from '../database.js';
-import { Dequeue } from './dequeue.js';
-import { Enqueue } from './enqueue.js';
 import { inLockOrder } from './lock-order.js';
 import { storedOutcome } from './payloads.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
-import { partitionKey } from './queues.js';
+import { partitionKey } from './queue-rows.js';
 import { claimedColumns, toCancelled, toClaimed, toEnding, toWorkflow, workflowColumns } from './rows.js';
 import { listQuery } from './workflow-list.js';
 
 /** The table `workflow_status`: start, finish, read, cancel and resume workflows. Takeovers are in takeovers.ts. */
 export class SqlWorkflows implements Workflows {
   private readonly sql;
-  private readonly enqueues: Enqueue;
-  private readonly dequeues: Dequeue;
 
   constructor(private readonly database: Database) {
-    this.enqueues = new Enqueue(database);
-    this.dequeues = new Dequeue(database);
     this.sql = workflowStatements(database.dialect);
   }
 
@@ -72,38 +61,6 @@ export class SqlWorkflows implements Workflows {
   async endings(workflowIds: readonly string[]): Promise<Ending[]> {
     const rows = await this.database.query(this.sql.endings, [this.database.dialect.list(workflowIds)]);
     return rows.map(toEnding);
-  }
-
-  dequeue(params: DequeueParams): Promise<Dequeued> {
-    return this.dequeues.claim(params);
-  }
-
-  enqueueMany(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
-    return this.enqueues.many(rows);
-  }
-
-  enqueueAll(rows: readonly EnqueuedWorkflow[]): Promise<Set<string>> {
-    return this.enqueues.all(rows);
-  }
-
-  debounce(row: DebouncedWorkflow) {
-    return this.enqueues.debounce(row);
-  }
-
-  holders(keys: readonly DedupKey[]) {
-    return this.enqueues.holders(keys);
-  }
-
-  promoteDue(params: { readonly now: number; readonly limit: number }): Promise<string[]> {
-    return this.enqueues.promoteDue(params);
-  }
-
-  setDelay(params: { workflowId: string; delayUntil: number; now: number }): Promise<string | undefined> {
-    return this.enqueues.setDelay(params);
-  }
-
-  setPriority(params: { workflowId: string; priority: number; now: number }): Promise<string | undefined> {
-    return this.enqueues.setPriority(params);
   }
 
   async claimedUnder(params: { owner: string; executorId: string; version: string }): Promise<WorkflowRecord[]> {
