@@ -11,7 +11,7 @@ export {
   type Serializer,
   type StoredError,
   type StoredErrorOptions,
-} from './codec/codec.js';
+} from './codec/codecs.js';
 export { context, type WorkflowContext } from './engine/api/context.js';
 export type { WorkflowOptions } from './engine/api/definition.js';
 export { now, random, uuid } from './engine/api/deterministic.js';

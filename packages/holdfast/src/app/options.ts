@@ -1,6 +1,6 @@
 import type { ConfiguredInstance } from '../classes/configured-instance.js';
 import { type ClassInfo, classInfoOf } from '../classes/instances.js';
-import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from '../codec/codec.js';
+import { type Codecs, codecsOf, type Serializer, type StoredErrorOptions } from '../codec/codecs.js';
 import type { WorkflowDefinition } from '../engine/api/definition.js';
 import { type AnyWorkflow, otherReleaseOfWorkflow, workflowInternals } from '../engine/api/workflow.js';
 import { defaultMaxRunning } from '../engine/queue/process-capacity.js';

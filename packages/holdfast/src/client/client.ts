@@ -1,4 +1,4 @@
-import { codecsOf, type StoredErrorOptions } from '../codec/codec.js';
+import { codecsOf, type StoredErrorOptions } from '../codec/codecs.js';
 import { refuseInWorkflow } from '../engine/api/context.js';
 import { createHandle } from '../engine/api/handle.js';
 import { checkStartOptions, type StartOptions } from '../engine/api/start-options.js';

@@ -1,6 +1,6 @@
 import vm from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { createCodecs, registerClass } from './codec.js';
+import { createCodecs, registerClass } from './codecs.js';
 
 const { native, portable } = createCodecs();
 const roundTrip = (value: unknown): unknown => native.decode(native.encode(value, 'The value') as string);

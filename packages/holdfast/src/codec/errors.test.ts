@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FatalError, HoldfastError } from '../model/errors.js';
-import { createCodecs, type Encoded, registerClass } from './codec.js';
+import { createCodecs, type Encoded, registerClass } from './codecs.js';
 
 const { native, portable } = createCodecs();
 const roundTrip = (value: unknown): unknown => native.decode(native.encode(value, 'The value') as string);

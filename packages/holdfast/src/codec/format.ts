@@ -1,4 +1,4 @@
-/** The contract of a format. native.ts, portable.ts and custom.ts implement it. */
+/** The contract of a format. native-format.ts, portable-format.ts and custom-format.ts implement it. */
 
 import type { StoredErrors } from './stored-errors.js';
 

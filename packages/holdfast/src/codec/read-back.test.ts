@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { createCodecs, type Encoded, registerClass, type Serializer } from './codec.js';
+import { createCodecs, type Encoded, registerClass, type Serializer } from './codecs.js';
 
 const { native, portable } = createCodecs();
 

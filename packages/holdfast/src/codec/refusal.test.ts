@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCodecs, registerClass } from './codec.js';
+import { createCodecs, registerClass } from './codecs.js';
 
 const { native, portable } = createCodecs();
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createCodecs } from './codec.js';
+import { createCodecs } from './codecs.js';
 
 const { native } = createCodecs();
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { FatalError, HoldfastError } from '../model/errors.js';
-import { createCodecs, type Encoded, registerClass, type StoredErrorOptions } from './codec.js';
+import { createCodecs, type Encoded, registerClass, type StoredErrorOptions } from './codecs.js';
 
 const secret = 's3cr3t';
 

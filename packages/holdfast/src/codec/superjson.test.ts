@@ -1,7 +1,7 @@
 /** Holdfast reads rows of superjson, of DBOS SDKs and of their predecessors, and superjson reads rows of Holdfast. */
 import { SuperJSON } from 'superjson';
 import { describe, expect, it } from 'vitest';
-import { createCodecs } from './codec.js';
+import { createCodecs } from './codecs.js';
 
 const { native } = createCodecs();
 const superjson = new SuperJSON();

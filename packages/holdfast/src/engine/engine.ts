@@ -1,4 +1,4 @@
-import type { Codecs } from '../codec/codec.js';
+import type { Codecs } from '../codec/codecs.js';
 import type { Clock } from '../model/clock.js';
 import type { Emitter } from '../model/emitter.js';
 import type { HoldfastError } from '../model/errors.js';
@@ -19,7 +19,7 @@ import type { EngineEvents } from './events.js';
 import type { Macrotasks } from './execution/deliveries.js';
 import type { Lifecycle } from './lifecycle.js';
 import type { QueueCache } from './queue/queue-cache.js';
-import type { QueueLoad } from './queue/queue-load.js';
+import type { SlotsInUse } from './queue/slots-in-use.js';
 import type { Registry } from './registry.js';
 import type { StartGate } from './start-gate.js';
 import type { CompletionWaiters } from './wait/completion-waiters.js';
@@ -53,7 +53,7 @@ export interface Engine {
   worksOn(queueName: string): boolean;
   /** Names of the queues that this process takes work from; null: all queues. */
   readonly listens: readonly string[] | null;
-  readonly queueLoad: QueueLoad;
+  readonly slotsInUse: SlotsInUse;
   /** Decides if a step may start in this process at the moment. */
   readonly startGate: StartGate;
   /** Gives the statement the terms of a claim, and runs the workflows that the statement claims: at most `limit`. */

@@ -60,7 +60,7 @@ export class Executions {
   /** Runs a workflow that this process has just started, claimed or reloaded. */
   run(claimed: ClaimedWorkflow): void {
     const { workflowId, owner, deadlineAt } = claimed;
-    const { clock, queueLoad, cancellations, lifecycle, events } = this.engine;
+    const { clock, slotsInUse, cancellations, lifecycle, events } = this.engine;
     if (lifecycle.isClosed) {
       this.unstarted.push({ workflowId, owner });
       return;
@@ -71,11 +71,11 @@ export class Executions {
     earlier?.park();
     const suspended = this.suspended.take(workflowId);
     const returning = suspended?.owner === owner ? suspended : undefined;
-    if (earlier) queueLoad.leave(earlier);
-    if (suspended && !returning) queueLoad.leave(suspended);
+    if (earlier) slotsInUse.leave(earlier);
+    if (suspended && !returning) slotsInUse.leave(suspended);
     if (deadlineAt !== null && deadlineAt <= clock.now()) {
       this.running.delete(workflowId);
-      if (returning) queueLoad.leave(returning);
+      if (returning) slotsInUse.leave(returning);
       void cancellations.expireUnstarted(claimed);
       return;
     }
@@ -89,14 +89,14 @@ export class Executions {
 
   /** Suspends an execution that only waits. Its memory is freed; the workflow still belongs to this process. */
   suspend(execution: Execution): boolean {
-    const { clock, queueLoad, lifecycle } = this.engine;
+    const { clock, slotsInUse, lifecycle } = this.engine;
     const waits = execution.suspendableWaits();
     const until = execution.idleUntil();
     // An execution whose wait ends now is about to continue.
     if (!waits || until === undefined || until <= clock.now() || !lifecycle.isOpen) return false;
     this.running.delete(execution.workflowId);
     const suspended = this.suspended.add(execution, waits);
-    queueLoad.replace(execution, suspended);
+    slotsInUse.replace(execution, suspended);
     execution.suspend(this.suspended.lateCallHandler(suspended));
     return true;
   }
@@ -192,8 +192,8 @@ export class Executions {
       execution.hadPredecessors = returning.hadPredecessors;
       execution.frontier = returning.frontier;
       execution.staysInMemory = returning.hadLateCall;
-      this.engine.queueLoad.replace(returning, execution);
-    } else this.engine.queueLoad.enter(execution);
+      this.engine.slotsInUse.replace(returning, execution);
+    } else this.engine.slotsInUse.enter(execution);
     return execution;
   }
 
@@ -204,13 +204,13 @@ export class Executions {
 
   private drop(execution: Execution): void {
     if (this.running.get(execution.workflowId) === execution) this.running.delete(execution.workflowId);
-    this.engine.queueLoad.leave(execution);
+    this.engine.slotsInUse.leave(execution);
     this.announceEnd(execution);
   }
 
   private dropSuspended(suspended: SuspendedWorkflow): void {
     this.suspended.take(suspended.workflowId);
-    this.engine.queueLoad.leave(suspended);
+    this.engine.slotsInUse.leave(suspended);
     this.announceEnd(suspended);
   }
 

@@ -1,4 +1,4 @@
-import type { Codecs } from '../codec/codec.js';
+import type { Codecs } from '../codec/codecs.js';
 import type { Clock } from '../model/clock.js';
 import { Emitter } from '../model/emitter.js';
 import { OwnerTokens } from '../model/ids.js';
@@ -13,7 +13,7 @@ import { Macrotasks } from './execution/deliveries.js';
 import { Executions } from './executions.js';
 import { Lifecycle } from './lifecycle.js';
 import { QueueCache } from './queue/queue-cache.js';
-import { QueueLoad } from './queue/queue-load.js';
+import { SlotsInUse } from './queue/slots-in-use.js';
 import type { Registry } from './registry.js';
 import { StartGate } from './start-gate.js';
 import { CompletionWaiters } from './wait/completion-waiters.js';
@@ -66,7 +66,7 @@ export class Runtime implements Engine {
   readonly enqueueWriter: EnqueueWriter;
   readonly messageWriter: MessageWriter;
   readonly queueCache: QueueCache;
-  readonly queueLoad: QueueLoad;
+  readonly slotsInUse: SlotsInUse;
   readonly news: News;
   readonly completionWaiters: CompletionWaiters;
   readonly watches: Watches;
@@ -90,7 +90,7 @@ export class Runtime implements Engine {
     this.messageWriter = new MessageWriter(storage, logger);
     this.queueCache = new QueueCache(storage);
     const onFreed = (freed: EngineEvents['slotFreed']): void => this.events.emit('slotFreed', freed);
-    this.queueLoad = new QueueLoad({ clock, maxRunning, onFreed });
+    this.slotsInUse = new SlotsInUse({ clock, maxRunning, onFreed });
     this.news = new News(storage, logger);
     const runsHere = (workflowId: string): boolean => this.executions.has(workflowId);
     this.completionWaiters = new CompletionWaiters({ storage, clock, logger, runsHere, onFirstWait });

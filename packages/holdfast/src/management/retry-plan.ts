@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { byCompletion, sleepName } from '../engine/execution/deliveries.js';
+import { byCompletion } from '../engine/execution/deliveries.js';
+import { sleepName } from '../engine/execution/sleep-record.js';
 import { isError } from '../model/errors.js';
 import type { UnderWay } from '../model/retries.js';
 import type { StepRecord } from '../storage/contract/storage.js';

@@ -1,7 +1,7 @@
 import { cancelWorkflows, createHandle, type WorkflowHandle } from '../engine/api/handle.js';
 import { readable, toInfo, type WorkflowInfo } from '../engine/api/workflow-info.js';
 import type { Engine } from '../engine/engine.js';
-import { sleepName } from '../engine/execution/deliveries.js';
+import { isSleepUnderWay } from '../engine/execution/sleep-record.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
 import { priorityError } from '../engine/start/enqueue.js';
 import { type Duration, parseDuration } from '../model/duration.js';
@@ -264,10 +264,6 @@ async function toStepInfo(engine: Engine, step: StepRecord): Promise<StepInfo> {
     childWorkflowId: step.childWorkflowId ?? undefined,
     startedAt: step.startedAt ?? undefined,
     // The row of a sleep under way contains its wake time, for people who read the tables.
-    completedAt: isUnderWay(step) ? undefined : (step.completedAt ?? undefined),
+    completedAt: isSleepUnderWay(step) ? undefined : (step.completedAt ?? undefined),
   };
-}
-
-function isUnderWay(step: StepRecord): boolean {
-  return step.name === sleepName && step.completionSeq === null;
 }

@@ -1,10 +1,10 @@
-import { checkMaxValueBytes } from '../codec/codec.js';
+import { checkMaxValueBytes } from '../codec/codecs.js';
 import { currentExecution, currentScope, type StepScope, whileWaiting } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
-import { sleepName } from '../engine/execution/deliveries.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { once, onceAt, reserveStepNumber } from '../engine/execution/once.js';
 import { rejecting } from '../engine/execution/rejecting.js';
+import { sleepName } from '../engine/execution/sleep-record.js';
 import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { endKey, watchKey } from '../engine/wait/watches.js';
 import { type Duration, parseDuration } from '../model/duration.js';

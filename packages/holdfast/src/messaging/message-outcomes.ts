@@ -1,4 +1,4 @@
-import type { Codec, Encoded } from '../codec/codec.js';
+import type { Codec, Encoded } from '../codec/codecs.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { failed, type Outcome } from '../engine/execution/outcome.js';

@@ -1,4 +1,4 @@
-import { checkMaxValueBytes } from '../codec/codec.js';
+import { checkMaxValueBytes } from '../codec/codecs.js';
 import {
   currentExecution,
   currentScope,

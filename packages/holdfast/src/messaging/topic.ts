@@ -1,12 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { type Codec, checkMaxValueBytes } from '../codec/codec.js';
+import { type Codec, checkMaxValueBytes } from '../codec/codecs.js';
 import { currentScope, requireExecution } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
-import { sleepName } from '../engine/execution/deliveries.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { once, onceAt, reserveStepNumber } from '../engine/execution/once.js';
 import { rejecting } from '../engine/execution/rejecting.js';
+import { sleepName } from '../engine/execution/sleep-record.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
 import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { transactionStorage } from '../engine/start/enqueue-in-transaction.js';

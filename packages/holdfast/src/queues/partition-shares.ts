@@ -37,7 +37,7 @@ export async function sharesOfPartitions(engine: Engine, params: SharesParams): 
     Math.min(
       each.waiting,
       freeInFleet(perPartition, each),
-      freeHere(perPartition, engine.queueLoad.ofPartition(queueName, each.partition)),
+      freeHere(perPartition, engine.slotsInUse.ofPartition(queueName, each.partition)),
     );
   let { after } = params;
   let wrapped = after === '';

@@ -24,7 +24,7 @@ export class QueueClaims {
     portions: readonly Portion[],
     { rateLimited }: { readonly rateLimited: boolean },
   ): Promise<Dequeued> {
-    const { claims, storage, queueLoad } = this.engine;
+    const { claims, storage, slotsInUse } = this.engine;
     const limit = portions.reduce((sum, { n }) => sum + n, 0);
     const byPartition = portions.some(({ partition }) => partition !== null);
     const common = { queueName: this.queueName, portions, ...terms, byPartition, rateLimited };
@@ -34,7 +34,7 @@ export class QueueClaims {
       ({ held, mixed } = dequeued);
       return dequeued.claimed;
     });
-    const claimed = await claiming.finally(queueLoad.capacity.reserve(limit));
+    const claimed = await claiming.finally(slotsInUse.capacity.reserve(limit));
     if (held) this.conflicts = 0;
     return { claimed, held, mixed };
   }

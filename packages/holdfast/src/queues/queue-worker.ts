@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import { Loop } from '../engine/loop.js';
-import { maxBusy } from '../engine/queue/queue-load.js';
+import { maxBusy } from '../engine/queue/slots-in-use.js';
 import type { Timer } from '../model/clock.js';
 import { internalQueue, type LimitSettings } from '../model/queues.js';
 import type { QueueRecord, RateWindow } from '../storage/contract/queues.js';
@@ -135,7 +135,7 @@ export class QueueWorker {
     await this.loop.stop();
     this.rateTimer?.cancel();
     this.retryTimer?.cancel();
-    this.engine.queueLoad.capacity.stopWaiting(this.onCapacity);
+    this.engine.slotsInUse.capacity.stopWaiting(this.onCapacity);
   }
 
   private async runOnce(): Promise<void> {
@@ -171,7 +171,7 @@ export class QueueWorker {
       failure = { error };
       return 0;
     };
-    const takesSuspects = withSuspects && !this.engine.queueLoad.hasSuspect(this.name);
+    const takesSuspects = withSuspects && !this.engine.slotsInUse.hasSuspect(this.name);
     const suspects = takesSuspects ? await this.take('suspect').catch(failed) : 0;
     // There was no slot for a suspect. The next free slot is tried for suspects first, or healthy work would take it.
     if (takesSuspects && suspects === 0 && this.full) this.withSuspects = true;
@@ -209,7 +209,7 @@ export class QueueWorker {
 
   private firstPage(): number {
     if (this.name === internalQueue) return pageSize.first;
-    return this.engine.queueLoad.capacity.firstPage(pageSize.first, this.fleet.peersOn(this.name).length);
+    return this.engine.slotsInUse.capacity.firstPage(pageSize.first, this.fleet.peersOn(this.name).length);
   }
 
   /**
@@ -217,7 +217,7 @@ export class QueueWorker {
    * leaves work to other processes.
    */
   private pauseForCapacity(): boolean {
-    const { capacity } = this.engine.queueLoad;
+    const { capacity } = this.engine.slotsInUse;
     const ends =
       this.name === internalQueue ? 0 : capacity.endsBeforeNext(this.pageSize, this.fleet.peersOn(this.name).length);
     this.pageSize = Math.min(pageSize.largest, 2 * this.pageSize);
@@ -239,7 +239,7 @@ export class QueueWorker {
   }
 
   private hasNoCapacity(): boolean {
-    const { capacity } = this.engine.queueLoad;
+    const { capacity } = this.engine.slotsInUse;
     this.full = this.isPausing || capacity.free() <= 0;
     if (this.full) this.left = 'full';
     if (this.full && !this.isPausing) capacity.waitForCapacity(this.onCapacity, 1);
@@ -248,15 +248,15 @@ export class QueueWorker {
 
   /** Claims from a queue without fleet-wide limits, regardless of other processes. */
   private async takeFreely(queue: QueueRecord | null, kind: WorkKind): Promise<Page> {
-    const { queueLoad } = this.engine;
-    const free = queue ? freeHere(queue.settings.limits, queueLoad.of(this.name)) : this.freeForInternalQueue();
+    const { slotsInUse } = this.engine;
+    const free = queue ? freeHere(queue.settings.limits, slotsInUse.of(this.name)) : this.freeForInternalQueue();
     this.full = free <= 0;
     if (this.full && !queue) this.pollCapacity();
     if (this.full) return this.nothing('full');
     if (await this.isGone()) return this.nothing('nothing');
     // The worker of another queue may have used up the capacity during the probe.
     if (queue && this.hasNoCapacity()) return emptyPage;
-    const n = Math.min(this.pageSize, free, queue ? queueLoad.capacity.free() : free, maxPage(kind));
+    const n = Math.min(this.pageSize, free, queue ? slotsInUse.capacity.free() : free, maxPage(kind));
     const terms = {
       lockVersion: queue?.lockVersion ?? null,
       exclusive: false,
@@ -272,7 +272,7 @@ export class QueueWorker {
    */
   private freeForInternalQueue(): number {
     const now = this.engine.clock.now();
-    const free = Math.min(maxBusy, this.engine.queueLoad.capacity.limit) - this.engine.executions.busyCount;
+    const free = Math.min(maxBusy, this.engine.slotsInUse.capacity.limit) - this.engine.executions.busyCount;
     if (free <= 0 && now - this.trickledAt < trickle.everyMs) return free;
     this.trickledAt = now;
     return Math.max(free, trickle.max);
@@ -282,15 +282,15 @@ export class QueueWorker {
     const { limits } = known.settings;
     const knownUsage = kind === 'healthy' ? this.knownUsage : undefined;
     this.knownUsage = undefined;
-    const here = this.engine.queueLoad.of(this.name);
+    const here = this.engine.slotsInUse.of(this.name);
     const seen = knownUsage ? usageFromMemory(known, knownUsage, here) : await this.readQueue(known);
     if (!seen) return emptyPage;
     if (!sameSettings(seen.queue, known)) return retryPage;
     const free = freeInFleet(limits, seen.usage);
     // The worker of another queue may have used up the capacity during the query.
     if (this.hasNoCapacity()) return emptyPage;
-    const { queueLoad } = this.engine;
-    const ownFree = Math.min(freeHere(limits, queueLoad.of(this.name)), queueLoad.capacity.free());
+    const { slotsInUse } = this.engine;
+    const ownFree = Math.min(freeHere(limits, slotsInUse.of(this.name)), slotsInUse.capacity.free());
     const n = Math.min(this.pageSize, free, ownFree, maxPage(kind));
     this.full = n <= 0;
     if (this.full) this.left = free <= 0 ? 'barred' : 'full';
@@ -318,7 +318,7 @@ export class QueueWorker {
     const seen = exclusive ? await this.readQueue(known) : { queue: known, usage: noUsage };
     if (!seen) return emptyPage;
     if (!sameSettings(seen.queue, known)) return retryPage;
-    const ownFree = freeHere(limits, this.engine.queueLoad.of(this.name));
+    const ownFree = freeHere(limits, this.engine.slotsInUse.of(this.name));
     const free = freeInFleet(limits, seen.usage);
     const slots = Math.min(this.pageSize, free, ownFree, maxPage(kind));
     this.full = slots <= 0;
@@ -329,7 +329,7 @@ export class QueueWorker {
       ...{ suspects: kind === 'suspect', isStopped: () => this.stopped },
     });
     if (this.hasNoCapacity()) return emptyPage;
-    const { portions, last } = shareOut(Math.min(slots, this.engine.queueLoad.capacity.free()), shares);
+    const { portions, last } = shareOut(Math.min(slots, this.engine.slotsInUse.capacity.free()), shares);
     this.full = portions.length === 0 && shares.some(({ most }) => most <= 0);
     if (this.full) this.left = perPartition.workerConcurrency === null ? 'barred' : 'full';
     if (portions.length === 0) return this.waitForRate(blockedUntil);
@@ -368,8 +368,8 @@ export class QueueWorker {
    */
   private async readQueue(known: QueueRecord) {
     const rate = this.window(known.settings.limits.rateLimit);
-    const { storage, writer, queueCache, queueLoad, claims } = this.engine;
-    const here = queueLoad.of(this.name);
+    const { storage, writer, queueCache, slotsInUse, claims } = this.engine;
+    const here = slotsInUse.of(this.name);
     const seen = await storage.queues.usage({ name: this.name, executorId: writer.executorId, rate });
     if (seen && !seen.queue.paused) this.left = seen.waiting ? 'unfit' : 'nothing';
     else this.left = 'barred';

@@ -6,11 +6,11 @@ import { internalQueue } from '../model/queues.js';
 import type { ExecutorRecord, NewExecutor } from '../storage/contract/executors.js';
 import type { Presence } from '../storage/contract/listening.js';
 import type { LivenessActions, LivenessOptions } from './liveness-options.js';
-import { type Death, type ExecutorState, Peers } from './peers.js';
+import { type Death, type ExecutorState, Peers } from './dead-executor-detector.js';
 import { isGone, ownProcess, type ProcessIdentity } from './process.js';
 
 export type { LivenessActions, LivenessOptions } from './liveness-options.js';
-export type { Death, ExecutorState } from './peers.js';
+export type { Death, ExecutorState } from './dead-executor-detector.js';
 
 const defaultTtlMs = 30_000;
 

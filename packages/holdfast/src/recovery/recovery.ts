@@ -11,7 +11,7 @@ import type {
   RecoveryDecision,
 } from '../storage/contract/takeovers.js';
 import { incarnationOf, type Knowledge, ownerOf, planHere } from './incomplete.js';
-import type { Death } from './peers.js';
+import type { Death } from './dead-executor-detector.js';
 import { forcedPolicy, type RecoveryPlan } from './policy.js';
 import { warnOfUnknownExecutors, warnOfUnrecovered } from './recover-warnings.js';
 import { RecoveryLog } from './recovery-log.js';

@@ -1,5 +1,5 @@
 import { type Compat, compatSettings, indexesOfOthers } from './migrations/compat.js';
-import { holdfastMigrations } from './migrations/holdfast.js';
+import { holdfastMigrations } from './migrations/holdfast-migrations.js';
 import { dropIndex, oldestCodeAt, plainStatements } from './migrations/migration.js';
 import { target } from './migrations/migration-state.js';
 import { sharedMigrations } from './migrations/shared.js';

@@ -142,7 +142,7 @@ describe('two copies of the package', () => {
     const [First, Second] = [money(), money()];
     registerClass(First, { name: 'Money' });
     other.registerClass(Second, { name: 'Money' });
-    const { createCodecs } = await import('../../src/codec/codec.js');
+    const { createCodecs } = await import('../../src/codec/codecs.js');
     const { native } = createCodecs({});
     for (const value of [new First(250), new Second(250)]) {
       const read = await native.decode(await native.encode(value, 'value'));

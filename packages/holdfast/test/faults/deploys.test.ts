@@ -110,7 +110,7 @@ function nextRelease(): string {
   copyFileSync(here('../../package.json'), join(folder, 'package.json'));
   symlinkSync(here('../../../../node_modules'), join(folder, 'node_modules'));
   appendFileSync(
-    join(folder, 'dist/storage/migrations/holdfast.js'),
+    join(folder, 'dist/storage/migrations/holdfast-migrations.js'),
     `holdfastMigrations.push({
       version: ${target.own + 1},
       name: 'of the next release',

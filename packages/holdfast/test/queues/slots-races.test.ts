@@ -39,7 +39,7 @@ describeBackends('while a slot is being given back', (backend) => {
       answer.open();
       expect(await ending).toMatchObject({ code: 'WORKFLOW_CANCELLED' });
       await expect.poll(() => engine.checkpoints.isIdle).toBe(true);
-      expect([engine.executions.size, engine.queueLoad.of('q')]).toEqual([0, 0]);
+      expect([engine.executions.size, engine.slotsInUse.of('q')]).toEqual([0, 0]);
       const next = await start();
       await go.send(next.id, 'milk');
       expect(await next.result()).toBe('milk');
@@ -65,7 +65,7 @@ describeBackends('while a slot is being given back', (backend) => {
       const { engine, start } = rig;
       const handle = await start(2);
       await rig.untilLetGo();
-      await expect.poll(() => engine.queueLoad.of('q')).toBe(0);
+      await expect.poll(() => engine.slotsInUse.of('q')).toBe(0);
       const { reached, answer } = hold(engine, 'release', when);
       await go.send(handle.id, 'tea');
       await reached.promise;

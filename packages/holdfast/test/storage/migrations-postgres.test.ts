@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isHoldfastError } from '../../src/model/errors.js';
-import { holdfastMigrations } from '../../src/storage/migrations/holdfast.js';
+import { holdfastMigrations } from '../../src/storage/migrations/holdfast-migrations.js';
 import { oldestCodeAt } from '../../src/storage/migrations/migration.js';
 import { target } from '../../src/storage/migrations/migration-state.js';
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { holdfastMigrations } from '../../src/storage/migrations/holdfast.js';
+import { holdfastMigrations } from '../../src/storage/migrations/holdfast-migrations.js';
 import { oldestCodeAt, plainStatements } from '../../src/storage/migrations/migration.js';
 import { target } from '../../src/storage/migrations/migration-state.js';
 import { sharedMigrations } from '../../src/storage/migrations/shared.js';

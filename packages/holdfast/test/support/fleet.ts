@@ -1,5 +1,5 @@
 import { afterEach } from 'vitest';
-import { createCodecs } from '../../src/codec/codec.js';
+import { createCodecs } from '../../src/codec/codecs.js';
 import { Registry } from '../../src/engine/registry.js';
 import { Runtime } from '../../src/engine/runtime.js';
 import type { Clock } from '../../src/model/clock.js';

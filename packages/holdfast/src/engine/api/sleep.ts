@@ -1,11 +1,11 @@
 import { type CheckedDuration, type Duration, parseDuration } from '../../model/duration.js';
 import { refuseOptions } from '../../model/options.js';
 import type { StepRecord } from '../../storage/contract/storage.js';
-import { sleepName } from '../execution/deliveries.js';
 import type { Execution } from '../execution/execution.js';
 import { once } from '../execution/once.js';
 import { rejecting } from '../execution/rejecting.js';
 import { waitUntil } from '../execution/run-step.js';
+import { sleepName } from '../execution/sleep-record.js';
 import { requireExecution } from './context.js';
 
 /**

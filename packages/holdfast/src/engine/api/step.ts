@@ -1,4 +1,4 @@
-import { checkMaxValueBytes } from '../../codec/codec.js';
+import { checkMaxValueBytes } from '../../codec/codecs.js';
 import type { Duration } from '../../model/duration.js';
 import { parseDuration } from '../../model/duration.js';
 import { checkUserName } from '../../model/ids.js';

@@ -1,4 +1,4 @@
-import type { Codecs } from '../../codec/codec.js';
+import type { Codecs } from '../../codec/codecs.js';
 import { parseRetries, type RetryMark } from '../../model/retries.js';
 import type { WorkflowStatus } from '../../model/status.js';
 import type { WorkflowRecord } from '../../storage/contract/storage.js';

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { checkMaxValueBytes } from '../../codec/codec.js';
+import { checkMaxValueBytes } from '../../codec/codecs.js';
 import { parseDuration } from '../../model/duration.js';
 import { HoldfastError } from '../../model/errors.js';
 import { checkUserName } from '../../model/ids.js';

@@ -1,4 +1,5 @@
 import type { StepRecord } from '../../storage/contract/storage.js';
+import { isSleepUnderWay } from './sleep-record.js';
 
 /**
  * Delivers results to a workflow's code in completion order, one per macrotask. In a first run, results arrive as they
@@ -34,7 +35,7 @@ export class Deliveries {
       return;
     }
     this.replayed = new Map();
-    const ended = history.filter((step) => step.completionSeq !== null || !isBegunOnly(step)).sort(byCompletion);
+    const ended = history.filter((step) => !isSleepUnderWay(step)).sort(byCompletion);
     this.recorded = ended;
     this.nextSeq = ended.reduce((highest, step) => Math.max(highest, step.completionSeq ?? -1), -1) + 1;
     this.nextLive = this.nextSeq;
@@ -147,15 +148,6 @@ export interface Delivery {
   deliver(): void;
   /** The workflow was cancelled before the result was delivered. */
   cancelled(error: Error): void;
-}
-
-/**
- * The step name of a sleep. A sleep is recorded with its wake time when it begins, and takes its place when it ends.
- */
-export const sleepName = 'DBOS.sleep';
-
-function isBegunOnly(step: StepRecord): boolean {
-  return step.name === sleepName;
 }
 
 /**

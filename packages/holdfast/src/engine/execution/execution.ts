@@ -51,12 +51,8 @@ export class Execution {
   /** The place (`completionSeq`) of the first failure that the code received. */
   firstFailure: number | undefined;
   /** Number of durable calls whose result the code has not received. */
-  openCalls = 0;
-  /**
-   * A counter that grows with each durable call and each result. While the counter stays unchanged, the execution is
-   * idle.
-   */
-  activity = 0;
+  private openCalls = 0;
+  private callsAndResults = 0;
   /**
    * Topics to announce when the execution ends: the readers of its streams in other processes then know that no value
    * will follow.
@@ -122,11 +118,24 @@ export class Execution {
   }
 
   /**
-   * Notes that the code asks for a step. The step may have taken its number earlier: a direct call of a child takes the
-   * number of its result at the call.
+   * Notes that the code makes a durable call. The step may have taken its number earlier: a direct call of a child takes
+   * the number of its result at the call.
    */
-  noteCall(stepNumber: number): void {
+  beginCall(stepNumber: number): void {
     this.lastSeqAtCall[stepNumber] = this.deliveries.lastSeq;
+    this.openCalls++;
+    this.callsAndResults++;
+  }
+
+  /** Notes that the code receives the result of a durable call. */
+  endCall(): void {
+    this.openCalls--;
+    this.callsAndResults++;
+  }
+
+  /** Number of durable calls and results so far. While the number stays unchanged, the execution is idle. */
+  get activity(): number {
+    return this.callsAndResults;
   }
 
   /**

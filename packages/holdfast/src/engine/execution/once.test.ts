@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCodecs } from '../../codec/codec.js';
+import { createCodecs } from '../../codec/codecs.js';
 import type { StepRecord } from '../../storage/contract/storage.js';
 import type { ClaimedWorkflow, Engine } from '../engine.js';
 import type { Superseded } from '../write/checkpoints.js';

@@ -1,10 +1,10 @@
 import { isHoldfastError } from '../../model/errors.js';
 import type { NewStep, StepRecord } from '../../storage/contract/storage.js';
 import type { TrackedRow, WrittenWithEffects } from '../write/checkpoints.js';
-import { sleepName } from './deliveries.js';
 import type { DurableCall } from './durable-call.js';
 import type { Execution } from './execution.js';
 import { failedInstead, type Outcome } from './outcome.js';
+import { isSleepUnderWay, storedResult } from './sleep-record.js';
 import { warnOfLateFailure } from './unawaited.js';
 import { mismatchAdvice, type Result, stalledError } from './workflow-errors.js';
 
@@ -26,16 +26,14 @@ export function once<T>(execution: Execution, name: string, live: Live): Promise
 /** {@link once} for an operation that had to take its step number earlier. */
 export function onceAt<T>(execution: Execution, stepNumber: number, name: string, live: Live): Promise<T> {
   if (!execution.running) return execution.refuse();
-  execution.noteCall(stepNumber);
-  execution.openCalls++;
-  execution.activity++;
+  execution.beginCall(stepNumber);
   const call = execution.calls.begin<T>(name, stepNumber);
   const caller = call as DurableCall;
   const found = execution.history?.request(stepNumber, name);
   if (found && !found.matches) stall(execution, stepNumber, name);
   else {
     const done =
-      found?.step && (isComplete(found.step) || execution.deliveries.placeDbosSleep(found.step))
+      found?.step && (!isSleepUnderWay(found.step) || execution.deliveries.placeDbosSleep(found.step))
         ? replay(execution, found.step, caller)
         : perform(execution, { stepNumber, name, live, begun: found?.step }, caller);
     done.catch((error) => stallAfterError(execution, stepNumber, name, error));
@@ -64,10 +62,6 @@ interface Operation {
   readonly name: string;
   readonly live: Live;
   readonly begun: StepRecord | undefined;
-}
-
-function isComplete(step: StepRecord): boolean {
-  return step.completionSeq !== null || step.name !== sleepName;
 }
 
 function stall(execution: Execution, stepNumber: number, name: string): void {
@@ -106,10 +100,10 @@ async function replay(execution: Execution, step: StepRecord, caller: DurableCal
 
 async function readResult(execution: Execution, step: StepRecord): Promise<Result> {
   const { codecs } = execution.engine;
-  if (step.name === sleepName) return { ok: true, value: undefined };
   if (step.error !== null) return { ok: false, error: await codecs.for(step.serialization).decodeError(step.error) };
-  if (step.output === null) return { ok: true, value: step.childWorkflowId ?? undefined };
-  return { ok: true, value: await codecs.for(step.serialization).decode(step.output) };
+  const text = storedResult(step);
+  if (text === null) return { ok: true, value: step.childWorkflowId ?? undefined };
+  return { ok: true, value: await codecs.for(step.serialization).decode(text) };
 }
 
 async function perform(execution: Execution, operation: Operation, caller: DurableCall): Promise<void> {
@@ -120,7 +114,7 @@ async function perform(execution: Execution, operation: Operation, caller: Durab
     // Operations turn the errors of user code into outcomes. An error that arrives here comes from the wait itself, and
     // is not recorded.
     if (!execution.running) return refuse(execution, caller);
-    execution.openCalls--;
+    execution.endCall();
     caller.reject(error);
     return;
   }
@@ -205,8 +199,7 @@ function delivery(execution: Execution, caller: DurableCall, result: Result, com
   return {
     deliver: () => {
       execution.currentTime = Math.max(execution.currentTime, completedAt);
-      execution.openCalls--;
-      execution.activity++;
+      execution.endCall();
       if (result.ok) caller.resolve(result.value);
       else {
         execution.firstFailure ??= execution.deliveries.lastSeq;

@@ -1,4 +1,4 @@
-import type { Codec, Encoded } from '../../codec/codec.js';
+import type { Codec, Encoded } from '../../codec/codecs.js';
 import type { Effect } from '../../storage/contract/messaging.js';
 import type { Engine } from '../engine.js';
 import type { Execution } from './execution.js';

@@ -1,4 +1,4 @@
-import type { Codec } from '../../codec/codec.js';
+import type { Codec } from '../../codec/codecs.js';
 import { type HoldfastError, isHoldfastError } from '../../model/errors.js';
 import type { FinishedWorkflow } from '../../storage/contract/storage.js';
 import { runInScope } from '../api/context.js';
@@ -136,7 +136,7 @@ async function settle(execution: Execution, result: Result): Promise<void> {
     const completedAt = engine.clock.now();
     return engine.checkpoints.finish({ workflowId, owner, ...outcome, underWay, completedAt, ...after });
   };
-  engine.queueLoad.capacity.settle(execution);
+  engine.slotsInUse.capacity.settle(execution);
   let written: Written;
   try {
     written = await finish();

@@ -1,4 +1,4 @@
-import type { Codecs } from '../../codec/codec.js';
+import type { Codecs } from '../../codec/codecs.js';
 import type { ErrorDetails } from '../../model/error-details.js';
 import { HoldfastError } from '../../model/errors.js';
 import type { Ending } from '../../storage/contract/storage.js';

@@ -1,4 +1,4 @@
-import { nativeCodecName } from '../../codec/codec.js';
+import { nativeCodecName } from '../../codec/codecs.js';
 import { isPrimitive } from '../../codec/format.js';
 import { describeKey } from '../../model/workflow-key.js';
 import type { NewWorkflow, WorkflowRecord } from '../../storage/contract/storage.js';

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { type Codec, nativeCodecName } from '../../codec/codec.js';
+import { type Codec, nativeCodecName } from '../../codec/codecs.js';
 import { parseDuration } from '../../model/duration.js';
 import { HoldfastError } from '../../model/errors.js';
 import { newWorkflowId } from '../../model/ids.js';

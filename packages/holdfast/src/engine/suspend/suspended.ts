@@ -7,7 +7,7 @@ import type { Execution, SuspendableWait } from '../execution/execution.js';
 import type { Frontier } from '../execution/frontier.js';
 import { runOutsideScope } from '../execution/scope-storage.js';
 import { timeoutReason } from '../execution/workflow-errors.js';
-import { maxBusy } from '../queue/queue-load.js';
+import { maxBusy } from '../queue/slots-in-use.js';
 import type { Topic } from '../wait/news.js';
 import { DeadlineHeap } from './deadline-heap.js';
 
@@ -194,7 +194,7 @@ export class SuspendedWorkflows {
   }
 
   private async freeSlot(suspended: SuspendedWorkflow): Promise<void> {
-    const { checkpoints, queueLoad, logger } = this.engine;
+    const { checkpoints, slotsInUse, logger } = this.engine;
     const { workflowId, owner, frontier } = suspended;
     suspended.slot = 'leaving';
     const written = await checkpoints.markSuspended({ workflowId, owner, ...frontier.after }).catch((error) => {
@@ -203,7 +203,7 @@ export class SuspendedWorkflows {
     });
     if (typeof written === 'object') return this.engine.executions.supersede(workflowId, owner, written);
     suspended.slot = written === undefined ? 'held' : 'free';
-    if (suspended.slot === 'free' && this.isHere(suspended)) queueLoad.leave(suspended);
+    if (suspended.slot === 'free' && this.isHere(suspended)) slotsInUse.leave(suspended);
     if (suspended.isDue) this.wake(suspended);
   }
 
@@ -289,7 +289,7 @@ export class SuspendedWorkflows {
 
   private drop(suspended: SuspendedWorkflow): void {
     this.take(suspended.workflowId);
-    this.engine.queueLoad.leave(suspended);
+    this.engine.slotsInUse.leave(suspended);
     this.engine.cancellations.noteEnded(suspended);
     this.engine.completionWaiters.watchElsewhere(suspended.workflowId);
   }

@@ -1,7 +1,7 @@
 import { retriedRows, waitingRows } from '../database.js';
 import type { Index } from './migration.js';
 
-/** The indexes that Holdfast adds to the shared layout, one list for each migration in `holdfast.ts`. */
+/** The indexes that Holdfast adds to the shared layout, one list for each migration in `holdfast-migrations.ts`. */
 
 export const indexes: readonly Index[] = [
   // For the sweep for passed deadlines. Name and definition are those of DBOS 5 (its version 122), so that neither an

@@ -1,7 +1,7 @@
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
 import { contradiction } from './dbos-version-check.js';
-import { holdfastMigrations } from './holdfast.js';
+import { holdfastMigrations } from './holdfast-migrations.js';
 import { untestedVersionWarning } from './layout.js';
 import { latestVersion } from './migration.js';
 import { sharedMigrations } from './shared.js';

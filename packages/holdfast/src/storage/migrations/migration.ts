@@ -1,6 +1,6 @@
 /**
  * One migration. The lists of migrations in this folder are data: `shared-*.ts` is the layout that DBOS also uses, and
- * `holdfast.ts` is the part that Holdfast adds. `postgres/migrate.ts` and `sqlite/migrate.ts` apply the lists.
+ * `holdfast-migrations.ts` is the part that Holdfast adds. `postgres/migrate.ts` and `sqlite/migrate.ts` apply the lists.
  *
  * Invariants of the lists, on which the code that applies them relies:
  *

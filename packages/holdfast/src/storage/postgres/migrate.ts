@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { Logger } from '../../model/logger.js';
-import { holdfastMigrations } from '../migrations/holdfast.js';
+import { holdfastMigrations } from '../migrations/holdfast-migrations.js';
 import { isOnline, type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
 import {
   checkNumbering,

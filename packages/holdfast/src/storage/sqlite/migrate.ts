@@ -1,5 +1,5 @@
 import type { Logger } from '../../model/logger.js';
-import { holdfastMigrations } from '../migrations/holdfast.js';
+import { holdfastMigrations } from '../migrations/holdfast-migrations.js';
 import { type Migration, oldestCodeAt, plainStatements } from '../migrations/migration.js';
 import {
   checkNumbering,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createCodecs } from './codec.js';
+import { createCodecs } from './codecs.js';
 
 const { portable } = createCodecs();
 

@@ -1,10 +1,12 @@
 /**
- * Values to text and back. Every value that a workflow stores goes through a {@link Codec}. The `serialization`
- * column of the row names the codec. One name covers the inputs, the output and the error of a workflow.
+ * The codecs of an app: which formats it has, and which one reads a row. Every value that a workflow stores goes through
+ * a {@link Codec}. The `serialization` column of the row names the codec. One name covers the inputs, the output and the
+ * error of a workflow.
  *
- *   native.ts    `js_superjson`, the default; NULL in the column also means it, unless the app has its own serializer
- *   portable.ts  `portable_json`, for workflows that are shared with other languages
- *   custom.ts    the app's own serializer, under its name
+ *   native-format.ts    `js_superjson`, the default; NULL in the column also means it, unless the app has its own
+ *                       serializer
+ *   portable-format.ts  `portable_json`, for workflows that are shared with other languages
+ *   custom-format.ts    the app's own serializer, under its name
  *
  * Promises:
  * - A value is read equal to the stored value, or is refused with UNSERIALIZABLE before anything is written. The
@@ -15,11 +17,11 @@
  * The two built-in formats return synchronously. Only a custom serializer may return promises.
  */
 import { HoldfastError } from '../model/errors.js';
-import { customCodec } from './custom.js';
+import { customCodec } from './custom-format.js';
 import type { Codec, CodecSettings, Serializer } from './format.js';
 import { checkMaxValueBytes, defaultMaxValueBytes, limited } from './limits.js';
-import { nativeCodec, nativeName } from './native.js';
-import { portableCodec, portableName } from './portable.js';
+import { nativeCodec, nativeName } from './native-format.js';
+import { portableCodec, portableName } from './portable-format.js';
 import { checkStoredErrorOptions, type StoredErrorOptions, StoredErrors } from './stored-errors.js';
 
 export { type ClassOptions, registerClass } from './classes.js';

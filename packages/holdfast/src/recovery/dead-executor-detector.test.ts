@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ExecutorRecord } from '../storage/contract/executors.js';
-import { Peers } from './peers.js';
+import { Peers } from './dead-executor-detector.js';
 
 const peer: ExecutorRecord = {
   incarnation: 'peer',

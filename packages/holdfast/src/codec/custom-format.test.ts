@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCodecs, type Serializer } from './codec.js';
+import { createCodecs, type Serializer } from './codecs.js';
 
 const base64: Serializer = {
   name: 'base64',

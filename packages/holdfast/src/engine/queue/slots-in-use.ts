@@ -15,7 +15,7 @@ interface Counted extends Occupant {
   readonly isSuspended?: true;
 }
 
-interface QueueLoadOptions {
+interface SlotsInUseOptions {
   readonly clock: Pick<Clock, 'now' | 'at'>;
   readonly maxRunning?: number | undefined;
   /** Called when an execution of a queue has ended in this process. */
@@ -25,14 +25,14 @@ interface QueueLoadOptions {
 /**
  * Counts the workflows that this process runs of each queue and partition. The limits per process use these counts.
  */
-export class QueueLoad {
+export class SlotsInUse {
   private readonly queues = new Map<string, LoadCounts>();
   /** The instant since which each suspect runs in this process. */
   private readonly suspectSince = new WeakMap<Counted, number>();
   /** The capacity of this process for work of all queues. */
   readonly capacity: ProcessCapacity;
 
-  constructor(private readonly options: QueueLoadOptions) {
+  constructor(private readonly options: SlotsInUseOptions) {
     this.capacity = new ProcessCapacity(options.clock, options.maxRunning);
   }
 
