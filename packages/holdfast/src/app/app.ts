@@ -144,11 +144,11 @@ async function close(parts: AppParts, drainMs: number): Promise<void> {
   const { engine } = parts;
   engine.lifecycle.refuseStarts();
   // While draining, the app takes no new work. Deadlines and cancellations still apply.
-  await Promise.all([parts.scheduler.stop(), parts.dispatcher.stop(), parts.recovery.stop()]);
-  await drain(engine, drainMs);
+  const stopping = Promise.all([parts.scheduler.stop(), parts.dispatcher.stop(), parts.recovery.stop()]);
+  await drain(engine, drainMs, stopping);
   await Promise.all(parts.loops.map((loop) => loop.stop()));
   detach(parts);
-  await closeAndHandOver(engine);
+  await closeAndHandOver(engine, stopping);
   await parts.liveness.stop();
   await engine.news.stop();
   await engine.storage.close();

@@ -56,8 +56,8 @@ function calledImport(callee: Expression): Identifier | undefined {
 }
 
 /**
- * Returns `import(x)` for `import(x).then(m => ...)`. tsx writes every `import()` so, to unwrap modules compiled to
- * CommonJS.
+ * Returns `import(x)` for `import(x).then(m => ...)`. tsx writes every `import()` in this form, to unwrap modules
+ * compiled to CommonJS.
  */
 function importBehind(node: AnyNode): ImportExpression | undefined {
   if (node.type !== 'CallExpression' || node.callee.type !== 'MemberExpression') return undefined;
@@ -86,7 +86,8 @@ function isUnwrapping(fn: AnyNode): boolean {
 }
 
 /**
- * Returns the source text of a node, with parentheses around each operation. Supports only the nodes of that function.
+ * Returns the source text of a node, with parentheses around each operation. Supports only the nodes of the function
+ * that {@link isUnwrapping} detects.
  */
 function sourceOf(node: AnyNode): string {
   if (node.type === 'Identifier') return node.name;

@@ -15,7 +15,8 @@ import { checkQueueOwners, registerQueues } from '../queues/operations.js';
 import { cancellationWatch } from '../recovery/cancellations.js';
 import { deadlineSweep } from '../recovery/deadlines.js';
 import { dropLost } from '../recovery/drop-lost.js';
-import { Liveness, type LivenessOptions } from '../recovery/liveness.js';
+import { Liveness } from '../recovery/liveness.js';
+import type { LivenessOptions } from '../recovery/liveness-options.js';
 import { reclaim } from '../recovery/reclaim.js';
 import { Recovery } from '../recovery/recovery.js';
 import { RestoredDatabase } from '../recovery/restored-database.js';
@@ -169,10 +170,10 @@ async function start(
   await warnOfUnknownQueues(engine, listen);
   await applySchedules(engine, schedules, engine.version);
   await engine.news.start(liveness.presence);
-  // Before this process can claim work: if it died while unknown to others, no process would take over its work.
+  // This comes before any claim: if this process died while unknown to others, no process would take over its work.
   await liveness.start();
   await warnOfOtherVersions(engine, liveness.versions());
-  // Picked again, because more instances may exist now than at the beginning of the launch.
+  // The workflows are collected again, because more instances may exist now than at the beginning of the launch.
   attach(parts, collectWorkflows(workflows));
   for (const loop of loops) loop.start();
   // Recovery comes first: a workflow that was running before goes back on its queue ahead of work that only waited
@@ -235,13 +236,14 @@ async function registerVersion(engine: Runtime, asLatest: boolean): Promise<void
 }
 
 /**
- * Warns about unfinished work of other versions. Without the warning, nobody would know that it waits for such a
- * process.
+ * Warns about unfinished work of other versions. Without the warning, nobody would know that this work waits for a
+ * process of its version.
  */
 async function warnOfOtherVersions(engine: Runtime, alive: ReadonlySet<string>): Promise<void> {
   const { storage, version, writer } = engine;
   const others = await storage.takeovers.otherVersions({ version, appName: writer.appName });
-  // During a deploy the old version runs until its work is done. If its processes die before, recovery warns about it.
+  // During a deploy the old version runs until its work is done. If its processes die before that, recovery warns about
+  // the unfinished work.
   for (const other of others.filter((each) => !alive.has(each.version))) {
     engine.warnOnce(
       otherVersion(other.version),

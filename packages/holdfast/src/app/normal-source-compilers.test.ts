@@ -74,7 +74,7 @@ describe('the text that a version is computed from', () => {
     expect(await normalSource(textOf(code))).toBe(await normalSource(textOf(written)));
   });
 
-  // tsx 4.23. Other releases use other names, because the minifier of tsx chooses them.
+  // This is the output of tsx 4.23. Other releases use other names, because the minifier of tsx chooses them.
   it.each(['s', 'module'])('is the same with the addition of tsx to import(), if it calls the module %s', async (m) => {
     const added = `.then(${m}=>{const e="default";return ${m}[e]&&typeof ${m}[e]=="object"&&"__esModule"in ${m}[e]?${m}[e]:${m}})`;
     const code = (tail: string) =>

@@ -121,8 +121,8 @@ function textOf({ quasis, expressions }: TemplateLiteral, as: 'raw' | 'cooked'):
 }
 
 /**
- * Joins strings as esbuild does: it writes `'a' + 'b'` as `'ab'`, `x + 'a' + 'b'` as `x + 'ab'`, and joins templates
- * alike.
+ * Joins strings as esbuild does: it writes `'a' + 'b'` as `'ab'`, `x + 'a' + 'b'` as `x + 'ab'`, and joins templates in
+ * the same way.
  */
 function sum(left: Tree, right: Tree): Tree {
   if (isText(left) && isText(right)) return joined(left, right);

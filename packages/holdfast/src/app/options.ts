@@ -10,18 +10,19 @@ import type { DatabaseOption } from '../model/database.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkName } from '../model/ids.js';
 import { checkLogger, type Logger } from '../model/logger.js';
-import { checkKnownOptions, invalidOption } from '../model/options.js';
+import { checkKnownOptions, invalidOption, wrongOption } from '../model/options.js';
 import { checkQueueName, isQueue, type Queue } from '../model/queues.js';
 import { checkNotBeside, checkRecovery, type RecoveryOptions, type RecoverySettings } from '../model/recovery.js';
 import { checkRetention, type RetentionOptions, type RetentionSettings } from '../model/retention.js';
 import type { Schedule } from '../schedules/schedule.js';
 import { checkSchedules } from '../schedules/settings.js';
-import { checkCompat, checkPoolSize, checkSchema, type DatabaseSource, databaseOf } from '../storage/open.js';
+import type { DatabaseSource } from '../storage/contract/database-source.js';
+import { checkCompat, checkPoolSize, checkSchema, databaseOf } from '../storage/open.js';
 import { checkVersionOptions } from './version.js';
 
 /**
- * What an app can register: a workflow, a class with workflows (for all its instances), or one instance of such a
- * class.
+ * A value that an app can register: a workflow, a class with workflows (for all its instances), or one instance of such
+ * a class.
  */
 export type Registrable = AnyWorkflow | (abstract new (...args: never[]) => object) | ConfiguredInstance;
 
@@ -30,8 +31,8 @@ export interface LaunchOptions {
   /** Name of the application. All processes of the application use the same name. */
   readonly name: string;
   /**
-   * The database that stores the workflows: `postgres://...`, `sqlite:path` or `sqlite::memory:`. Instead of a URL, a
-   * `Pool` of `pg` or the configuration of such a pool. Holdfast reads the settings of your pool and never closes it.
+   * The database that stores the workflows: `postgres://...`, `sqlite:path` or `sqlite::memory:`. A `Pool` of `pg` or
+   * the configuration of such a pool can replace the URL. Holdfast reads the settings of your pool and never closes it.
    *
    * Default: HOLDFAST_DATABASE_URL, else DBOS_SYSTEM_DATABASE_URL, else the file `./<name>.sqlite`.
    */
@@ -44,8 +45,8 @@ export interface LaunchOptions {
   /** Queues to store in the database. The process also works on queues that other processes have stored. */
   readonly queues?: readonly Queue[];
   /**
-   * Names of the queues that this process works on. Default: all queues of the app. `[]`: none, but it can still
-   * enqueue.
+   * Names of the queues that this process works on. Default: all queues of the app. `[]`: no queue, but the process can
+   * still enqueue.
    */
   readonly listen?: readonly string[];
   /** Schedules to store. Stored schedules that are not in this list stay active. */
@@ -177,7 +178,7 @@ export function checkOptionNames(what: string, options: object, more: readonly s
 export function checkLaunchOptions(options: LaunchOptions): CheckedOptions {
   checkOptionNames('launch()', options);
   if (options.name === undefined) {
-    throw invalidOption('launch()', 'name', undefined, 'given: the name of the application, as in { name: "shop" }');
+    throw wrongOption('launch()', 'name', 'is missing. Give the name of the application, as in { name: "shop" }');
   }
   const name = checkName('The name of an app', options.name);
   const { schema = 'dbos', migrate = true, triggers = true, version, executorId } = options;
@@ -233,7 +234,7 @@ function checkQueues(queues: readonly Queue[]): void {
   if (!Array.isArray(queues)) throw invalidOption('launch()', 'queues', queues, 'a list of queue() results');
   const seen = new Set<string>();
   for (const [i, each] of queues.entries()) {
-    if (!isQueue(each)) throw invalidOption('launch()', `queues[${i}]`, each, 'what queue() returns');
+    if (!isQueue(each)) throw invalidOption('launch()', `queues[${i}]`, each, 'the result of queue()');
     if (seen.has(each.name)) throw invalidOption('launch()', `queues[${i}]`, each.name, 'the only queue with its name');
     seen.add(each.name);
   }
@@ -263,7 +264,7 @@ export function collectWorkflows(given: LaunchOptions['workflows'], what = 'laun
         other === undefined ? '' : ` of this release (this one is from Holdfast ${other}: run "npm ls holdfast")`;
       const hint = each === undefined ? ' (is an import circular?)' : release;
       const option = what === 'launch()' ? `workflows[${key}]` : `argument ${Number(key) + 1}`;
-      throw invalidOption(what, option, each, `what workflow() returns, or a class with workflows${hint}`);
+      throw invalidOption(what, option, each, `the result of workflow(), or a class with workflows${hint}`);
     }
   }
   return { workflows: [...plain, ...classes.flatMap((each) => each.workflows)], classes };

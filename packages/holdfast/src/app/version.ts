@@ -31,7 +31,8 @@ export async function versionOf(
   const fromEnvironment = dev ? undefined : versionFromEnvironment();
   if (fromEnvironment !== undefined) return checkNotDevelopment('HOLDFAST_VERSION', fromEnvironment);
   if (dev ?? isWatched()) {
-    if (dev === undefined) logger.info('A watcher restarts this process at each edit: using launch({ dev: true }).');
+    if (dev === undefined)
+      logger.info('A watcher restarts this process after each edit, so launch() uses { dev: true }.');
     return developmentVersion();
   }
   warnOfMissingSource(code, logger);

@@ -17,9 +17,9 @@ const here: Started = {
 
 /**
  * Returns true if `node --watch` or `tsx watch` restarts this process at each edit. Node sets an environment variable
- * in its child. tsx does not: its child has the loader of tsx among its options, as without `watch`, and only the
- * command line of the parent contains `watch`. In production the result is always false, because a watcher may run
- * there for other reasons.
+ * in its child. tsx sets no variable, and starts its child with the same options as without `watch`. Only the command
+ * line of the parent contains `watch`. In production the result is always false, because a watcher may run there for
+ * other reasons.
  */
 export function isWatched({ env, execArgv, parent }: Started = here): boolean {
   if (env.NODE_ENV === 'production') return false;

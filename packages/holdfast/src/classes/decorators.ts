@@ -177,7 +177,9 @@ function checkPlace<This>(target: object, context: Context<This>, replacement: o
   throw misuse(context.name, 'is wrapped by another decorator. Put @workflow() above that decorator.');
 }
 
-/** Returns undefined if an overriding method calls the method by `super`: it then runs as a part of that method. */
+/**
+ * Returns undefined if an overriding method calls the method by `super`. The method then runs as a part of that call.
+ */
 function workflowOfInstance(receiver: unknown, method: Method, name: PropertyKey) {
   if (isConfigured(receiver)) return instanceWorkflow(receiver, method);
   throw misuse(name, 'was called without its instance. Call it as instance.method(...), or bind it.');

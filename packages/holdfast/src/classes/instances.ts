@@ -130,12 +130,15 @@ export function workflowsByMethod(target: Configured | Class): Map<PropertyKey, 
   return found;
 }
 
-/** The data that an app needs of a class or an instance. */
+/** The data that an app needs about a class or an instance. */
 export interface ClassInfo {
   readonly className: string;
   readonly definedBy: Class;
   readonly workflows: readonly AnyWorkflow[];
-  /** The code of all workflows of the class, independent of its instances. The version of the app is made of it. */
+  /**
+   * The code of all workflows of the class, independent of its instances. The version of the app is computed from this
+   * code.
+   */
   readonly code: readonly { readonly name: string; readonly className: string; readonly source: string }[];
   /**
    * Calls the watcher for each instance that is constructed later, until the returned function is called. Undefined

@@ -30,7 +30,7 @@ export function invoke<T extends ConfiguredInstance | Class>(target: T): Invocat
   const workflows = workflowsByMethod(target);
   return new Proxy(Object.fromEntries(workflows) as Invocations<T>, {
     get: (found, key, receiver) => {
-      // `await` reads `then`, and functions that print the object read symbols. Both must not throw.
+      // `await` reads `then`, and functions that print the object read symbols. Neither may throw.
       if (workflows.has(key) || typeof key === 'symbol' || key === 'then') return Reflect.get(found, key, receiver);
       throw misuse(key, 'is not a workflow. Decorate it with @workflow().');
     },

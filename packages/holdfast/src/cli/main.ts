@@ -11,5 +11,5 @@ const terminal = {
   err: (text: string): void => void process.stderr.write(text),
 };
 
-// Not `process.exit()`, which would discard output that the pipe has not accepted yet.
+// The code does not call `process.exit()`, which would discard output that the pipe has not accepted yet.
 process.exitCode = await runCommand(process.argv.slice(2), terminal);

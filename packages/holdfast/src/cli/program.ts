@@ -5,7 +5,7 @@ import { isHoldfastError } from '../model/errors.js';
 import type { Logger } from '../model/logger.js';
 import { type Compat, checkSchema, databaseFromEnvironment, schemaSql } from '../storage/open.js';
 
-/** Where a command writes its output. */
+/** The two outputs of a command. */
 export interface Terminal {
   /** Writes the result, for a file or another program. */
   out(text: string): void;

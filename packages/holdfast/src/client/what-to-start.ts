@@ -20,7 +20,7 @@ export type WorkflowName =
       readonly className?: string;
       /** Name of the configured instance. */
       readonly configName?: string;
-      /** Prevents a workflow from being used as its name: a workflow is a function, which has a name, too. */
+      /** Refuses a workflow where its name is expected. A workflow is a function and therefore has a `name`, too. */
       readonly workflowName?: never;
     };
 

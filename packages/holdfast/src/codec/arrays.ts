@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 /** In arrays longer than this, listing all property names (the indices included) costs more than `inspect`. */
 const maxListed = 200;
 
-/** Returns a property of an array beside its elements, such as the `index` of a match. JSON has no place for one. */
+/** Returns a property of an array beside its elements, such as the `index` of a match. JSON cannot represent it. */
 export function extraProperty(array: readonly unknown[]): string | undefined {
   // Only `inspect` sees the other properties without listing the indices. Any other output leads to the slow check
   // below.

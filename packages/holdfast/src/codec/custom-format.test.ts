@@ -107,8 +107,8 @@ describe.each([
 });
 
 it.each([
-  ['undefined', () => undefined, /a value of the type undefined instead of a text/],
-  ['bytes', () => Buffer.from('a'), /a value of the type object instead of a text/],
+  ['undefined', () => undefined, /a value of the type undefined instead of a string/],
+  ['bytes', () => Buffer.from('a'), /a value of the type object instead of a string/],
   ['a text with NUL', async () => 'a\0', /NUL character/],
   ['a text with half a surrogate pair', () => '\ud800', /half a surrogate pair/],
 ])('a serializer that returns %s leads to a typed error', async (_, stringify, message) => {

@@ -148,7 +148,7 @@ const unwrittenPrefix = 'holdfast:unwritten:';
 function unwritten(serializer: string, failure: unknown): Encoded {
   const isUnread = isHoldfastError(failure, 'UNSERIALIZABLE') && failure.details.unread === true;
   const why = isUnread
-    ? `The serializer "${serializer}" wrote a text for the error that it cannot read back.`
+    ? `The serializer "${serializer}" wrote a string for the error, and cannot read this string back.`
     : isError(failure)
       ? failure.message
       : String(failure);
@@ -160,12 +160,12 @@ function readUnwritten(text: string): HoldfastError | undefined {
   if (!text.startsWith(unwrittenPrefix)) return undefined;
   return new HoldfastError(
     'UNSERIALIZABLE',
-    `It failed, but its error could not be stored. ${JSON.parse(text.slice(unwrittenPrefix.length))}`,
+    `The workflow or step failed, but its error could not be stored. ${JSON.parse(text.slice(unwrittenPrefix.length))}`,
   );
 }
 
 function cannotReadBack(name: string, what: string, cause: unknown): HoldfastError {
-  const advice = `Change parse of the serializer "${name}" so that it reads every text that stringify returns.`;
+  const advice = `Change parse of the serializer "${name}" so that it reads every string that stringify returns.`;
   const { message } = notReadBack(what, cause, advice);
   return new HoldfastError('UNSERIALIZABLE', message, { details: { what, serializer: name, unread: true }, cause });
 }
@@ -209,20 +209,20 @@ function checkSerializer(serializer: Serializer, taken: readonly string[]): void
     );
   }
   if (typeof serializer.stringify !== 'function') {
-    throw invalidOption(what, 'stringify', serializer.stringify, 'a function from a value to a text');
+    throw invalidOption(what, 'stringify', serializer.stringify, 'a function from a value to a string');
   }
   if (typeof serializer.parse !== 'function') {
-    throw invalidOption(what, 'parse', serializer.parse, 'a function from a text to a value');
+    throw invalidOption(what, 'parse', serializer.parse, 'a function from a string to a value');
   }
 }
 
 function checkText(text: unknown, name: string, what: string): string {
   const kind = text === null ? 'null' : typeof text;
-  const problem = typeof text === 'string' ? textProblem(text) : `a value of the type ${kind} instead of a text`;
+  const problem = typeof text === 'string' ? textProblem(text) : `a value of the type ${kind} instead of a string`;
   if (problem === undefined) return text as string;
   throw new HoldfastError(
     'UNSERIALIZABLE',
-    `${what} cannot be stored: the serializer "${name}" returned ${problem}. Return a text from stringify that a ` +
+    `${what} cannot be stored: the serializer "${name}" returned ${problem}. Return a string from stringify that a ` +
       'database can store, such as JSON or base64.',
     { details: { what, serializer: name } },
   );

@@ -1,6 +1,6 @@
 /**
- * Errors as plain records and back. The record has the form of the `serialize-error` package, which DBOS stores: name,
- * message and stack first, then code, cause, errors and the own enumerable properties of the error.
+ * Converts errors to plain records and back. The record has the form of the `serialize-error` package, which DBOS
+ * stores: name, message and stack first, then code, cause, errors and the own enumerable properties of the error.
  *
  * - An error of a built-in class, HoldfastError or FatalError is read as an instance of that class.
  * - An error of a registered class is read as an instance of that class. `holdfast_class` in the record names it.
@@ -102,19 +102,20 @@ export function fillError(error: Error, fields: Readonly<Record<string, unknown>
     if (hidden) hide(error, key, value);
     else Object.defineProperty(error, key, { value, enumerable: true, writable: true, configurable: true });
   }
-  // Without this the error would have the stack of the code that reads it.
+  // Without this line the error would have the stack of the code that reads it.
   if (typeof fields.stack !== 'string') hide(error, 'stack', `${error.name}: ${error.message}`);
 }
 
 function newError(name: string, message: string, fields: Readonly<Record<string, unknown>>): Error {
   const className = fields[classKey];
   const registered = typeof className === 'string' ? classNamed(className) : undefined;
-  // The arguments of its constructor are unknown. `new Error` makes it a native error for debuggers and loggers.
+  // The constructor of the class is not called, because its arguments are unknown. `new Error` makes the object a
+  // native error for debuggers and loggers.
   if (registered?.isError) return Object.setPrototypeOf(new Error(message), registered.prototype) as Error;
   if (name === 'AggregateError') return new AggregateError([], message);
   if (name === 'FatalError' && fields.code === 'FATAL') return new FatalError(message);
   if (name === 'HoldfastError' && typeof fields.code === 'string') {
-    // The details are among the fields. The code may come from a newer release.
+    // The cast is needed because the code may come from a newer release. `fillError` adds the details.
     return new HoldfastError(fields.code as 'STORAGE_REFUSED', message);
   }
   return new (builtIn.get(name) ?? Error)(message);

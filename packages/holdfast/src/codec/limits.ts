@@ -21,7 +21,8 @@ export function checkMaxValueBytes(what: string, value: number | undefined): num
 }
 
 /**
- * Returns true if the text has at most `maxBytes`. The bytes of short texts are not counted: 3 per character at most.
+ * Returns true if the text has at most `maxBytes`. The bytes of a short text are not counted, because a character has
+ * at most 3 bytes.
  */
 export function fits(text: string, maxBytes: number): boolean {
   if (text.length > maxBytes) return false;

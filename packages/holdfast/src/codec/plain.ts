@@ -29,7 +29,7 @@ export function isPlainJson(value: unknown): boolean {
   try {
     return isPlainTree(value, 0);
   } finally {
-    // Without this the last stored value would stay in memory until the next value is stored.
+    // Without this loop the last stored value would stay in memory until the next value is stored.
     for (let i = 0; i < used; i++) slots[i] = undefined;
     used = 0;
     overflow = undefined;

@@ -78,7 +78,7 @@ export function portableCodec({ errors, maxBytes }: CodecSettings): Codec {
     ...formats,
     encodeError: (error) => {
       const stored = withData.record(error);
-      // Checked without creating the error, because the result of `redact` may contain a cycle.
+      // The check does not create the error, because the result of `redact` may contain a cycle.
       const isRecord = isError(stored) || isErrorRecord(stored);
       let made = attempt(() => errorRecord(stored, isRecord)) ?? attempt(() => salvageRecord(stored));
       for (const length of cutLengths) made ??= attempt(() => errorRecord(cut(stored, length), isRecord));

@@ -82,7 +82,7 @@ export class ValuePath {
     const extra = extraProperty(array);
     if (extra === undefined) return;
     this.refuse(
-      `is an array that has the property ${JSON.stringify(extra)} beside its elements, which would be lost`,
+      `is an array that has the property ${JSON.stringify(extra)} beside its elements. This property would be lost`,
       'Store a copy of the elements ([...array]), or an object with the properties you need ({ ...match.groups }).',
     );
   }

@@ -147,7 +147,7 @@ function leaf(tag: string, raw: unknown): unknown {
 }
 
 function bytes(raw: unknown): ArrayBuffer {
-  // Copied, because small Buffers are views of a shared pool.
+  // The bytes are copied, because small Buffers are views of a shared pool.
   return new Uint8Array(Buffer.from(raw as string, 'base64')).buffer;
 }
 

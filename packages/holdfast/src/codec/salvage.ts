@@ -10,7 +10,8 @@ import { type ErrorRecord, errorFields, omittedKey } from './error-record.js';
 import { recipeFor } from './recipes.js';
 
 /**
- * Enough for `error.response.data.errors[0].path` of an HTTP client. Deeper objects are replaced by their class name.
+ * The maximum depth. It is enough for `error.response.data.errors[0].path` of an HTTP client. Deeper objects are
+ * replaced by their class name.
  */
 const maxDepth = 8;
 
@@ -25,7 +26,7 @@ export function salvage(thrown: unknown, isStorable: (value: unknown) => boolean
   return { name: 'NonError', message, stack: `NonError: ${message}` };
 }
 
-/** The lengths to which the texts of a too large error are cut, in characters. The first that fits is used. */
+/** The lengths, in characters, to which the texts of an oversized error are cut. The first length that fits is used. */
 export const cutLengths: readonly number[] = [10_000, 500];
 
 const maxProperties = 30;

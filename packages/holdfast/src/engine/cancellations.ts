@@ -5,7 +5,7 @@ import type { Engine } from './engine.js';
 import { timeoutReason } from './execution/workflow-errors.js';
 import type { Retried } from './write/outage-log.js';
 
-/** How many ended workflows are remembered: more than one statement cancels at the same time. */
+/** How many ended workflows are remembered. One statement rarely cancels as many workflows. */
 const maxEnded = 1_000;
 
 /** Cancels workflows, in the database and in this process. */
@@ -57,14 +57,14 @@ export class Cancellations {
   async expireUnstarted({ workflowId, owner }: OwnedWorkflow): Promise<void> {
     await this.expire(workflowId);
     this.unstarted.delete(claimKey({ workflowId, owner }));
-    // The sweep of deadlines may have cancelled the workflow at the same time, with its answer still to come.
+    // The deadline sweep may have cancelled the workflow at the same time, and its answer may arrive later.
     this.noteEnded({ workflowId, owner });
     // Another process may have cancelled the workflow earlier, without a notification to this process.
     this.engine.watches.ended(workflowId);
     this.engine.completionWaiters.watchElsewhere(workflowId);
   }
 
-  /** Notes that a workflow left this process, perhaps because of a cancellation whose answer is still to come. */
+  /** Notes that a workflow left this process, perhaps because of a cancellation whose answer arrives later. */
   noteEnded(workflow: OwnedWorkflow): void {
     this.ended.add(claimKey(workflow));
     const [oldest] = this.ended;
@@ -74,10 +74,12 @@ export class Cancellations {
   private handleOwn(cancelled: readonly CancelledWorkflow[]): void {
     const { owners, executions, news } = this.engine;
     for (const each of cancelled) {
-      if (owners.issued(each.owner) && !executions.has(each.workflowId)) {
+      const { workflowId, owner } = each;
+      if (owners.issued(owner) && !executions.owns({ workflowId, owner })) {
         // The start or claim of this workflow is committed, but its answer has not arrived in this process. Or another
-        // statement (a poll, a refused write) found the cancellation before this answer arrived, and the workflow is gone.
-        const key = claimKey({ workflowId: each.workflowId, owner: each.owner });
+        // statement (a poll, a refused write) found the cancellation before this answer arrived, so the workflow has
+        // already left this process.
+        const key = claimKey({ workflowId, owner });
         if (!this.ended.has(key)) this.unstarted.add(key);
       }
       this.handle(each);

@@ -6,8 +6,8 @@ import type { Engine } from './engine.js';
 import { roleFor } from './start/authorization.js';
 
 /**
- * How long a claim whose answer was lost is searched for. Its statement may still wait for a lock in the database, and
- * commit later.
+ * How long to search for a claim whose answer was lost. The statement of the claim may still wait for a lock in the
+ * database, and commit later.
  */
 const maxUncertainMs = 60_000;
 /** Delay between two searches for lost claims. */
@@ -50,8 +50,8 @@ export class Claims {
   }
 
   /**
-   * Waits before the retry of a claim that another process was faster with. The pause does not use the clock of the
-   * app, because it concerns processes and no workflow.
+   * Waits before the retry of a claim, because another process claimed first. The pause does not use the clock of the
+   * app, because it concerns processes and not workflows.
    */
   async pause(ms: number): Promise<void> {
     this.pauses++;
@@ -148,7 +148,7 @@ export class Claims {
     this.readBackLater();
   }
 
-  /** Searches by timer, because no later claim may come: the lost claim may have taken the last work there was. */
+  /** Searches by timer, because there may be no later claim: the lost claim may have taken the last available work. */
   private readBackLater(): void {
     if (this.timer || this.stopped) return;
     const { clock, logger } = this.engine;
@@ -176,9 +176,9 @@ interface RunOptions<T> {
 }
 
 /**
- * Runs workflows again that this process has suspended, or failed to run. Workflows that have another owner by now are
- * left out, and workflows that are not awaited any more after their histories were read: a cancellation may have come
- * meanwhile. A workflow that cannot be read does not delay the others.
+ * Runs workflows again that this process has suspended, or failed to run. Leaves out workflows that have another owner
+ * by now. Also leaves out workflows that are no longer awaited when their histories have been read, for example because
+ * of a cancellation. A workflow that cannot be read does not delay the others.
  */
 export async function reload<T extends OwnedWorkflow>(
   engine: Engine,
@@ -227,8 +227,8 @@ async function runInSlices(
   const runSlice = async (slice: readonly ClaimedRecord[]): Promise<void> => {
     const histories = await readHistories(engine, slice);
     // Since the claim, other executors may have presumed this process dead and taken these workflows. The code that
-    // increments `lossCount` drops only lost workflows that are in memory (recovery/drop-lost.ts). These are not, so
-    // their owners are read again.
+    // increments `lossCount` drops only lost workflows that are in memory (recovery/drop-lost.ts). The workflows of
+    // this slice are not in memory yet, so their owners are read again.
     let own = slice;
     for (let checkedCount = lossCount; engine.startGate.lossCount !== checkedCount; ) {
       checkedCount = engine.startGate.lossCount;
@@ -248,7 +248,7 @@ async function runInSlices(
 async function stillOwned(engine: Engine, records: readonly ClaimedRecord[]): Promise<readonly ClaimedRecord[]> {
   const claims = records.map(({ workflowId, owner }) => ({ workflowId, owner: owner ?? '' }));
   const read = () => engine.storage.workflows.owned(claims);
-  const found = await engine.untilAnswered('Reading whether claimed workflows are still claimed', read);
+  const found = await engine.untilAnswered('Checking whether claimed workflows are still claimed', read);
   // The app is closed. `run` hands these workflows over instead of running them.
   if (!found) return records;
   const owned = new Set(found.map((each) => each.workflowId));

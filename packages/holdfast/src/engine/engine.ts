@@ -25,13 +25,14 @@ import type { StartGate } from './start-gate.js';
 import type { CompletionWaiters } from './wait/completion-waiters.js';
 import type { News } from './wait/news.js';
 import type { Watches } from './wait/watches.js';
-import type { Checkpoints, Superseded } from './write/checkpoints.js';
+import type { Checkpoints } from './write/checkpoints.js';
+import type { Superseded } from './write/confirm-writes.js';
 import type { EnqueueWriter } from './write/enqueue-writer.js';
 import type { MessageWriter } from './write/message-writer.js';
 
 /**
  * The interface through which the parts of an engine use each other. `runtime.ts` implements it. Each app has its own
- * engine. Two apps of one process share nothing but the database, and only if both use the same one.
+ * engine. Two apps of one process share at most the database.
  */
 export interface Engine {
   /** The app that owns this engine: the object that the option `StartOptions.app` accepts. */
@@ -62,7 +63,7 @@ export interface Engine {
     /** Runs the workflows of committed claims whose answers were lost. */
     readBack(): Promise<void>;
     readonly areSettled: boolean;
-    /** Waits before the retry of a claim that another process was faster with. */
+    /** Waits before the retry of a claim, because another process claimed first. */
     pause(ms: number): Promise<void>;
     /** True if the workflow is claimed, or perhaps claimed, but is not in memory yet. */
     isLoading(workflow: OwnedWorkflow): boolean;
@@ -85,9 +86,11 @@ export interface Engine {
     supersede(workflowId: string, owner: string, by: Superseded): void;
     /** Sets a workflow to STALLED because its code does not match its history. */
     stall(workflowId: string, owner: string, error: HoldfastError): Promise<void>;
-    /** Ends the execution of a cancelled workflow. Returns false if the workflow runs here under another owner token. */
+    /** Ends the execution of a cancelled workflow. Returns false if the workflow runs here under another token. */
     cancel(workflowId: string, owner: string | null, reason: string | null): boolean;
     has(workflowId: string): boolean;
+    /** True if the workflow runs here under this owner token. */
+    owns(workflow: OwnedWorkflow): boolean;
     /** Number of workflows that run here, in memory or suspended. */
     readonly size: number;
     /** Number of executions that have something to do. Executions that only wait do not count. */
@@ -105,7 +108,7 @@ export interface Engine {
     expire(workflowId: string): Promise<void>;
     /** Cancels a workflow whose deadline passed before it could run. */
     expireUnstarted(workflow: OwnedWorkflow): Promise<void>;
-    /** Notes that a workflow left this process, perhaps because of a cancellation whose answer is still to come. */
+    /** Notes that a workflow left this process, perhaps because of a cancellation whose answer arrives later. */
     noteEnded(workflow: OwnedWorkflow): void;
   };
   /**

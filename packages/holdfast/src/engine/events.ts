@@ -1,6 +1,6 @@
 import type { OwnedWorkflow } from '../storage/contract/storage.js';
 
-/** What the engine announces to the features above it. */
+/** The events that the engine announces to the features above it. */
 export interface EngineEvents {
   /** The database refused a row because earlier results of its execution are no longer stored. */
   readonly resultsLost: OwnedWorkflow;

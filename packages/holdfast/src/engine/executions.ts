@@ -5,8 +5,9 @@ import { Execution } from './execution/execution.js';
 import { codecOf } from './execution/outcome.js';
 import { runWorkflow } from './execution/run-workflow.js';
 import { maxWaitingInMemory } from './suspend/evict-idle.js';
-import { type SuspendedWorkflow, SuspendedWorkflows } from './suspend/suspended.js';
-import type { Superseded } from './write/checkpoints.js';
+import { SuspendedWorkflows } from './suspend/suspended.js';
+import type { SuspendedWorkflow } from './suspend/suspended-workflow.js';
+import type { Superseded } from './write/confirm-writes.js';
 
 /**
  * The workflows that run in this process: each is an execution in memory, or suspended. A workflow is here from its
@@ -57,6 +58,12 @@ export class Executions {
     return this.running.has(workflowId) || this.suspended.of(workflowId) !== undefined;
   }
 
+  /** True if the workflow runs here under this owner token. */
+  owns({ workflowId, owner }: OwnedWorkflow): boolean {
+    const here = this.running.get(workflowId)?.claim ?? this.suspended.of(workflowId);
+    return here?.owner === owner;
+  }
+
   /** Runs a workflow that this process has just started, claimed or reloaded. */
   run(claimed: ClaimedWorkflow): void {
     const { workflowId, owner, deadlineAt } = claimed;
@@ -65,16 +72,12 @@ export class Executions {
       this.unstarted.push({ workflowId, owner });
       return;
     }
-    if (cancellations.takeUnstarted({ workflowId, owner })) return;
-    // A new claim by this process replaces an earlier execution of this process, like the claim of any other owner.
-    const earlier = this.running.get(workflowId);
-    earlier?.park();
-    const suspended = this.suspended.take(workflowId);
-    const returning = suspended?.owner === owner ? suspended : undefined;
-    if (earlier) slotsInUse.leave(earlier);
-    if (suspended && !returning) slotsInUse.leave(suspended);
+    const returning = this.replaceEarlier(claimed);
+    if (cancellations.takeUnstarted({ workflowId, owner })) {
+      this.informWaiters(workflowId);
+      return;
+    }
     if (deadlineAt !== null && deadlineAt <= clock.now()) {
-      this.running.delete(workflowId);
       if (returning) slotsInUse.leave(returning);
       void cancellations.expireUnstarted(claimed);
       return;
@@ -112,7 +115,7 @@ export class Executions {
     return hasWaiter;
   }
 
-  /** Removes a workflow of which a write showed that it no longer belongs to this execution. */
+  /** Removes a workflow after a write showed that the workflow no longer belongs to this execution. */
   supersede(workflowId: string, owner: string, by: Superseded): void {
     const { cancellations, completionWaiters, events } = this.engine;
     const suspended = this.suspended.of(workflowId);
@@ -144,11 +147,17 @@ export class Executions {
       const stalled = { workflowId, owner, error: text, reason: error.message, now: engine.clock.now() };
       await engine.untilAnswered('Setting a workflow to STALLED', () => engine.storage.workflows.stall(stalled));
     } catch (failure) {
-      this.drop(execution);
-      return engine.claims.retryLater(execution.claim, 'could not be set to STALLED', failure);
+      return this.retryLater(execution, 'could not be set to STALLED', failure);
     }
     this.drop(execution);
+    engine.cancellations.noteEnded({ workflowId, owner });
     engine.completionWaiters.watchElsewhere(workflowId);
+  }
+
+  /** A workflow that was to run here is CANCELLED: callers that waited for its earlier execution poll the database. */
+  private informWaiters(workflowId: string): void {
+    this.engine.watches.ended(workflowId);
+    this.engine.completionWaiters.watchElsewhere(workflowId);
   }
 
   /** Ends the execution of a cancelled workflow. Returns false if the workflow runs here under another owner token. */
@@ -183,6 +192,21 @@ export class Executions {
     this.running.clear();
   }
 
+  /**
+   * Ends the earlier execution of the workflow: a new claim does so, even if the same process made the claim. Returns
+   * the suspended workflow instead if it continues under its own token.
+   */
+  private replaceEarlier({ workflowId, owner }: OwnedWorkflow): SuspendedWorkflow | undefined {
+    const suspended = this.suspended.take(workflowId);
+    if (suspended?.owner === owner) return suspended;
+    const execution = this.running.get(workflowId);
+    execution?.park();
+    this.running.delete(workflowId);
+    for (const earlier of [execution?.claim, suspended]) if (earlier) this.engine.cancellations.noteEnded(earlier);
+    for (const earlier of [execution, suspended]) if (earlier) this.engine.slotsInUse.leave(earlier);
+    return undefined;
+  }
+
   private create(claimed: ClaimedWorkflow, returning: SuspendedWorkflow | undefined): Execution {
     const execution = new Execution(this.engine, claimed);
     execution.staysInMemory = this.suspended.hadLateCall(claimed.workflowId);
@@ -197,10 +221,15 @@ export class Executions {
     return execution;
   }
 
-  private readonly couldNotRun = (execution: Execution, error: unknown): void => {
+  private readonly couldNotRun = (execution: Execution, error: unknown): void =>
+    this.retryLater(execution, 'could not be run', error);
+
+  private retryLater(execution: Execution, problem: string, error: unknown): void {
     this.drop(execution);
-    this.engine.claims.retryLater(execution.claim, 'could not be run', error);
-  };
+    // Another process may end the workflow before the retry.
+    this.engine.completionWaiters.watchElsewhere(execution.workflowId);
+    this.engine.claims.retryLater(execution.claim, problem, error);
+  }
 
   private drop(execution: Execution): void {
     if (this.running.get(execution.workflowId) === execution) this.running.delete(execution.workflowId);

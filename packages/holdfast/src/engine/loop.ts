@@ -70,7 +70,7 @@ export class Loop {
     this.current = this.options
       .runOnce()
       .catch((error) => {
-        const message = `${this.options.name} failed, next try soon: ${describeError(error)}`;
+        const message = `${this.options.name} failed and is tried again soon: ${describeError(error)}`;
         this.options.logger.warn(message, { retriedAfter: error } satisfies Retried);
       })
       .finally(() => {

@@ -80,7 +80,7 @@ export function resolveEngine(what: string, app: object | undefined): Engine {
   if (engine) {
     throw new HoldfastError(
       'AMBIGUOUS_APP',
-      `${what}: several apps run in this process. Choose one with { app }: what launch() or connect() returned.`,
+      `${what}: several apps run in this process. Choose one with { app }: the result of launch() or connect().`,
     );
   }
   throw new HoldfastError(

@@ -101,7 +101,7 @@ export class Runtime implements Engine {
     });
   }
 
-  /** True if no write is open and no result is about to reach user code. The own work of steps does not count. */
+  /** True if no write is open and no result is about to reach user code. Running step functions do not count. */
   get isIdle(): boolean {
     const parts = [this.checkpoints, this.enqueueWriter, this.messageWriter, this.executions];
     return this.macrotasks.idle && !this.claims.arePausing && parts.every(({ isIdle }) => isIdle);
@@ -116,7 +116,7 @@ export class Runtime implements Engine {
     this.warnings.once(about, message);
   }
 
-  /** Retries a statement until the database answers or the app closes. For statements that must not be lost. */
+  /** Retries a statement until the database answers or the app closes. Used for statements that must not be lost. */
   async untilAnswered<T>(what: string, statement: () => Promise<T>, failsFast = false): Promise<T | undefined> {
     const backoff = new Backoff(what, this.logger);
     while (!this.lifecycle.isClosed) {

@@ -21,7 +21,7 @@ export interface ListOptions {
   readonly queue?: Queue | string;
   /** The name of the schedule that started the workflow. */
   readonly schedule?: string;
-  /** The ID of the workflow that the workflow is a fork of. */
+  /** The ID of the original workflow. Only its forks match. */
   readonly forkedFrom?: string;
   /** `true`: newest first (default: oldest first). */
   readonly newestFirst?: boolean;
@@ -63,7 +63,7 @@ function filterOf(options: ListOptions): WorkflowFilter {
 
 /** Accepts more than a name of Holdfast, so that values stored by DBOS can be found too. */
 function checkText(option: string, value: unknown): string {
-  if (typeof value !== 'string') throw invalidOption(what, option, value, 'a text');
+  if (typeof value !== 'string') throw invalidOption(what, option, value, 'a string');
   if (!value.includes('\0') && value.isWellFormed()) return value;
   throw invalidOption(what, option, value, 'valid Unicode without NUL characters, like all stored values');
 }

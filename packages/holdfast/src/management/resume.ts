@@ -31,7 +31,7 @@ export async function resumeWorkflows<T>(
     ...(moveTo && { moveTo }),
     now: engine.clock.now(),
   });
-  // One notification per workflow: their number decides how many processes check the queue.
+  // Each workflow gets its own notification: the number of notifications decides how many processes check the queue.
   for (const { queueName } of resumed) engine.news.announce(`queue:${queueName}`);
   return workflowIds.map((id) => createHandle<T>(engine, id));
 }

@@ -49,7 +49,7 @@ const maxStuck = 20;
  */
 export function retention(engine: Engine, settings: RetentionSettings): Loop {
   const { clock, logger } = engine;
-  // With a random part, so that processes do not run at the same moment.
+  // The interval has a random part, so that processes do not run at the same moment.
   const everyMs = (): number => settings.everyMs * (0.9 + Math.random() * 0.2);
   const runOnce = async (): Promise<void> => {
     const before = await cutoff(engine, settings);
@@ -68,7 +68,10 @@ export function retention(engine: Engine, settings: RetentionSettings): Loop {
   return new Loop({ name: 'Retention', everyMs, clock, logger, runOnce });
 }
 
-/** Returns the instant before which a workflow must have ended to be deleted: by its age, or by the number to keep. */
+/**
+ * Returns an instant: workflows that ended before it may be deleted, because of their age or because of the number to
+ * keep.
+ */
 async function cutoff({ storage, clock, writer }: Engine, settings: RetentionSettings): Promise<number | undefined> {
   const { afterMs, keep } = settings;
   const byAge = afterMs === null ? undefined : clock.now() - afterMs;
@@ -125,7 +128,7 @@ function remover(engine: Engine, before: number, total: Swept) {
       if (failure === 'locked') total.locked += workflowIds.length;
       else if (workflowIds.length === 1) total.stuck.push(`"${workflowIds[0]}" (${describeError(error)})`);
       else {
-        // One of the batch cannot be deleted. Batches of one workflow find it.
+        // One workflow of the batch cannot be deleted. Batches with a single workflow show which one.
         remaining.unshift(...workflowIds);
         size = 1;
         return;

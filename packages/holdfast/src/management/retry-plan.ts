@@ -49,11 +49,11 @@ const timed = new Set([receiveName, 'DBOS.getEvent']);
  * 3. Of the steps that stay by rule 1, those that failed after `first` are dropped, because they would fail the
  *    workflow again at once.
  *
- * Records of DBOS, and records older than the column `requested_after`, do not show when the code called the step.
- * For these the step number decides: a step is dropped if its number is higher than that of `first` and of all steps
- * that stay by rule 1. Step numbers are in the order of the calls, so this rule is safe, but it drops more steps. A
- * step with a lower number than a kept step was called before the kept step, and its result may be the reason for
- * that call.
+ * Records of DBOS, and records older than the column `requested_after`, do not show when the code called the step. For
+ * these the step number decides: a step is dropped if its number is higher than that of `first` and of all steps that
+ * stay by rule 1. Step numbers are in the order of the calls, so this rule is safe, but it drops more steps. A step
+ * below the highest kept step may not be dropped: it was called first, and its result may be the reason why the code
+ * called the kept step.
  */
 export function planRetry({ steps, underWay }: FailedHistory, first: StepRecord | undefined): RetryPlan {
   if (!first) return { dropped: [], cut: highestSeq(steps) + 1, repeated: [] };
@@ -117,7 +117,7 @@ export interface FailedStep {
  * Returns the step whose error ended the workflow:
  *
  * 1. The last step with the workflow's error. Otherwise a step with the `cause` of that error, or with one of its
- *    `errors`: of several, the first one, so that all of them run again.
+ *    `errors`. If several steps match, the first of them, so that all of them run again.
  * 2. Otherwise the last step that failed, if no step that has run since would be repeated.
  * 3. Otherwise undefined: the function itself failed, after its last step.
  *
@@ -145,7 +145,7 @@ function repeatsNothing(past: FailedHistory, first: StepRecord): boolean {
   return planRetry(past, first).repeated.length === 0;
 }
 
-/** Returns the first step that failed before this one, but after the code had called this one. */
+/** Returns the first step that failed before the given step, but after the code had called the given step. */
 function firstConcurrent(
   failed: StepRecord,
   past: FailedHistory,

@@ -226,8 +226,8 @@ function repeatsError({ workflowId }: WorkflowRecord, first: StepRecord, { repea
   const steps = `${named.join(', ')}${repeated.length > named.length ? ', ...' : ''}`;
   return notRetryable(
     `Workflow "${workflowId}" failed in step ${first.stepNumber} "${first.name}", and ran or began more steps after ` +
-      `that: ${steps}. A retry from step ${first.stepNumber} does not undo these steps and may repeat them. If that is ` +
-      `correct (for example because none of them is a refund), call retry(id, { fromStep: ${first.stepNumber} }). ` +
+      `that: ${steps}. A retry from step ${first.stepNumber} does not undo these steps and may repeat them. If that ` +
+      `is correct (for example because no later step is a refund), call retry(id, { fromStep: ${first.stepNumber} }). ` +
       'Otherwise name another step: app.workflows.steps(id) shows the steps.',
     {
       workflowId,

@@ -47,7 +47,7 @@ export function versionOperations(engine: Engine): VersionOperations {
     setLatest: async (name) => {
       if (appName === '') throw nameless('setLatest()');
       if (await engine.storage.versions.setLatest({ name, appName, now: engine.clock.now() })) {
-        // Processes of another version than before must take work without a version now.
+        // Work without a version must now be taken by processes of another version.
         engine.news.announce('queues');
         return;
       }

@@ -35,9 +35,9 @@ export function inboxRulesOf(what: string, options: RuleOptions): InboxRules {
 }
 
 /**
- * Returns the messages if the inboxes have capacity for all of them and the recipients may receive messages.
- * Otherwise throws. Reserves the capacity; {@link releaseCapacity} releases it. Returns synchronously, without a query, if only
- * a few messages go to each inbox and no recipient has to be checked.
+ * Returns the messages if the inboxes have capacity for all of them and the recipients may receive messages. Otherwise
+ * throws. Reserves the capacity, which {@link releaseCapacity} releases. Returns synchronously, without a query, if
+ * only a few messages go to each inbox and no recipient has to be checked.
  */
 export function admit(engine: Engine, rules: InboxRules, messages: NewMessage[]): NewMessage[] | Promise<NewMessage[]> {
   const loads = loadsOf(messages);
@@ -135,7 +135,7 @@ async function reserveByQuery(
 async function refuseEnded(engine: Engine, rules: InboxRules, messages: readonly NewMessage[]): Promise<void> {
   const ids = [...new Set(messages.map(({ destination }) => destination))];
   const read = () => engine.storage.workflows.endings(ids);
-  const endings = (await engine.untilAnswered('Reading whether workflows have ended', read)) ?? [];
+  const endings = (await engine.untilAnswered('Checking whether workflows have ended', read)) ?? [];
   for (const { workflowId, status } of endings) {
     if (!isTerminal(status) || status === 'STALLED') continue;
     const own = messages.filter(({ destination }) => destination === workflowId);

@@ -2,7 +2,10 @@ import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
 import { processWide } from '../model/process-wide.js';
 
-/** The calls of an execution are kept in order. So are the calls outside workflows that use the same app. */
+/**
+ * The calls of an execution are kept in order. The calls outside workflows that use the same app are kept in order,
+ * too.
+ */
 type Owner = Execution | Engine;
 
 /** The last unfinished call of each line (a topic, an event or a stream) of an owner. */

@@ -215,7 +215,7 @@ function getRecorded(
   });
 }
 
-/** Set by each query: true if the workflow did not exist. */
+/** Each query sets the flag: true if the workflow did not exist. */
 interface Absence {
   isAbsent?: boolean;
 }

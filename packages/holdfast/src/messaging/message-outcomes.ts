@@ -78,7 +78,7 @@ export async function valueOutcome(
 async function inOwnFormat(execution: Execution, stored: StoredValue, { codecs }: Engine): Promise<StoredValue> {
   const value = await codecs.for(stored.serialization).decode(stored.value);
   const { native } = execution.engine.codecs;
-  // No size limit: the value is already stored, under the limit of the other app.
+  // The value needs no size limit, because it is already stored, under the limit of the other app.
   const text = await native.encode(value, 'A value of another app', Number.POSITIVE_INFINITY);
   return { value: text, serialization: native.name };
 }

@@ -1,27 +1,25 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { type Codec, checkMaxValueBytes } from '../codec/codecs.js';
-import { currentScope, requireExecution } from '../engine/api/context.js';
+import { currentScope } from '../engine/api/context.js';
 import type { Engine } from '../engine/engine.js';
 import type { Execution } from '../engine/execution/execution.js';
-import { once, onceAt, reserveStepNumber } from '../engine/execution/once.js';
+import { once } from '../engine/execution/once.js';
 import { rejecting } from '../engine/execution/rejecting.js';
-import { sleepName } from '../engine/execution/sleep-record.js';
 import { notFoundError } from '../engine/execution/workflow-errors.js';
 import { checkOpenFor, resolveEngine } from '../engine/running-apps.js';
 import { transactionStorage } from '../engine/start/enqueue-in-transaction.js';
 import { schemaError } from '../engine/start/workflow-row.js';
 import { watchKey } from '../engine/wait/watches.js';
-import { type Duration, parseDuration } from '../model/duration.js';
+import type { Duration } from '../model/duration.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkName, checkUserName } from '../model/ids.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 import { type NewMessage, nullTopic } from '../storage/contract/messaging.js';
 import { admit, type InboxRules, inboxRulesOf, releaseCapacity, sendInTransaction } from './admission.js';
 import { hasEarlierCalls, inCallOrder } from './call-order.js';
-import { inboxOf } from './inbox.js';
-import { checkSerialization, codecFor, effectsOutcome, type Serialization, valueOutcome } from './message-outcomes.js';
-import { waitUntilDeadline } from './wait-for.js';
+import { checkSerialization, codecFor, effectsOutcome, type Serialization } from './message-outcomes.js';
+import { receive } from './receive.js';
 
 export interface TopicOptions<Schema extends StandardSchemaV1 = StandardSchemaV1> {
   /** Any Standard Schema. Sending a message that does not match it fails. */
@@ -77,9 +75,7 @@ export interface Topic<Sent, Received = Sent> {
   receive(options?: { readonly timeout?: Duration }): Promise<Received | undefined>;
 }
 
-const receiveName = 'DBOS.recv';
 const sendName = 'DBOS.send';
-const defaultTimeoutMs = 60_000;
 
 /**
  * Defines a topic: messages of one kind to workflows. A topic without a name has the messages that were sent without
@@ -300,27 +296,4 @@ async function validate(own: TopicParts, schema: StandardSchemaV1, value: unknow
   const result = await schema['~standard'].validate(value);
   if (result.issues) throw schemaError('INVALID_INPUT', `A message of ${own.what}`, result.issues);
   return result.value;
-}
-
-/**
- * Takes two step numbers, as DBOS does: one for the message, one for the deadline of the wait. One statement stores
- * the step and consumes the message. If this execution no longer owns the workflow, the statement does neither.
- */
-function receive(own: TopicParts, options: { readonly timeout?: Duration }): Promise<unknown> {
-  const execution = requireExecution(`receive() of ${own.what}`);
-  checkKnownOptions(`receive() of ${own.what}`, options, ['timeout']);
-  const { timeout = defaultTimeoutMs } = options;
-  const timeoutMs = parseDuration(timeout, `The timeout of receive() of ${own.what}`);
-  const stepNumber = execution.takeStepNumber();
-  const timer = reserveStepNumber(execution, sleepName);
-  return onceAt(execution, stepNumber, receiveName, async () => {
-    const startedAt = execution.engine.clock.now();
-    const inbox = inboxOf(execution, own.topic);
-    const message = await waitUntilDeadline(execution, { stepNumber: timer, timeoutMs, startedAt }, inbox.receive());
-    const outcome = await valueOutcome(execution, startedAt, message);
-    if (!message) return outcome;
-    const { messageId } = message;
-    const onCommit = (): void => inbox.consumed(messageId);
-    return { ...outcome, effects: [{ kind: 'consume', messageId }], onCommit };
-  });
 }

@@ -4,7 +4,7 @@ import type { Execution, Wait } from '../engine/execution/execution.js';
 import type { Watch, Watcher } from '../engine/wait/watch.js';
 import type { Timer } from '../model/clock.js';
 
-/** A value that is waited for. */
+/** A value that a caller waits for. */
 export interface Awaited<Value> {
   /** Rejects when the app closes. With `failsFast` it also rejects if the database role may not run the query. */
   readonly found: Promise<Value>;

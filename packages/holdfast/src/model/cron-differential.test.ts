@@ -74,9 +74,9 @@ describe('ten years of ticks equal those of cron-parser', () => {
 
 /**
  * Ten years of `*\/7 * * * * *` are 47 million ticks. The offset of New York is a whole number of hours, so the ticks
- * are the seconds 0, 7 ... 56 of every UTC minute. The tests compare with this closed form: next() at the start of
- * every hour of the ten years, and every tick on days with a shift and on random days. The tests compare with
- * cron-parser: all ticks within 30 minutes of each shift, and of the start and the end of the ten years.
+ * are the seconds 0, 7 ... 56 of every UTC minute. This closed form is compared with next() at the start of every hour
+ * of the ten years. It is also compared with every tick on days with a shift and on random days. The ticks of
+ * cron-parser are compared within 30 minutes of each shift, and of the start and the end of the ten years.
  */
 describe('*/7 * * * * * in America/New_York', () => {
   const expression = '*/7 * * * * *';

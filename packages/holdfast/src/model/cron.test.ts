@@ -384,7 +384,7 @@ describe('a time zone', () => {
     expect(error.message).toContain(`${JSON.stringify(timezone)} is not a time zone.${hint} Give an IANA name`);
   });
 
-  it.each([[null], [5], [{}]])('is refused if it is not a text: %o', (timezone) => {
+  it.each([[null], [5], [{}]])('is refused if it is not a string: %o', (timezone) => {
     expect(errorOf(() => parseCron('0 0 * * *', timezone as unknown as string))).toMatchObject({
       code: 'INVALID_TIMEZONE',
     });

@@ -1,6 +1,6 @@
 /**
  * The ticks of schedules: the accepted cron expressions, and the instants of their ticks, also around shifts (clock
- * changes). Croner finds the wall times that match an expression. It gets no time zone, because with one it leaves out
+ * changes). Croner finds the wall times that match an expression. It gets no time zone: with a time zone, it leaves out
  * the repeated hour of autumn and can go back in time at a gap. `Zone` maps wall times to instants, by two rules:
  *
  * 1. **Fixed times** (`30 2 * * *`). A tick is the first instant at which the zone's clock has reached the wall time.
@@ -342,7 +342,7 @@ const nicknames = new Map([
 ]);
 
 function parseFields(expression: unknown): Fields {
-  if (typeof expression !== 'string') throw invalidCron(expression, 'it is not a text');
+  if (typeof expression !== 'string') throw invalidCron(expression, 'it is not a string');
   const text = expression.trim().toLowerCase();
   if (text.startsWith('@') && !nicknames.has(text)) throw invalidCron(expression, nicknameProblem(text));
   const given = (nicknames.get(text) ?? text).split(/[ \t]+/);

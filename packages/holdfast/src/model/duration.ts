@@ -1,7 +1,7 @@
 import { HoldfastError } from './errors.js';
 import { hideUrl, show } from './options.js';
 
-/** A length of time in the public API: milliseconds, or a text such as `'30s'`, `'3 days'`, `'1h 30m'`. */
+/** A length of time in the public API: milliseconds, or a string such as `'30s'`, `'3 days'`, `'1h 30m'`. */
 export type Duration = number | string;
 
 type OneUnit =
@@ -22,11 +22,11 @@ type OneUnit =
 type Unit = OneUnit | `${OneUnit | 'millisecond'}s` | 'millisecond';
 type OnePart = `${number}${Unit}` | `${number} ${Unit}`;
 
-/** A text that starts like a length of time. The rest after the first unit is checked at run time. */
+/** A string that starts like a length of time. The part after the first unit is checked only at run time. */
 type WrittenDuration = OnePart | `${OnePart}${' ' | ''}${number}${string}`;
 
 /**
- * `Given`, unless it is a literal text that is not a duration: `'tomorrow'`, `'10 parsecs'`. A value of the type
+ * `Given`, unless it is a literal string that is not a duration: `'tomorrow'`, `'10 parsecs'`. A value of the type
  * `string` is checked at run time. This includes the options of `const options = { timeout: '1h' }`, whose type is
  * `string`.
  */
@@ -68,7 +68,7 @@ export function parseDuration(value: Duration, what: string): number {
   throw new HoldfastError(
     'INVALID_DURATION',
     `${what} must be a length of time, but it is ${show(value)}. ` +
-      'Give milliseconds from 0 up, or a text such as "500ms", "30s", "5m", "1h 30m", "3 days".',
+      'Give milliseconds from 0 up, or a string such as "500ms", "30s", "5m", "1h 30m", "3 days".',
     { details: { value: hideUrl(value) } },
   );
 }

@@ -22,7 +22,7 @@ export const errorCodes = {
   FATAL: 'A step threw FatalError, so the step is not retried.',
   INBOX_FULL: 'Too many messages are waiting for the workflow, so its inbox accepts no more.',
   INVALID_CRON: 'A cron expression has an invalid field, or matches no date.',
-  INVALID_DURATION: 'A duration is neither a number of milliseconds nor a text such as "30s".',
+  INVALID_DURATION: 'A duration is neither a number of milliseconds nor a string such as "30s".',
   INVALID_INPUT: "The first argument does not match the workflow's input schema.",
   INVALID_NAME: 'A name or ID is empty, too long, reserved or taken, or contains characters that cannot be stored.',
   INVALID_OPTION: 'An option is unknown or has an invalid value.',
@@ -117,7 +117,8 @@ export class FatalError extends HoldfastError {
 export function closedError(): HoldfastError {
   return new HoldfastError(
     'APP_CLOSED',
-    'The app was shut down. Unfinished workflows continue in the next process that launches the app.',
+    'The app was shut down. Unfinished workflows continue in the next process that launches the app. ' +
+      'To wait for a workflow in this process, await its result() before shutdown().',
   );
 }
 

@@ -119,7 +119,11 @@ function rotateLeft(value: number, by: number): number {
 export function checkName(what: string, name: unknown): string {
   const problem = nameProblem(name);
   if (problem === undefined) return name as string;
-  const advice = isHandle(name) ? 'Pass the "id" of the handle.' : 'Choose another one.';
+  const advice = isHandle(name)
+    ? 'Pass the "id" of the handle.'
+    : typeof name === 'function'
+      ? 'Give the name before the function, as in workflow("name", fn) or run("name", fn).'
+      : 'Choose another one.';
   throw new HoldfastError('INVALID_NAME', `${what} ${problem}. ${advice}`, { details: { name } });
 }
 
@@ -156,7 +160,7 @@ export function checkUserName(what: string, name: unknown): string {
 }
 
 function nameProblem(name: unknown): string | undefined {
-  if (typeof name !== 'string') return `must be a text, but it is ${show(name)}`;
+  if (typeof name !== 'string') return `must be a string, but it is ${show(name)}`;
   if (name.trim() === '') return 'must not be empty';
   if (name.length > longestName) return `is ${name.length} characters long, but at most ${longestName} are allowed`;
   const bytes = Buffer.byteLength(name);

@@ -23,10 +23,10 @@ export function checkKnownOptions(what: string, options: object, known: readonly
 }
 
 /**
- * Returns operations that reject if they get options although they have none. For example, `cancel(id, { children:
- * false })` must not look like a cancel that spares the children. `argumentCounts` is the number of arguments that
- * each operation takes. Extra numbers and lists are allowed, because `ids.map(app.workflows.get)` passes an index and
- * the list.
+ * Wraps operations without options, so that they reject a call with options. For example, `cancel(id, { children: false
+ * })` must not look like a cancel that spares the children. `argumentCounts` is the number of arguments that each
+ * operation takes. Extra numbers and lists are allowed, because `ids.map(app.workflows.get)` passes an index and the
+ * list.
  */
 export function rejectExtraOptions<Operations extends object>(
   operations: Operations,

@@ -1,9 +1,9 @@
 import { release } from './release.js';
 
 /**
- * State that all copies of the package in one process share. Bundlers make copies (Next.js makes one for the
- * instrumentation and one for each route), and so do a hot reload and a program that both requires and imports the
- * package. One execution may call two copies, and each copy must know what the other has done.
+ * State that all copies of the package in one process share. Bundlers make copies: Next.js makes one for the
+ * instrumentation and one for each route. A hot reload makes copies, and so does a program that both requires and
+ * imports the package. One execution may call two copies, and each copy must know what the other has done.
  *
  * Copies of one release share everything. Copies of different releases share nothing, because the objects of one
  * release may have another shape than the code of the other expects. The only exceptions are the list of releases and

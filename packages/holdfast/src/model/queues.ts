@@ -38,12 +38,12 @@ export interface QueueOptions extends QueueLimits {
   /** `false`: strictly first come, first served. Enqueueing with a priority is then an error (default true). */
   readonly priority?: boolean;
   /**
-   * What happens to the slot of a suspended workflow (see `suspendAfter` of `launch`). `hold` (the default): the
-   * workflow keeps its slot. `release`: other workflows may use the slot, and the workflow waits on the queue before
-   * it continues.
+   * Decides about the slot of a suspended workflow (see `suspendAfter` of `launch`). `hold` (the default): the workflow
+   * keeps its slot. `release`: other workflows may use the slot, and the workflow waits on the queue before it
+   * continues.
    */
   readonly whileWaiting?: WhileWaiting;
-  /** What to do if the queue is already stored with other settings (default `update-if-latest-version`). */
+  /** The policy for a queue that is already stored with other settings (default `update-if-latest-version`). */
   readonly onConflict?: ConflictPolicy;
 }
 

@@ -26,7 +26,7 @@ export interface RecoveryOptions extends WorkflowRecoveryOptions {
    * `false`: this process takes over no work (default true). Other processes still take over the work of this process.
    */
   readonly enabled?: boolean;
-  /** Other processes take this process for dead if it sends no heartbeat for this long: at least 3 s, default 30 s. */
+  /** Other processes consider this process dead if it sends no heartbeat for this long: at least 3 s, default 30 s. */
   readonly staleTimeout?: Duration;
 }
 
@@ -164,7 +164,7 @@ export function policyFor(own: WorkflowRecovery, app: RecoverySettings): Recover
     resumable: own.resumable,
     autoResume: own.autoResume ?? app.autoResume,
     onNotResumed: own.onNotResumed ?? app.onNotResumed,
-    // Not `??`, because null is a setting of the workflow: it has no limit.
+    // `??` would be wrong here, because null is a setting of the workflow: it has no limit.
     maxResumeAgeMs: own.maxResumeAgeMs === undefined ? app.maxResumeAgeMs : own.maxResumeAgeMs,
     maxAttempts: own.maxAttempts ?? app.maxAttempts,
     onExceeded: own.onExceeded ?? app.onExceeded,

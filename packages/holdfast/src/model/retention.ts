@@ -25,7 +25,7 @@ export function checkRetention(options: RetentionOptions | undefined): Retention
   checkKnownOptions(what, options, ['after', 'keep', 'every']);
   const { after, keep, every = '1h' } = options;
   if (after === undefined && keep === undefined) {
-    throw wrongOption(what, 'after', 'or "keep" is needed, to say which workflows to delete');
+    throw wrongOption(what, 'after', 'or "keep" is required, to say which workflows to delete');
   }
   const everyMs = parseDuration(every, `${what}: "every"`);
   if (everyMs < shortestEveryMs) throw invalidOption(what, 'every', every, 'at least 1 s');

@@ -3,9 +3,9 @@
  *
  * A retry frees step numbers. Other data may be stored under such a number: the ID of a child, or the record of a
  * transaction in the application's database. This data belongs to the step that had the number before the retry, and
- * the new step must not use it. Each step therefore belongs to the last retry that came before it (`retryBefore`).
- * A step comes after a retry if the retry freed its number, or if the code called the step after it had received a
- * result that comes after the results which the retry kept.
+ * the new step must not use it. Each step therefore belongs to the last retry that came before it (`retryBefore`). A
+ * step comes after a retry in two cases: the retry freed its number, or the code called the step after it had received
+ * a result that the retry did not keep.
  *
  * A step that was called before the failure, and was still running then, belongs to no later retry. The new execution
  * calls the same step again, and finds the child that the step started, or the transaction that it committed.

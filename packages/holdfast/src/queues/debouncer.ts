@@ -133,7 +133,7 @@ function targetOf(workflow: Workflow<unknown[], unknown> | string, options: Debo
     return { name, inEngine, outside: () => inEngine(engineOfApp(name, options)) };
   }
   const own = workflowInternals(workflow);
-  if (!own) throw invalidOption('debouncer()', 'workflow', workflow, 'what workflow() returns, or a name');
+  if (!own) throw invalidOption('debouncer()', 'workflow', workflow, 'the result of workflow(), or a name');
   const { definition } = own;
   const inEngine = (engine: Engine) => ({ engine, workflow: registeredIn(engine, definition) ?? definition });
   const outside = (): ResolvedTarget => {
@@ -171,8 +171,8 @@ function checkSameApp(what: string, { engine }: Execution, { app }: DebouncerOpt
   if (app === undefined || engineOf(app) === engine) return;
   throw new HoldfastError(
     'UNSUPPORTED_CALL',
-    `${what} has another "app" than the workflow that calls debounce(). A run that is debounced in a workflow is a ` +
-      'child of that workflow and runs in the same app. Leave out "app", or call debounce() in a step.',
+    `${what} has a different "app" from the workflow that calls debounce(). A run that is debounced in a workflow ` +
+      'is a child of that workflow and runs in the same app. Leave out "app", or call debounce() in a step.',
   );
 }
 
@@ -204,7 +204,9 @@ async function debounceCall(
   });
 }
 
-/** Encoded as JSON, so that different names and keys never give the same ID, whatever characters they contain. */
+/**
+ * The ID is encoded as JSON, so that different names and keys never give the same ID, whatever characters they contain.
+ */
 function dedupIdOf({ name, className, configName }: WorkflowKey, key: string): string {
   const method = className === null ? [] : [className, configName];
   return `debounce:${JSON.stringify([...method, name, key])}`;

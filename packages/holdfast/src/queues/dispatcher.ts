@@ -49,7 +49,7 @@ export class Dispatcher implements WorkListener {
   /** When the settings of all queues are read next. */
   private settingsDueAt = Number.NEGATIVE_INFINITY;
   private settingsReadAt = Number.NEGATIVE_INFINITY;
-  private stopped = false;
+  private state: 'launching' | 'running' | 'stopped' = 'launching';
 
   constructor(
     private readonly engine: Engine,
@@ -78,9 +78,11 @@ export class Dispatcher implements WorkListener {
 
   /** Starts working on the queues. Resolves after the first poll. */
   async start(): Promise<void> {
+    this.state = 'running';
     this.overview.start();
     await this.overview.runNow();
-    // After the launch, which must not wait for a query that can only lead to a warning.
+    // The first query for stray work comes after the launch. The launch must not wait for a query that can only lead to
+    // a warning.
     this.strayCheckAt = this.engine.clock.now() + firstStrayCheckMs;
   }
 
@@ -108,36 +110,44 @@ export class Dispatcher implements WorkListener {
    * closed.
    */
   async stop(): Promise<void> {
-    this.stopped = true;
+    this.state = 'stopped';
     this.calls.stop();
     const common = [this.overview.stop(), this.promotion.stop()];
     await Promise.all([...common, ...[...this.workers.values()].map((each) => each.stop())]);
   }
 
   claimsFirst(queueName: string, count: number): boolean {
-    if (this.stopped || !this.workerOf(queueName)) return false;
+    if (!this.isRunning || !this.workerOf(queueName)) return false;
     if (this.engine.queueCache.get(queueName)?.paused) return false;
     this.calls.own(queueName, count);
     return true;
   }
 
   called(call: WorkCall): void {
-    if (this.stopped) return;
+    if (!this.isRunning) return;
     if (!this.knows(call.queueName)) this.wake();
     else if (this.workerOf(call.queueName)) this.calls.called(call);
   }
 
   answered(answer: WorkAnswer): void {
-    if (!this.stopped) this.calls.answered(answer);
+    if (this.isRunning) this.calls.answered(answer);
   }
 
   promoted(due: DueNews): void {
-    this.promotion.handleAnnouncement(due);
+    if (this.isRunning) this.promotion.handleAnnouncement(due);
+  }
+
+  /**
+   * False during the launch: the first poll finds all work. A claim before that would come before the recovery, and
+   * would run on if the launch failed.
+   */
+  private get isRunning(): boolean {
+    return this.state === 'running';
   }
 
   /** A topic that names a queue comes from this process, or from an older release, which wakes every process. */
   private handleNotification(topic: Topic | null): void {
-    if (this.stopped) return;
+    if (!this.isRunning) return;
     const queueName = queueOf(topic);
     if (queueName !== undefined && this.knows(queueName)) this.workerOf(queueName)?.wake();
     else if (topic === null || topic === 'queues' || queueName !== undefined) this.wake();
@@ -154,12 +164,13 @@ export class Dispatcher implements WorkListener {
    */
   private handleFreed(queueName: string, wasSuspect: boolean): void {
     const spans = this.limitsOf(queueName).some(spansFleet);
-    if (this.stopped && spans) this.engine.news.announceToOthers(`queue:${queueName}`);
-    if (this.stopped) return;
+    if (!this.isRunning && spans) this.engine.news.announceToOthers(`queue:${queueName}`);
+    if (!this.isRunning) return;
     // Another suspect may wait for this one to end.
     if (wasSuspect) runOutsideScope(() => this.workerOf(queueName)?.wakeThoroughly());
     if (!this.mayUnblock(queueName)) return;
-    // At the end of this event loop turn: executions whose ends commit together free their slots together.
+    // The slots are filled at the end of this event loop turn: executions whose ends commit together free their slots
+    // together.
     if (this.freedSlots.size === 0) runOutsideScope(() => setImmediate(() => this.refill()));
     this.freedSlots.set(queueName, (this.freedSlots.get(queueName) ?? 0) + 1);
   }
@@ -177,7 +188,7 @@ export class Dispatcher implements WorkListener {
 
   private refill(): void {
     for (const [queueName, slots] of this.freedSlots) {
-      if (this.stopped) break;
+      if (!this.isRunning) break;
       if (this.limitsOf(queueName).some(spansFleet)) this.calls.freed(queueName, slots);
       else this.workerOf(queueName)?.wake('refill');
     }
@@ -203,7 +214,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private handleBusy({ queues, nextDueAt }: BusyQueues): void {
-    if (this.stopped) return;
+    if (!this.isRunning) return;
     for (const { name, retried, lockVersion } of queues) {
       if (this.wasEdited(name, lockVersion)) this.wake();
       else if (this.knows(name)) this.wakeWorker(name, { waiting: true, retried });
@@ -225,7 +236,7 @@ export class Dispatcher implements WorkListener {
   }
 
   private handleOverview({ queues, internal, nextDueAt }: QueueOverview): void {
-    if (this.stopped) return;
+    if (!this.isRunning) return;
     this.engine.queueCache.update(queues.map(({ queue }) => queue));
     for (const { queue, ...work } of queues) this.wakeWorker(queue.name, work);
     this.wakeWorker(internalQueue, internal);
@@ -237,7 +248,7 @@ export class Dispatcher implements WorkListener {
    */
   private async checkForStrays(): Promise<void> {
     const now = this.engine.clock.now();
-    if (this.stopped || now < this.strayCheckAt) return;
+    if (!this.isRunning || now < this.strayCheckAt) return;
     this.strayCheckAt = now + strayEveryMs;
     await warnOfUnknownQueues(this.engine);
   }

@@ -66,7 +66,7 @@ export interface QueueChanges {
   readonly partition?: Omit<QueueChanges, 'partition' | 'priority' | 'whileWaiting'> | null;
   /** `false`: the queue is strictly first come, first served. */
   readonly priority?: boolean;
-  /** Whether a suspended workflow keeps its slot (`hold`) or gives the slot back (`release`). */
+  /** Defines whether a suspended workflow keeps its slot (`hold`) or gives the slot back (`release`). */
   readonly whileWaiting?: WhileWaiting;
 }
 
@@ -142,7 +142,7 @@ export function queueOperations(engine: Engine): QueueOperations {
   const operations: QueueOperations = {
     register: async (given, options) => {
       if (isQueue(given) && options !== undefined) {
-        throw wrongOption('register()', 'options', 'must be left out: what queue() returned has its own options');
+        throw wrongOption('register()', 'options', 'must be left out: the result of queue() has its own options');
       }
       const queue = isQueue(given) ? given : defineQueue(given, options);
       const [stored] = await register(engine, [queue]);

@@ -20,15 +20,15 @@ interface SharesParams {
 
 interface Shares {
   readonly shares: readonly Share[];
-  /** When the first of the partitions that their rate limit blocks now may start its next workflow. */
+  /** The earliest instant at which a partition whose rate limit is used up may start its next workflow. */
   readonly blockedUntil: number | undefined;
   /** True if the partitions can use fewer slots than there are. */
   readonly exhausted: boolean;
 }
 
 /**
- * Finds the partitions that share the free slots. Reads partitions in the order of their keys, beginning after the one
- * that was served last and continuing from the first key, until enough of them can start work.
+ * Finds the partitions that share the free slots. Reads partitions in the order of their keys until enough of them can
+ * start work. Begins after the partition that was served last, and continues from the first key.
  */
 export async function sharesOfPartitions(engine: Engine, params: SharesParams): Promise<Shares> {
   const { queueName, perPartition, slots } = params;

@@ -7,7 +7,7 @@ const groupMs = { apart: 30, jitter: 20 };
 
 /**
  * Returns how many of the other processes come before this one. Two processes may find the same place if they disagree
- * about which executors live.
+ * about which executors are alive.
  */
 export function rankAmong({ owners }: Pick<Engine, 'owners'>, token: number, others: readonly string[]): number {
   const own = score(token, owners.incarnation);

@@ -15,7 +15,7 @@ describe('free slots', () => {
     expect(freeHere(unlimited, 1_000_000)).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('are what the smaller of two fleet limits leaves', () => {
+  it('are limited by the stricter of two fleet limits', () => {
     const limits = { ...unlimited, concurrency: 10, rateLimit: { max: 5, perMs: 1000 } };
     expect(freeInFleet(limits, used(3, 4))).toBe(1);
     expect(freeInFleet(limits, used(9, 0))).toBe(1);

@@ -30,7 +30,7 @@ export function spansFleet({ concurrency, rateLimit }: LimitSettings): boolean {
   return concurrency !== null || rateLimit !== null;
 }
 
-/** Returns true if any limit holds: of the fleet, or of each process. */
+/** Returns true if there is any limit, for the fleet or for each process. */
 export function isLimited(limits: LimitSettings): boolean {
   return spansFleet(limits) || limits.workerConcurrency !== null;
 }
@@ -38,7 +38,7 @@ export function isLimited(limits: LimitSettings): boolean {
 /** How many slots a partition can use. */
 export interface Share {
   readonly partition: string;
-  /** The maximum; zero or less if the partition can start nothing now. */
+  /** The maximum number of slots; zero or less if the partition can start nothing now. */
   readonly most: number;
 }
 

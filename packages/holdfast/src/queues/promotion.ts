@@ -59,8 +59,8 @@ export class Promotion {
 
   private arm(due: number | null): void {
     if (this.stopped) return;
-    // A workflow that was due when nothing could be promoted, and still is, is locked by another session. Retrying at
-    // once would fail again. A workflow with a later due instant may have been committed only after that statement.
+    // If a workflow is still due after a statement that promoted nothing, another session has locked its row. Retrying
+    // at once would fail again. A workflow with a later due instant may have been committed only after that statement.
     const at = due !== null && due <= this.lastEmpty.due ? this.lastEmpty.at + lockedRetryMs : due;
     if (at === this.timer?.due) return;
     this.timer?.timer.cancel();
@@ -87,7 +87,7 @@ export class Promotion {
       // After a failure, the next poll of the dispatcher calls `nextIs`, which sets the timer again.
       .then(() => this.readNext())
       .catch((error) => {
-        const message = `Delayed workflows could not be enqueued, next try soon: ${describeError(error)}`;
+        const message = `Delayed workflows could not be enqueued, and are tried again: ${describeError(error)}`;
         this.engine.logger.warn(message, { retriedAfter: error } satisfies Retried);
       });
   }

@@ -8,7 +8,9 @@ const maxConflictPauseMs = 32;
 /** The terms of a claim that depend on the settings of the queue. */
 export type ClaimTerms = Pick<DequeueParams, 'lockVersion' | 'exclusive' | 'firstCome'>;
 
-/** Claims workflows from one queue, and counts the claims in a row that other processes made void. */
+/**
+ * Claims workflows from one queue, and counts the consecutive claims that failed because other processes claimed first.
+ */
 export class QueueClaims {
   private conflicts = 0;
 

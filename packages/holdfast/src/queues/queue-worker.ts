@@ -78,7 +78,7 @@ export class QueueWorker {
   private careful = true;
   /** True if the check under way must probe for waiting work before it claims. */
   private probesFirst = false;
-  /** What the last claim or query of the check has left on the queue. */
+  /** The state of the queue after the last claim or query of the check. */
   private left: CheckResult['left'] = 'unfit';
   private readonly claims: QueueClaims;
   /** True while the worker leaves more work on the queue until enough executions have ended. */
@@ -151,7 +151,8 @@ export class QueueWorker {
     try {
       // While the gate is closed, this process can claim nothing.
       if (!startGate.isOpen) startGate.onceOpen(this.onGateOpen);
-      // Before the plan: workflows of a claim whose answer was lost count too, and no other process would run them.
+      // This comes before the plan, because workflows of a claim whose answer was lost count too. No other process
+      // would run them.
       await claims.readBack();
       const taken = await this.takeAll(thorough, withSuspects);
       verdict = { taken, left: this.left };
@@ -164,8 +165,8 @@ export class QueueWorker {
   }
 
   private async takeAll(thorough: boolean, withSuspects: boolean): Promise<number> {
-    // Suspects first: otherwise they would wait until the backlog of healthy workflows ends. A failure to claim
-    // suspects must not keep healthy workflows from being claimed.
+    // Suspects are claimed first. Otherwise they would wait until the backlog of healthy workflows ends. A failure to
+    // claim suspects must not keep healthy workflows from being claimed.
     let failure: { readonly error: unknown } | undefined;
     const failed = (error: unknown): number => {
       failure = { error };
@@ -200,7 +201,7 @@ export class QueueWorker {
       const { claimed, more } = await this.takePage(kind);
       total += claimed.length;
       this.isGrowing = more && claimed.length > 0;
-      // One suspect at a time, unless the claim made it a dead letter at once.
+      // Only one suspect is claimed, unless the claim dead-lettered it at once.
       const enough = kind === 'suspect' && claimed.some((record) => record.status === 'PENDING');
       if (!more || enough || this.stopped) return total;
       if (this.isGrowing && this.pauseForCapacity()) return total;

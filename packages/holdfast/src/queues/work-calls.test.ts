@@ -157,7 +157,7 @@ describe('slots that became free in this process', () => {
     ['unfit', false, 0],
     ['unfit', true, 1],
     ['full', true, 1],
-  ] as const)('lead, with %s left (work waits: %s), to %s calls', async (left, waits, expected) => {
+  ] as const)('with %s left (work waits: %s) lead to %s calls', async (left, waits, expected) => {
     const { work, end, calls, checks } = setUp({ waits });
     work.freed('q', 2);
     await end({ taken: 1, left });

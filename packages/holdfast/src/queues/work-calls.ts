@@ -15,8 +15,8 @@ import { delayOfPlace, rankAmong } from './places.js';
  *
  * A process checks first for the work that it announces itself. It calls the others only for work that is left over.
  *
- * Only speed depends on calls. Processes may disagree about which executors live, and calls and answers may be lost:
- * the poll of the dispatcher finds the work that waits.
+ * Only speed depends on calls. Processes may disagree about which executors are alive, and calls and answers may be
+ * lost: the poll of the dispatcher finds the work that waits.
  */
 
 /** The result of one check of a queue. */
@@ -24,7 +24,7 @@ export interface CheckResult {
   /** How many workflows the check claimed. */
   readonly taken: number;
   /**
-   * What the check left on the queue:
+   * The state in which the check left the queue:
    * - `nothing`: no work waits on the queue.
    * - `barred`: work waits, and no process may take it now because of a fleet-wide limit or a pause. Another
    *   notification follows when that changes.
@@ -103,7 +103,8 @@ export class WorkCalls {
 
   /** Makes a call for work that came up in this process. This process can take the work, so it checks first. */
   own(queueName: string, count: number): void {
-    // Only a call that is still due: a check under way may have been sent before this work was committed.
+    // Only a call that is still due can be extended: a check under way may have been sent before this work was
+    // committed.
     const known = this.newOwnCalls.find((entry) => entry.queueName === queueName && entry.state === 'due');
     if (known) {
       known.open += count;
@@ -242,7 +243,7 @@ export class WorkCalls {
     this.checks.look(entry.queueName, how);
   }
 
-  /** Checks once more after the answer of the process that took the work must have arrived. */
+  /** Checks once more, when the answer of the process that took the work must have arrived. */
   private checkAgain(entry: Entry): void {
     entry.wasUnfit = true;
     this.checkLater(entry, secondCheckMs.least + Math.random() * secondCheckMs.jitter);

@@ -31,7 +31,8 @@ export function cancellationWatch(engine: RunningEngine): Loop {
       for (const each of cancelled) engine.cancellations.handle(each);
       lastChange = change;
     }
-    // Also after a run without a poll: otherwise the next poll would read every cancellation since the last one.
+    // `since` also moves on after a run without a poll. Otherwise the next poll would read every cancellation since the
+    // last poll.
     since = now;
     await deletions.check(change);
   };
@@ -56,8 +57,8 @@ function deletionWatch(engine: RunningEngine) {
       const isChanged = change !== lastChange && sinceMs >= deletionCheck.minMs;
       if (!watch.isDue && !isChanged && sinceMs < deletionCheck.maxMs) return;
       [watch.isDue, lastCheckAt, lastChange] = [false, clock.now(), change];
-      // CANCELLED workflows are left out here: this process may have cancelled one itself, with the answer still to
-      // come.
+      // CANCELLED workflows are left out here: this process may have cancelled one itself, and the answer may arrive
+      // later.
       if (engine.executions.size > 0) await dropLost(engine, 'deleted');
     },
   };

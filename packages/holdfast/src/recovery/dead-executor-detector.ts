@@ -33,7 +33,7 @@ export interface Poll {
   readonly now: number;
   /** The intended delay after the previous poll. */
   readonly paceMs: number;
-  /** Whether an absent lock is evidence of death (see liveness.ts). */
+  /** True if an absent lock is evidence of death (see liveness.ts). */
   readonly locksTell: boolean;
 }
 
@@ -41,12 +41,12 @@ export interface Poll {
 const lockGraceMs = 300;
 
 /**
- * A gap between two polls counts as silence of a peer for at most this many times the intended delay. The rest of the
- * gap may be time in which this process was stopped.
+ * A gap between two polls counts as silence of an executor for at most this many times the intended delay. The rest of
+ * the gap may be time in which this process was stopped.
  */
 const maxGapFactor = 1.5;
 
-interface Peer {
+interface ObservedExecutor {
   record: ExecutorRecord;
   /** Observed time without a new heartbeat. */
   silentMs: number;
@@ -62,8 +62,8 @@ interface Peer {
 }
 
 /**
- * The other executors of an app. Each executor is judged by what this process observes, never by comparing clocks. A
- * peer is dead if one of these is true:
+ * Judges which of the other executors of an app are dead: by what this process observes, never by comparing clocks. An
+ * executor is dead if one of these is true:
  *
  *   1. It ran on this host, and its process is gone.
  *   2. Its session lock was absent in two polls, with no heartbeat in between. After a heartbeat in between, its lock
@@ -71,73 +71,73 @@ interface Peer {
  *   3. The number of its last heartbeat did not grow for its time to live. Only observed time counts, so an outage of
  *      the database or a stop of this process does not.
  *
- * A peer with a new heartbeat is alive, even if it was declared dead before.
+ * An executor with a new heartbeat is alive, even if it was declared dead before.
  */
-export class Peers {
-  private readonly peers = new Map<string, Peer>();
+export class DeadExecutorDetector {
+  private readonly others = new Map<string, ObservedExecutor>();
   private lastPollAt: number | undefined;
 
   constructor(
     private readonly self: string,
     /** Returns true if the executor ran on this host and its process is certainly gone. */
-    private readonly isGone: (peer: ExecutorRecord) => boolean,
+    private readonly isGone: (executor: ExecutorRecord) => boolean,
   ) {}
 
-  /** Evaluates one poll. Returns the peers that it newly declares dead. */
+  /** Evaluates one poll. Returns the executors that it newly declares dead. */
   look(poll: Poll): Death[] {
     const gap = this.lastPollAt === undefined ? 0 : poll.at - this.lastPollAt;
     const observedMs = Math.max(0, Math.min(gap, poll.paceMs * maxGapFactor));
     this.lastPollAt = poll.at;
-    const others = poll.records.filter((record) => record.incarnation !== this.self);
-    const listed = new Set(others.map((record) => record.incarnation));
-    for (const incarnation of this.peers.keys()) if (!listed.has(incarnation)) this.peers.delete(incarnation);
+    const records = poll.records.filter((record) => record.incarnation !== this.self);
+    const listed = new Set(records.map((record) => record.incarnation));
+    for (const incarnation of this.others.keys()) if (!listed.has(incarnation)) this.others.delete(incarnation);
     const found: Death[] = [];
-    for (const record of others) {
-      const peer = this.update(record, observedMs);
-      if (record.present === true) peer.ignoresLock = false;
-      if (!poll.locksTell || record.present !== false || peer.ignoresLock) peer.absentSince = undefined;
-      else peer.absentSince ??= poll.at;
-      if (peer.death) continue;
-      const gone = this.processDeathReason(peer);
-      const why = gone ?? deathReason(peer, poll.at);
-      if (why !== undefined) found.push(declareDead(peer, why, poll.now, gone !== undefined));
+    for (const record of records) {
+      const executor = this.update(record, observedMs);
+      if (record.present === true) executor.ignoresLock = false;
+      if (!poll.locksTell || record.present !== false || executor.ignoresLock) executor.absentSince = undefined;
+      else executor.absentSince ??= poll.at;
+      if (executor.death) continue;
+      const gone = this.processDeathReason(executor);
+      const why = gone ?? deathReason(executor, poll.at);
+      if (why !== undefined) found.push(declareDead(executor, why, poll.now, gone !== undefined));
     }
     return found;
   }
 
-  /** Applies rule 1 only, which needs no statement. Returns the peers that it newly declares dead. */
+  /** Applies rule 1 only, which needs no statement. Returns the executors that it newly declares dead. */
   lookAtProcesses(now: number): Death[] {
     const found: Death[] = [];
-    for (const peer of this.peers.values()) {
-      const why = peer.death ? undefined : this.processDeathReason(peer);
+    for (const executor of this.others.values()) {
+      const why = executor.death ? undefined : this.processDeathReason(executor);
       if (why === undefined) continue;
-      peer.goneSinceLastPoll = true;
-      found.push(declareDead(peer, why, now, true));
+      executor.goneSinceLastPoll = true;
+      found.push(declareDead(executor, why, now, true));
     }
     return found;
   }
 
   deaths(): Death[] {
-    return [...this.peers.values()].flatMap(({ death }) => death ?? []);
+    return [...this.others.values()].flatMap(({ death }) => death ?? []);
   }
 
   isDead(incarnation: string): boolean {
-    return this.peers.get(incarnation)?.death !== undefined;
+    return this.others.get(incarnation)?.death !== undefined;
   }
 
   states(): ExecutorState[] {
-    return [...this.peers.values()].map((peer) => ({ record: peer.record, state: stateOf(peer) }));
+    return [...this.others.values()].map((executor) => ({ record: executor.record, state: stateOf(executor) }));
   }
 
-  /** The peers that are not declared dead. */
+  /** The other executors that are not declared dead. */
   living(): ExecutorRecord[] {
-    return [...this.peers.values()].flatMap(({ record, death }) => (death ? [] : record));
+    return [...this.others.values()].flatMap(({ record, death }) => (death ? [] : record));
   }
 
-  private update(record: ExecutorRecord, observedMs: number): Peer {
-    const known = this.peers.get(record.incarnation);
+  private update(record: ExecutorRecord, observedMs: number): ObservedExecutor {
+    const known = this.others.get(record.incarnation);
     if (!known) {
-      const peer = {
+      const executor = {
         record,
         silentMs: 0,
         absentSince: undefined,
@@ -146,8 +146,8 @@ export class Peers {
         ignoresLock: false,
         ignoresPid: false,
       };
-      this.peers.set(record.incarnation, peer);
-      return peer;
+      this.others.set(record.incarnation, executor);
+      return executor;
     }
     if (record.beats === known.record.beats) known.silentMs += observedMs;
     else if (!known.goneSinceLastPoll) {
@@ -160,26 +160,26 @@ export class Peers {
     return known;
   }
 
-  private processDeathReason({ record, ignoresPid }: Peer): string | undefined {
+  private processDeathReason({ record, ignoresPid }: ObservedExecutor): string | undefined {
     if (ignoresPid || !this.isGone(record)) return undefined;
     return `its process ${record.pid} on this host is gone`;
   }
 }
 
-function deathReason({ record, silentMs, absentSince }: Peer, at: number): string | undefined {
+function deathReason({ record, silentMs, absentSince }: ObservedExecutor, at: number): string | undefined {
   if (absentSince !== undefined && at - absentSince >= lockGraceMs) return 'its session with the database is gone';
   if (silentMs >= record.ttlMs) return `it was silent for ${Math.round(silentMs)} ms`;
   return undefined;
 }
 
-function declareDead(peer: Peer, why: string, declaredDeadAt: number, isGone: boolean): Death {
-  const { executorId, incarnation, heartbeatAt: lastHeartbeatAt } = peer.record;
-  const beats = isGone ? null : peer.record.beats;
-  peer.death = { executorId, incarnation, why, lastHeartbeatAt, declaredDeadAt, beats };
-  return peer.death;
+function declareDead(executor: ObservedExecutor, why: string, declaredDeadAt: number, isGone: boolean): Death {
+  const { executorId, incarnation, heartbeatAt: lastHeartbeatAt } = executor.record;
+  const beats = isGone ? null : executor.record.beats;
+  executor.death = { executorId, incarnation, why, lastHeartbeatAt, declaredDeadAt, beats };
+  return executor.death;
 }
 
-function stateOf({ death, absentSince, silentMs, record }: Peer): Life {
+function stateOf({ death, absentSince, silentMs, record }: ObservedExecutor): Life {
   if (death) return 'dead';
   return absentSince !== undefined || silentMs * 2 >= record.ttlMs ? 'suspected' : 'alive';
 }

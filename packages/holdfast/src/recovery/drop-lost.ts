@@ -27,7 +27,7 @@ export async function dropLost(
     const known = new Map(records.map((record) => [record.workflowId, record]));
     for (const { workflowId, owner } of doubtful) {
       const { status, owner: currentOwner = null } = known.get(workflowId) ?? {};
-      // The owner token is unchanged if the workflow has just ended here; the answer to that write is still to come.
+      // The owner token is unchanged if the workflow has just ended here, even before the answer to that write arrives.
       // A row under another token may also belong to a new workflow that reuses the ID.
       const isDeleted = !known.has(workflowId) || (currentOwner !== null && currentOwner !== owner);
       const isLost = which === 'deleted' ? isDeleted : currentOwner !== owner || status === 'CANCELLED';

@@ -41,7 +41,7 @@ export interface IncompleteWorkflow {
    * `none`: the workflow was handed over, and no executor has claimed it yet.
    */
   readonly executor: OwnerState;
-  /** What recovery will do with the workflow, and when. */
+  /** The plan of recovery for the workflow: the action, and when it happens. */
   readonly plan: RecoveryPlan;
 }
 
@@ -53,7 +53,7 @@ export interface Owner {
   readonly record?: ExecutorRecord;
 }
 
-/** What a process or a client knows about executors. `incomplete()` derives its answers from it. */
+/** The knowledge of a process or a client about executors. `incomplete()` derives its answers from this knowledge. */
 export interface Knowledge {
   ownerOf(record: IncompleteRecord): Owner;
   plan(record: IncompleteRecord, owner: Owner): RecoveryPlan;
@@ -128,7 +128,7 @@ export function planHere(engine: Engine, enabled: boolean, record: IncompleteRec
   const { action, because } = judge(registry.policyOf(definition), record, at);
   if (enabled || action === 'wait-for-operator')
     return { action, at: enabled && action !== 'wait-for-operator' ? at : null, because };
-  const disabled = 'recovery is not enabled in this process, so another process or sweep() does it';
+  const disabled = 'recovery is not enabled in this process, so another process or sweep() must recover it';
   return { action, at: null, because: `${because}; ${disabled}` };
 }
 

@@ -7,12 +7,12 @@ export interface LivenessOptions {
   /** A monotonic clock in milliseconds. */
   readonly monotonic?: () => number;
   /** Returns true if an executor ran on this host and its process is certainly gone. */
-  readonly isGone?: (peer: ExecutorRecord) => boolean;
+  readonly isGone?: (executor: ExecutorRecord) => boolean;
   /** The identity of this process in the table of executors. */
   readonly process?: ProcessIdentity;
 }
 
-/** What must be done before this executor may continue. Heartbeats confirm nothing until these functions succeed. */
+/** The actions that must succeed before this executor may continue. Until then heartbeats confirm nothing. */
 export interface LivenessActions {
   /** Others may have taken over work of this executor. */
   onPossibleLoss(): Promise<void>;

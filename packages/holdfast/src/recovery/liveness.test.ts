@@ -100,7 +100,7 @@ describe('a heartbeat', () => {
     await beats.liveness.abandon();
   });
 
-  it('after too long a silence confirms only once lost work is dropped', async () => {
+  it('after too long a silence confirms the executor only after lost work was dropped', async () => {
     const beats = new Beats();
     await beats.liveness.start();
     let returns = 0;

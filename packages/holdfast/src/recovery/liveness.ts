@@ -5,12 +5,9 @@ import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
 import type { ExecutorRecord, NewExecutor } from '../storage/contract/executors.js';
 import type { Presence } from '../storage/contract/listening.js';
+import { DeadExecutorDetector, type Death, type ExecutorState } from './dead-executor-detector.js';
 import type { LivenessActions, LivenessOptions } from './liveness-options.js';
-import { type Death, type ExecutorState, Peers } from './dead-executor-detector.js';
 import { isGone, ownProcess, type ProcessIdentity } from './process.js';
-
-export type { LivenessActions, LivenessOptions } from './liveness-options.js';
-export type { Death, ExecutorState } from './dead-executor-detector.js';
 
 const defaultTtlMs = 30_000;
 
@@ -26,10 +23,10 @@ const confirmedShare = 2 / 3;
 /** Maximum number of unanswered heartbeats. A heartbeat on a dead connection must not block the next one. */
 const maxUnanswered = 2;
 
-/** Interval of polls of the other executors. It grows with the number of peers whose locks are observed. */
+/** Interval of polls of the other executors. It grows with the number of executors whose locks are observed. */
 const maxPollMs = 5_000;
 const minPollMs = 500;
-const pollPerPeerMs = 250;
+const pollPerExecutorMs = 250;
 
 const processCheckEveryMs = 500;
 
@@ -59,7 +56,7 @@ export class Liveness {
   private readonly events = new Emitter<{ death: undefined }>();
   private readonly ttlMs: number;
   private readonly monotonic: () => number;
-  private readonly peers: Peers;
+  private readonly detector: DeadExecutorDetector;
   private readonly process: ProcessIdentity;
   private readonly heartbeat: Loop;
   private readonly takeoverCheck: Loop;
@@ -81,6 +78,7 @@ export class Liveness {
   private paceMs = maxPollMs;
   private newcomerDuringStart = false;
   private stopWaiting = (): void => {};
+  private stopped = false;
 
   constructor(
     private readonly engine: Engine,
@@ -93,7 +91,7 @@ export class Liveness {
     // From here on the gate is closed. This process claims no work before others know of it.
     engine.startGate.followClock(this.monotonic);
     this.process = options.process ?? ownProcess();
-    this.peers = new Peers(owners.incarnation, options.isGone ?? isGone);
+    this.detector = new DeadExecutorDetector(owners.incarnation, options.isGone ?? isGone);
     this.presence = { key: lockKeyOf(owners.incarnation), held: (isHeld) => this.noteSession(isHeld) };
     const common = { clock, logger };
     this.heartbeat = new Loop({
@@ -117,7 +115,7 @@ export class Liveness {
       ...common,
       name: 'The check of processes on this host',
       everyMs: processCheckEveryMs,
-      runOnce: async () => this.reportDeaths(this.peers.lookAtProcesses(clock.now())),
+      runOnce: async () => this.reportDeaths(this.detector.lookAtProcesses(clock.now())),
     });
   }
 
@@ -141,7 +139,7 @@ export class Liveness {
     if (this.newcomerDuringStart) this.poll.wake();
   }
 
-  /** Removes this executor from the table. All work must be handed over before; others recover the rest. */
+  /** Removes this executor from the table. All work must be handed over first. Other executors recover the rest. */
   async stop(): Promise<void> {
     await this.abandon();
     const { storage, owners, logger } = this.engine;
@@ -160,6 +158,7 @@ export class Liveness {
 
   /** Stops all heartbeats and polls, as a crash would. */
   async abandon(): Promise<void> {
+    this.stopped = true;
     const loops = [this.heartbeat, this.takeoverCheck, this.poll, this.processCheck];
     const stopped = Promise.all(loops.map((loop) => loop.stop()));
     this.stopWaiting();
@@ -167,22 +166,22 @@ export class Liveness {
   }
 
   deaths(): readonly Death[] {
-    return this.peers.deaths();
+    return this.detector.deaths();
   }
 
   /** All executors of the app that are in the table, including this one. */
   executors(): readonly ExecutorState[] {
     const own: ExecutorState[] = this.own ? [{ record: this.own, state: 'alive' }] : [];
-    return [...own, ...this.peers.states()];
+    return [...own, ...this.detector.states()];
   }
 
   /** The versions of all executors that are not known to be dead. */
   versions(): ReadonlySet<string> {
-    return new Set([this.engine.version, ...this.peers.living().map(({ version }) => version)]);
+    return new Set([this.engine.version, ...this.detector.living().map(({ version }) => version)]);
   }
 
   isDead(incarnation: string): boolean {
-    return this.peers.isDead(incarnation);
+    return this.detector.isDead(incarnation);
   }
 
   /** The incarnations of the other living executors of this version that work on the queue, as of the last poll. */
@@ -190,7 +189,7 @@ export class Liveness {
     const worksOnQueue = ({ version, listens }: ExecutorRecord): boolean =>
       version === this.engine.version &&
       (listens === null || queueName === internalQueue || listens.includes(queueName));
-    return this.peers.living().flatMap((record) => (worksOnQueue(record) ? record.incarnation : []));
+    return this.detector.living().flatMap((record) => (worksOnQueue(record) ? record.incarnation : []));
   }
 
   /** Calls the listener whenever executors are declared dead. Returns a function that removes the listener. */
@@ -213,10 +212,10 @@ export class Liveness {
     const { sessionSince } = this;
     // The answer must show the own lock, too. After a failover this session may not exist on the answering server yet.
     const locksTell = this.own?.present === true && sessionSince !== undefined && at - sessionSince >= sessionsReturnMs;
-    this.reportDeaths(this.peers.look({ records, at, now: clock.now(), paceMs: this.paceMs, locksTell }));
+    this.reportDeaths(this.detector.look({ records, at, now: clock.now(), paceMs: this.paceMs, locksTell }));
   }
 
-  /** Handles a notification that work of some executor was taken over. If it was this one's, its steps must stop. */
+  /** Handles the notification of a takeover. If this executor lost work, the steps of that work must stop. */
   noteTakeover(): void {
     this.takeoverCheck.wake();
   }
@@ -296,10 +295,12 @@ export class Liveness {
     const { lockKey, beats: known } = this;
     const { storage, owners } = this.engine;
     const answer = await storage.executors.beat(owners.incarnation, { lockKey, known });
-    // Race: another heartbeat in progress has found the rollback, and handled it.
+    // Race: the shutdown waits for no late heartbeat, and may have removed this executor from the table.
+    if (this.stopped) return;
+    // Race: another heartbeat in progress has already found and handled the rollback.
     if (this.beats < known) return;
     if (answer && answer.beats < known) {
-      const last = `the last one in the database is ${answer.beats}`;
+      const last = `the last heartbeat in the database is ${answer.beats}`;
       await this.actions.onRollback(`heartbeat ${known} of this process was confirmed, but ${last}`);
       [this.beats, this.takeovers] = [answer.beats, answer.takeovers];
       return this.heartbeat.wake();
@@ -342,9 +343,9 @@ export class Liveness {
   private async confirm(sentAt: number, lockKey: string | null): Promise<void> {
     this.confirmedAt = Math.max(this.confirmedAt, sentAt);
     if (!this.confirmed) await this.dropLostWork();
-    // Not `sentAt`: dropping lost work may take long, and a later heartbeat may have been answered meanwhile.
+    // The older `sentAt` would be wrong: while lost work was dropped, a later heartbeat may have been answered.
     this.engine.startGate.confirmUntil(this.confirmedAt + this.ttlMs * confirmedShare);
-    // The session broke or came back while this heartbeat was in progress.
+    // The session broke or came back while this heartbeat was in progress, so the next heartbeat reports the lock.
     if (lockKey !== this.lockKey) this.heartbeat.wake();
   }
 
@@ -355,7 +356,7 @@ export class Liveness {
     const before = this.dropping;
     const dropping = (async () => {
       await before?.catch(() => {});
-      // Incremented before the round: a workflow that is loaded during the round then checks its owner itself.
+      // The count grows before the round: a workflow that is loaded during the round then checks its owner itself.
       this.engine.startGate.lossCount++;
       await this.actions.onPossibleLoss();
     })();
@@ -367,7 +368,7 @@ export class Liveness {
     }
   }
 
-  /** Reports the state of the lock at once. Others would soon take a recorded lock that is not held for a death. */
+  /** Reports the lock at once: if a recorded lock is not held, others soon declare this executor dead. */
   private noteSession(isHeld: boolean): void {
     const lockKey = isHeld ? this.presence.key : null;
     if (lockKey === this.lockKey) return;
@@ -378,14 +379,14 @@ export class Liveness {
   }
 
   /**
-   * Returns the delay before the next poll. Polls are frequent only if some peers are judged by their lock: those on
-   * other hosts. A peer on this host is judged by its pid. Judging by silence needs no frequent polls.
+   * Returns the delay before the next poll. Polls are frequent only if some executors are judged by their lock: those
+   * on other hosts. An executor on this host is judged by its pid. Judging by silence needs no frequent polls.
    */
   private nextPollDelay(): number {
-    const living = this.peers.living();
+    const living = this.detector.living();
     const byLock = living.filter((record) => record.lockKey !== null && record.host !== this.process.host).length;
     const bySilence = Math.min(this.ttlMs, ...living.map((record) => record.ttlMs)) / beatsPerTtl;
-    const ms = byLock > 0 ? pollPerPeerMs * byLock : bySilence;
+    const ms = byLock > 0 ? pollPerExecutorMs * byLock : bySilence;
     this.paceMs = Math.min(maxPollMs, Math.max(minPollMs, ms));
     // The random share prevents executors from polling at the same moments again and again.
     return byLock > 0 ? this.paceMs * (0.9 + 0.1 * Math.random()) : this.paceMs;

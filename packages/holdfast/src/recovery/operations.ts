@@ -7,7 +7,9 @@ import { type IncompleteOptions, type IncompleteWorkflow, listIncomplete } from 
 import type { Recovery } from './recovery.js';
 import type { SweepReport } from './report.js';
 
-/** Which work to recover: that of executors that you know to be dead (by executor ID), or single workflows (by ID). */
+/**
+ * The work to recover: all work of executors that you know to be dead (by executor ID), or single workflows (by ID).
+ */
 export type RecoverTarget =
   | readonly string[]
   | { readonly executorIds: readonly string[] }
@@ -77,7 +79,7 @@ function checkTarget(target: RecoverTarget): Exclude<RecoverTarget, readonly str
   checkKnownOptions('recover()', target, ['executorIds', 'workflowIds']);
   const { executorIds, workflowIds } = target as { executorIds?: readonly string[]; workflowIds?: readonly string[] };
   if ((executorIds === undefined) === (workflowIds === undefined)) {
-    throw invalidOption('recover()', 'executorIds', executorIds, 'given if "workflowIds" is not, and only then');
+    throw invalidOption('recover()', 'executorIds', executorIds, 'given if, and only if, "workflowIds" is left out');
   }
   return workflowIds === undefined
     ? { executorIds: checkIds('executorIds', 'An executor ID', executorIds) }

@@ -8,7 +8,7 @@ import type { RecoveryDecision } from '../storage/contract/takeovers.js';
  */
 
 /**
- * What recovery does with an unfinished workflow.
+ * The action of recovery for an unfinished workflow.
  *
  * - `none`: nothing. Its executor is alive, or this process cannot say more.
  * - `resume`: the workflow goes back on its queue, and a process continues it after its last recorded step.
@@ -27,7 +27,7 @@ export type RecoveryAction =
   | 'dead-letter'
   | 'other-version';
 
-/** What recovery will do with an unfinished workflow, when, and why. */
+/** The plan of recovery for an unfinished workflow: the action, its time and its reason. */
 export interface RecoveryPlan {
   readonly action: RecoveryAction;
   /** Epoch milliseconds on the database's clock. Null: never, or unknown. */

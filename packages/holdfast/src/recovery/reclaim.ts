@@ -11,10 +11,10 @@ const defaultEveryMs = 4_000;
  */
 const checksNeeded = 4;
 
-/** Without a lost connection or a refused row, one run of the loop in this many makes a check. */
+/** One in this many runs of the loop makes a routine check, which needs no lost connection and no refused row. */
 const runsPerCheck = 15;
 
-/** Such a check takes at most this share of the time, because an executor may have very many workflows. */
+/** A routine check takes at most this share of the time, because an executor may have very many workflows. */
 const maxShareOfTime = 1 / 500;
 
 /** How long to retry handing over the workflows that were found. */
@@ -49,8 +49,8 @@ export function reclaim(engine: RunningEngine, everyMs = defaultEveryMs): Loop {
     const certain = found.filter((each) => (suspects.get(keyOf(each)) ?? 0) >= checksNeeded);
     if (certain.length > 0) await giveBack(engine, certain);
     // The count goes down only after a check was answered, and only if no suspect is left. After the first routine
-    // check every found workflow is a suspect. Later, only a workflow found twice is: in a busy process workflows end
-    // during each check.
+    // check every found workflow is a suspect. After later checks only a workflow that was found twice is a suspect,
+    // because in a busy process some workflows end during each check.
     const isUnfinished = isRoutine ? found.length > 0 : [...suspects.values()].some((times) => times > 1);
     if (!isUnfinished) checksLeft--;
   };

@@ -69,6 +69,6 @@ function whyNot(
   if (!record) return 'there is no workflow with this ID';
   const { status, appName } = record;
   if (appName !== null && appName !== writer.appName) return `it belongs to app "${appName}"`;
-  if (status === 'PENDING') return plan ?? 'another process has taken it over meanwhile';
+  if (status === 'PENDING') return plan ?? 'another process has taken it over in the meantime';
   return `it is ${status}${isResumable(status) ? '; app.workflows.resume() starts it again' : ''}`;
 }

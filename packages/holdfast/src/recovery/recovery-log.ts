@@ -89,7 +89,7 @@ export class RecoveryLog {
       configName === null
         ? `Give the class "${className}" to launch() or app.register()`
         : `Construct the instance "${configName}" of class "${className}", and give the class to launch()`;
-    // One warning for all work of an instance: there may be many workflows, and the instance may be constructed late.
+    // All work of an instance gets one warning: there may be many workflows, and the instance may be constructed late.
     this.engine.warnOnce(`recovery of ${keyText(key)}`, `${what} ${advice}; ${next}.`);
   }
 }

@@ -10,8 +10,8 @@ import type {
   IncompleteRecord,
   RecoveryDecision,
 } from '../storage/contract/takeovers.js';
-import { incarnationOf, type Knowledge, ownerOf, planHere } from './incomplete.js';
 import type { Death } from './dead-executor-detector.js';
+import { incarnationOf, type Knowledge, ownerOf, planHere } from './incomplete.js';
 import { forcedPolicy, type RecoveryPlan } from './policy.js';
 import { warnOfUnknownExecutors, warnOfUnrecovered } from './recover-warnings.js';
 import { RecoveryLog } from './recovery-log.js';
@@ -76,7 +76,7 @@ export interface RecoveryParts {
  * second. A failed round is retried, so a database failure in the middle of a round does not strand the rest.
  */
 export class Recovery {
-  /** What this process knows about executors, for `app.recovery.incomplete()`. */
+  /** The knowledge of this process about executors, for `app.recovery.incomplete()`. */
   readonly knowledge: Knowledge;
   /** Dead executors with work that is not taken over yet, by `keyOf`. */
   private readonly waiting = new Map<string, DeadExecutor>();
@@ -223,8 +223,8 @@ export class Recovery {
   }
 
   /**
-   * The work of these executors, except work of an incarnation that is in the table and not dead, under any executor
-   * ID.
+   * Selects the work of these executors. Work of an incarnation that is in the table and not dead is left out, whatever
+   * its executor ID.
    */
   private freeOf(executors: readonly DeadExecutor[]): FreeWork {
     const { engine } = this.parts;
@@ -378,8 +378,8 @@ export class Recovery {
     const old = deaths.deaths().filter(({ declaredDeadAt }) => now - declaredDeadAt >= forgetAfterMs);
     if (old.length === 0) return;
     const isOld = new Set(old.map(({ incarnation }) => incarnation));
-    // With the last heartbeat that this process saw: it may have been stopped since then, and the executor may be
-    // alive again.
+    // The records contain the number of the last heartbeat that this process saw. This process may have been stopped
+    // since then, and the executor may be alive again.
     const records = deaths.executors().flatMap(({ record }) => (isOld.has(record.incarnation) ? record : []));
     await engine.storage.executors.forget(records.map(({ incarnation, beats }) => ({ incarnation, beats })));
   }

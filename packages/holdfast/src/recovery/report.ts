@@ -7,7 +7,7 @@ import type { Page } from './takeover.js';
 /** Maximum number of workflows that the report of a sweep lists. */
 const maxPlanLength = 1000;
 
-/** What a sweep has done. With `dryRun`, what it would do. All numbers count workflows. */
+/** The result of a sweep or, with `dryRun`, the result that it would have. All numbers count workflows. */
 export interface SweepReport {
   /** Put back on their queues, for any process of the version to continue. */
   readonly taken: number;

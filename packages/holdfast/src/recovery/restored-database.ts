@@ -1,5 +1,6 @@
 import type { Execution } from '../engine/execution/execution.js';
 import type { Frontier } from '../engine/execution/frontier.js';
+import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
 import { type OwnedWorkflow, stepKey } from '../storage/contract/storage.js';
 import type { RunningEngine } from './drop-lost.js';
@@ -43,7 +44,12 @@ export class RestoredDatabase {
   noteBehind({ workflowId, owner }: OwnedWorkflow): void {
     this.behind.push({ workflowId, owner });
     // One statement may refuse rows of several workflows. They are handled together.
-    if (this.behind.length === 1) setImmediate(() => void this.handleBehind());
+    if (this.behind.length > 1) return;
+    const failed = (error: unknown): void => {
+      // The workflows stay PENDING under their tokens, so reclaim.ts finds them.
+      this.engine.logger.error(`Workflows that lost steps could not be handed over yet: ${describeError(error)}`);
+    };
+    setImmediate(() => this.handleBehind().catch(failed));
   }
 
   /** Called when a workflow that ran here is no longer in the database. Callers that wait for it get an error. */
@@ -83,7 +89,8 @@ export class RestoredDatabase {
 
   private async parkOnce(why: string): Promise<void> {
     const { engine } = this;
-    // In the same event loop turn as the parking: a workflow that is loaded after this turn checks its owner itself.
+    // The count changes in the same event loop turn as the parking: a workflow that is loaded after this turn checks
+    // its owner itself.
     engine.startGate.lossCount++;
     engine.startGate.rollbackCount++;
     const parked = [
@@ -143,7 +150,7 @@ export class RestoredDatabase {
       ids,
       (count) =>
         `${count} could not be found: the database came back without its last commits, or another process cancelled ` +
-        'and deleted the workflow. Start again what you still need',
+        'and deleted the workflow. If you still need a workflow, start it again',
     );
   }
 
@@ -174,7 +181,7 @@ async function isAnyBehind(engine: RunningEngine): Promise<boolean> {
   for (let from = 0; from < named.length; from += pageSize) {
     const page = named.slice(from, from + pageSize);
     const read = () => engine.storage.steps.states(page);
-    const found = (await engine.untilAnswered('Reading whether committed results are still there', read)) ?? [];
+    const found = (await engine.untilAnswered('Checking whether committed results are still there', read)) ?? [];
     const current = new Map(found.map((each) => [stepKey(each), each]));
     const isMissing = (each: (typeof page)[number]): boolean => {
       const now = current.get(stepKey(each));

@@ -61,7 +61,7 @@ export async function previewBackfill(
   return ticks.map(({ at, workflowId }) => ({ scheduledAt: new Date(at), workflowId, exists: taken.has(workflowId) }));
 }
 
-/** Runs each tick of the range that has no run yet. Starts again with a schedule that another process has changed. */
+/** Runs each tick of the range that has no run yet. Starts again if another process has changed the schedule. */
 export async function backfill(
   engine: Engine,
   read: () => Promise<ScheduleRecord>,

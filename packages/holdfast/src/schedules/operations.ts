@@ -209,7 +209,7 @@ async function checkOwner(engine: Engine, schedules: readonly Schedule[]): Promi
 
 async function create(engine: Engine, schedule: Schedule): Promise<ScheduleInfo> {
   engine.lifecycle.checkOpen();
-  if (!isSchedule(schedule)) throw invalidOption('create()', 'schedule', schedule, 'what schedule() returns');
+  if (!isSchedule(schedule)) throw invalidOption('create()', 'schedule', schedule, 'the result of schedule()');
   const settings = await toSettings(engine, checkSchedule(schedule));
   const { storage, clock, news } = engine;
   const record = await storage.schedules.create({ settings, appName: appNameOf(engine), now: clock.now() });

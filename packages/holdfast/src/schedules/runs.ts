@@ -38,7 +38,7 @@ export async function toRun(
   return { workflowId, inputs, serialization, timeoutMs };
 }
 
-/** Notifies the processes that work on the schedule's queue of new runs. */
+/** Announces new runs to the processes that work on the schedule's queue. */
 export function announceRuns(engine: Engine, { queueName }: Pick<ScheduleRecord, 'queueName'>): void {
   engine.news.announce(`queue:${queueName ?? internalQueue}`);
 }

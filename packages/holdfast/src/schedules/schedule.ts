@@ -93,7 +93,7 @@ export function schedule<Context>(
   });
 }
 
-/** Also applies to schedules that DBOS stored, which have no such limit. */
+/** The default limit also applies to schedules that DBOS stored, which have no `catchUpLimit`. */
 export const defaultCatchUpLimit = 100;
 const maxCatchUpLimit = 10_000;
 
@@ -152,7 +152,7 @@ export function targetOf(what: string, workflow: unknown): ScheduleTarget {
   if (typeof workflow === 'string') {
     return { workflowName: checkUserName('A workflow name', workflow), className: undefined };
   }
-  throw invalidOption(what, 'workflow', workflow, 'what workflow() returns, or its name');
+  throw invalidOption(what, 'workflow', workflow, 'the result of workflow(), or its name');
 }
 
 function whatOf(name: unknown): string {

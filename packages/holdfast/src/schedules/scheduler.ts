@@ -103,7 +103,7 @@ export class Scheduler {
       const age = Math.abs(this.engine.clock.now() - this.readAt);
       if (this.stale || age >= reloadMs * (1 - jitter)) await this.load();
     } finally {
-      // Even if reading failed: the schedules read before are probably still correct.
+      // Due ticks fire even if reading failed: the schedules that were read before are probably still correct.
       for (const name of this.ticking.keys()) this.fireSoon(name);
       this.setAlarm();
     }
@@ -243,7 +243,7 @@ export class Scheduler {
     } catch (error) {
       if (this.crashed) return true;
       const refused = storage.classify(error) === 'refused';
-      const next = refused ? '' : ', next try soon';
+      const next = refused ? '' : ' and is tried again soon';
       const message = `Schedule "${schedule.name}" could not be run${next}: ${describeError(error)}`;
       logger.warn(message, { retriedAfter: error } satisfies Retried);
       return refused;

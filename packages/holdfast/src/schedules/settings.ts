@@ -41,11 +41,11 @@ const changeNames = ['cron', 'timezone', 'context', 'queue', 'catchUp', 'catchUp
 /** Checks schedules that are stored together, as far as that is possible without a database. */
 export function checkSchedules(what: string, schedules: readonly Schedule[]): readonly Schedule[] {
   if (!Array.isArray(schedules)) {
-    throw invalidOption(what, 'schedules', schedules, 'a list of what schedule() returns');
+    throw invalidOption(what, 'schedules', schedules, 'a list of results of schedule()');
   }
   const seen = new Set<string>();
   return schedules.map((each, i) => {
-    if (!isSchedule(each)) throw invalidOption(what, `schedules[${i}]`, each, 'what schedule() returns');
+    if (!isSchedule(each)) throw invalidOption(what, `schedules[${i}]`, each, 'the result of schedule()');
     if (seen.has(each.name)) {
       throw invalidOption(what, `schedules[${i}]`, each.name, 'the only schedule of that name');
     }

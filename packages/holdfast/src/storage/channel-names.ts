@@ -16,7 +16,7 @@ const channelsByGeneral = new Map<string, readonly string[]>();
 export function channelOf(general: string, topic: string): string {
   let channels = channelsByGeneral.get(general);
   if (!channels) {
-    // Shared: each name exists once, however many waits use it.
+    // The names are shared: each name exists once, however many waits use it.
     channels = Array.from({ length: 256 }, (_, i) => `${general}_${i.toString(16).padStart(2, '0')}`);
     channelsByGeneral.set(general, channels);
   }

@@ -93,7 +93,9 @@ function occurrences(text: string, name: string): [from: number, to: number][] {
 /** Properties of an error whose values come from code, never from settings. */
 const harmlessProperties = new Set(['name', 'code', 'severity', 'file', 'line', 'routine', 'syscall', 'length']);
 
-/** Returns all texts of an error, its causes and its properties. Of a stack, only the text before the frames. */
+/**
+ * Returns all texts of an error, its causes and its properties. For a stack, returns only the text before the frames.
+ */
 function textsOf(value: unknown, depth = 0): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value === 'number') return [String(value)];

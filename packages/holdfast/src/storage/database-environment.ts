@@ -5,3 +5,9 @@
 export function databaseFromEnvironment(): string | undefined {
   return process.env.HOLDFAST_DATABASE_URL ?? process.env.DBOS_SYSTEM_DATABASE_URL;
 }
+
+/** Returns the name of the variable that applies but is empty, if any. */
+export function emptyDatabaseVariable(): string | undefined {
+  const name = process.env.HOLDFAST_DATABASE_URL === undefined ? 'DBOS_SYSTEM_DATABASE_URL' : 'HOLDFAST_DATABASE_URL';
+  return process.env[name]?.trim() === '' ? name : undefined;
+}

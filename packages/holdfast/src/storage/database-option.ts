@@ -1,24 +1,8 @@
 import type { DatabaseOption } from '../model/database.js';
 import { HoldfastError } from '../model/errors.js';
 import { checkKnownOptions, wrongOption } from '../model/options.js';
-import { databaseFromEnvironment } from './database-environment.js';
-
-/**
- * The settings for connections to Postgres. `Client` is the class of the connections, if it is not the class of the
- * driver.
- */
-export interface PostgresSettings {
-  readonly config: Readonly<Record<string, unknown>>;
-  readonly Client?: unknown;
-}
-
-/** The location of the database, given as `url` or as `settings`. */
-export interface DatabaseSource {
-  readonly url?: string;
-  readonly settings?: PostgresSettings;
-  /** The URL for listening, if it differs from the location of the database. */
-  readonly listenUrl?: string;
-}
+import type { DatabaseSource } from './contract/database-source.js';
+import { databaseFromEnvironment, emptyDatabaseVariable } from './database-environment.js';
 
 type Properties = Readonly<Record<string, unknown>>;
 
@@ -126,7 +110,7 @@ function checkValues(what: string, config: Properties): void {
   for (const key of ['host', 'user', 'database', 'connectionString', 'options', 'application_name']) {
     const value = config[key];
     if (value !== undefined && value !== null && typeof value !== 'string') {
-      throw wrongOption(what, `database.${key}`, 'must be a text');
+      throw wrongOption(what, `database.${key}`, 'must be a string');
     }
   }
   const { host, port, password, stream, onConnect } = config;
@@ -136,7 +120,7 @@ function checkValues(what: string, config: Properties): void {
   const isPort = port === undefined || port === null || /^\d{1,5}$/.test(String(port));
   if (!isPort) throw wrongOption(what, 'database.port', 'must be a number');
   if (password !== undefined && password !== null && !['string', 'function'].includes(typeof password)) {
-    throw wrongOption(what, 'database.password', 'must be a text, or a function that returns one');
+    throw wrongOption(what, 'database.password', 'must be a string, or a function that returns a string');
   }
   for (const [key, value] of Object.entries({ stream, onConnect })) {
     if (value !== undefined && typeof value !== 'function') {
@@ -157,7 +141,7 @@ function checkedUrl(what: string, given: unknown): string {
 function invalidDatabase(what: string, given: unknown): HoldfastError {
   const problem =
     given === ''
-      ? 'is missing or empty'
+      ? `is missing or empty${emptyVariable()}`
       : `must be a URL, a Pool of pg or its configuration, but it is ${kindOf(given)}`;
   return new HoldfastError(
     'DATABASE_URL_INVALID',
@@ -165,8 +149,13 @@ function invalidDatabase(what: string, given: unknown): HoldfastError {
   );
 }
 
+function emptyVariable(): string {
+  const name = emptyDatabaseVariable();
+  return name === undefined ? '' : `, and the environment variable ${name} is set, but empty`;
+}
+
 function kindOf(value: unknown): string {
-  if (typeof value === 'string') return 'a blank text';
+  if (typeof value === 'string') return 'a blank string';
   if (value === null || typeof value !== 'object') return value === null ? 'null' : `a ${typeof value}`;
   if (value instanceof URL) return 'an object of class URL: give its href';
   if (typeof (value as Properties).query === 'function')

@@ -3,7 +3,7 @@ import type { ListenerCallbacks, Listening } from './contract/listening.js';
 
 /**
  * The operations that the SQL of this folder needs from a database: run a statement, run a statement for many rows, and
- * classify a failure. `postgres/` and `sqlite/` implement it; nothing above `storage/` uses it.
+ * classify a failure. `postgres/` and `sqlite/` implement these operations; nothing above `storage/` uses them.
  *
  * - `query`: one statement that commits by itself.
  * - `batch`: one statement for many rows that commits by itself, all rows or none. Postgres receives the columns as
@@ -65,7 +65,7 @@ export interface Statement {
   readonly variant?: string;
   /** The text differs between calls, so it cannot be prepared under its name. */
   readonly unprepared?: true;
-  /** Planned like a batch: with index probes, even if the planner has no statistics about a table. */
+  /** The statement is planned like a batch: with index probes, even if the planner has no statistics about a table. */
   readonly pinned?: true;
   /**
    * Runs on any free connection, and waits briefly for one before another connection is opened. Used for background
@@ -129,7 +129,7 @@ export interface Dialect {
    */
   fence(workflowId: string, owner: string): string;
   /**
-   * A query for the same rows, for which the planner expects a thousandth of the rows. Without statistics, the planner
+   * A query for the same rows. The planner expects only a thousandth of their number. Without statistics, the planner
    * assumes that every workflow has thousands of children, and multiplies these numbers. A server that compiles
    * expensive statements (JIT) would then spend seconds on a statement that takes a millisecond.
    */
@@ -164,7 +164,7 @@ export interface Dialect {
   readonly forUpdateSkipLocked: string;
   /** Prevents changes of the rows that a SELECT reads, until commit. */
   readonly forShare: string;
-  /** A query with one row if the queue has this lock version and is not paused. Both stay so until commit. */
+  /** A query with one row if the queue has this lock version and is not paused. Neither changes until commit. */
   holdLockVersion(queue: string, lockVersion: string): string;
   /**
    * A query for the names of existing queues, among those of the given query or among all. These queues are not deleted
@@ -293,7 +293,7 @@ export const retriedRows = {
 /**
  * A condition that is true for every row and that an index over this text column can answer. Holdfast's connections
  * forbid table scans on Postgres. Without a condition for an index, Postgres still scans a small table, but adds 10^10
- * to the estimated cost, and a server with JIT then compiles the statement at each execution.
+ * to the estimated cost. A server with JIT then compiles the statement at each execution.
  */
 export const everyRow = (key: string): string => `${key} >= ''`;
 

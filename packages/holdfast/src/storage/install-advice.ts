@@ -44,8 +44,8 @@ const lockfiles: readonly (readonly [string, PackageManager])[] = [
 ];
 
 /**
- * The package manager that started this process. Otherwise the one whose lockfile is in the working directory or in the
- * nearest directory above it.
+ * Returns the package manager that started this process. If no package manager did, returns the one whose lockfile is
+ * in the working directory or in the nearest directory above it.
  */
 function packageManager(): PackageManager {
   const [name] = (process.env.npm_config_user_agent ?? '').split('/');

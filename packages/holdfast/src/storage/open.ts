@@ -2,11 +2,12 @@ import { closedError, HoldfastError, isHoldfastError } from '../model/errors.js'
 import type { Logger } from '../model/logger.js';
 import { wrongOption } from '../model/options.js';
 import { storageInTransaction } from './caller/in-transaction.js';
+import type { DatabaseSource } from './contract/database-source.js';
 import { databaseFailedError, isDatabaseError, unusableError } from './contract/failure.js';
 import type { StatementProbe } from './contract/probe.js';
 import type { Storage } from './contract/storage.js';
 import type { Database, Statement, Statements } from './database.js';
-import { type DatabaseSource, isPostgresUrl } from './database-option.js';
+import { isPostgresUrl } from './database-option.js';
 import type { Compat } from './migrations/compat.js';
 import { SqlDeletions } from './sql/deletions.js';
 import { SqlEvents } from './sql/events.js';
@@ -23,7 +24,7 @@ import { SqlVersions } from './sql/versions.js';
 import { SqlWorkflows } from './sql/workflows.js';
 
 export { databaseFromEnvironment } from './database-environment.js';
-export { type DatabaseSource, databaseOf } from './database-option.js';
+export { databaseOf } from './database-option.js';
 export { type Compat, checkCompat } from './migrations/compat.js';
 export { checkPoolSize } from './postgres/connect.js';
 export { checkSchema } from './postgres/identifiers.js';
@@ -142,7 +143,8 @@ async function openDatabase(options: StorageOptions): Promise<Database> {
   // The URL scheme of SQLAlchemy: it asks for this library instead of the SQLite of Node.
   const plain = url.replace(/^sqlite\+better-sqlite3:/, 'sqlite:');
   const path = sqlitePath(plain);
-  // The rest of a server's URL behind the scheme of SQLite is not a path: its password must not become a file name.
+  // The URL of a server may have the scheme of SQLite by mistake. Its rest is not a path: the password must not become
+  // a file name.
   if (path === undefined || path.includes('://') || /^sqlite:\/\/[^/].*@/.test(plain)) throw invalidUrl(url);
   const { openSqlite } = await import('./sqlite/database.js');
   const driver = plain === url ? undefined : 'better-sqlite3';
@@ -169,12 +171,12 @@ function threeSlashesHint(url: string): string {
 }
 
 /**
- * Schemes that users try. Only one of these schemes is shown of an invalid URL: the rest may contain a password
- * anywhere.
+ * Schemes that users try. The error for an invalid URL shows only its scheme, and only if it is one of these. The rest
+ * may contain a password anywhere.
  */
 const otherSchemes = /^(postgres|postgresql|mysql|mariadb|mongodb|mssql|sqlserver|redis|libsql|http|https|file|jdbc):/i;
 
-const postgresHint = ' Begin it with "postgres://" in small letters, with both slashes.';
+const postgresHint = ' Begin the URL with "postgres://" in lower case, with both slashes.';
 
 /** A misspelled scheme is not shown either. */
 function otherHint(url: string): string {

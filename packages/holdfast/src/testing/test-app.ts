@@ -30,7 +30,7 @@ export interface TestAppOptions extends Omit<Partial<LaunchOptions>, 'database'>
   readonly suspendAtOnce?: boolean;
   /** Crashes the app at this database statement, as `crash()` does. */
   readonly crashAt?: CrashPoint;
-  /** What crashes at `crashAt`: the app in memory (the default), or the whole process, by SIGKILL. */
+  /** The target of the crash at `crashAt`: the app in memory (the default), or the whole process, by SIGKILL. */
   readonly crash?: 'app' | 'process';
   /**
    * Functions that run instead of steps and transactions, by step name. `stub()` makes one with the types of the step.
@@ -125,8 +125,8 @@ function asCrashed(engine: Runtime, abandon: () => Promise<void>): Promise<void>
   return abandon();
 }
 
-function isGoneOrCrashed(peer: ExecutorRecord): boolean {
-  return crashedHere.has(peer.incarnation) || isGone(peer);
+function isGoneOrCrashed(executor: ExecutorRecord): boolean {
+  return crashedHere.has(executor.incarnation) || isGone(executor);
 }
 
 interface Shared {
@@ -139,8 +139,8 @@ interface Shared {
 }
 
 /**
- * Checked together with the options of `launch()`, so that error messages name `testApp()` and list all of its
- * options.
+ * These names are checked together with the options of `launch()`, so that error messages name `testApp()` and list all
+ * of its options.
  */
 const ownOptionNames = ['clock', 'suspendAtOnce', 'crashAt', 'crash', 'stubs', 'patience'];
 
@@ -251,8 +251,8 @@ class Lifetime {
 
   readonly crashHere = (phase: CrashPoint['phase']): void => {
     void this.crash();
-    // The error prevents the statement from being sent. In the later phases the crashed app ignores all results, and
-    // an error would surface in code of the driver or the event loop, which does not handle it.
+    // The error prevents the statement from being sent. In the later phases the crashed app ignores all results. An
+    // error would surface there in code of the driver or the event loop, which does not handle it.
     if (phase === 'before-send') throw new Error('The test app crashed here.');
   };
 

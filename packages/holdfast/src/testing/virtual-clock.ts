@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../model/clock.js';
 import { type Duration, parseDuration } from '../model/duration.js';
 import { checkKnownOptions, invalidOption } from '../model/options.js';
 
-/** What waits for an alarm: a workflow or step, a schedule, or a service. */
+/** The kind of thing that waits for an alarm: a workflow or step, a schedule, or a service. */
 type AlarmKind = 'work' | 'tick' | 'background';
 
 /** Options of `advance` and `runUntil`. */
@@ -55,7 +55,7 @@ export class VirtualClock implements Clock {
 
   /** Calls `fire` when the clock reaches `at` (epoch milliseconds). */
   at(at: number, fire: () => void, kind: AlarmKind = 'work'): Timer {
-    // Rounded to whole milliseconds: the time of an alarm is stored in rows, which hold whole numbers.
+    // `at` is rounded up to whole milliseconds: the time of an alarm is stored in rows, which hold whole numbers.
     const ended = kind === 'work' ? currentScope()?.step?.probed?.wait() : undefined;
     const alarm: Alarm = { at: Math.ceil(at), fire, kind, ended };
     this.alarms.add(alarm);

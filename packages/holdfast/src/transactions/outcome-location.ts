@@ -11,15 +11,15 @@ import {
 } from '../storage/open-datasource.js';
 
 /**
- * Where the outcome of a transaction is stored, so that it commits together with the changes of the transaction:
+ * The place where the outcome of a transaction is stored. The outcome commits together with the changes of the
+ * transaction:
  *
  * - `checkpoint`: the checkpoint of the step, if the datasource reaches the database with the system tables.
  * - `record`: a row of `transaction_completion` in the application's database. The checkpoint is written after it.
  *
- * Two executions of a workflow may choose different locations (rights were granted in between, a server failed over),
- * and both may be in the function at the same time. Checkpoints are fenced: a later execution always sees them.
- * Records are not fenced: an earlier execution may still write one. A later execution must then conflict with that
- * record:
+ * Two executions of a workflow may choose different locations, for example because rights were granted in between. Both
+ * executions may run the function at the same time. Checkpoints are fenced: a later execution always sees them. Records
+ * are not fenced: an earlier execution may still write one. A later execution must then conflict with that record:
  *
  * 1. An execution with `record` owned its workflow when the table already existed ({@link outcomeLocationOf}).
  * 2. Therefore the table exists for every later execution. An execution with `checkpoint` that may have had
@@ -59,7 +59,7 @@ export function forgetLocation<Tx>(execution: Execution, datasource: Datasource<
   locations.get(execution.engine)?.delete(datasource);
 }
 
-/** Checked once per execution, and only on Postgres, where both locations are possible. */
+/** Checks once per execution, and only on Postgres, where both locations are possible. */
 async function ownsSinceTable<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<boolean> {
   if (datasource.dialect === 'sqlite') return true;
   const owners = ownersSince.get(datasource) ?? new WeakSet();
@@ -81,8 +81,8 @@ export function callerTransactionOf<Tx>(datasource: Datasource<Tx>, tx: Tx): Cal
 
 async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promise<OutcomeLocation | undefined> {
   const onSqlite = datasource.dialect === 'sqlite';
-  // On SQLite the outcome is always a record, even in the file of the app. `reaches` refuses if two copies of SQLite
-  // have that file open.
+  // On SQLite the outcome is always a record, even if the datasource is the file of the app. `reaches` throws if two
+  // copies of SQLite have that file open.
   if (onSqlite) await datasource.transact({ readOnly: true }, (tx) => reaches(execution, datasource, tx));
   const database = onSqlite ? 'other' : await databaseOf(execution, datasource);
   if (database === 'fenced') return undefined;
@@ -90,7 +90,7 @@ async function find<Tx>(execution: Execution, datasource: Datasource<Tx>): Promi
   return { kind: 'checkpoint', earlier: () => earlierOf(datasource) };
 }
 
-/** Queried each time until the table exists, because another process or DBOS may create the table at any time. */
+/** Queries each time until the table exists, because another process or DBOS may create the table at any time. */
 async function earlierOf<Tx>(datasource: Datasource<Tx>): Promise<Completions | undefined> {
   const known = tables.get(datasource);
   if (known !== undefined) return known;

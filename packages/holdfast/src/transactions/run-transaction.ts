@@ -58,7 +58,9 @@ export class TransactionRun<Tx> {
   private isEnded = false;
   /** The function was not called, because the start gate closed: another process may own the workflow now. */
   private gateClosed = false;
-  /** False if earlier executions used up all attempts. Then this execution has not queried their outcome yet. */
+  /**
+   * False if earlier executions used up all attempts. In that case this execution has not queried their outcome yet.
+   */
   private wasTried = false;
   /** Never changes: an attempt whose commit was not confirmed must be queried at the same location. */
   private location: OutcomeLocation | undefined;
@@ -121,8 +123,9 @@ export class TransactionRun<Tx> {
   }
 
   /**
-   * Stores a failure at the location where a success would be stored. Only then the failure counts: another execution
-   * may still be in the function, and would otherwise commit changes that this one has reported as failed.
+   * Stores a failure at the location where a success would be stored. The failure counts only after that. Otherwise
+   * another execution, which may still run the function, could commit changes that this execution has reported as
+   * failed.
    */
   async settleFailure(outcome: Outcome): Promise<Outcome> {
     const { datasource, mode, name } = this.call;
@@ -202,7 +205,8 @@ export class TransactionRun<Tx> {
       const [row] = await this.execution.engine.storage.workflows.get([this.execution.workflowId]);
       return this.lost(row ?? null);
     }
-    // A first run has no records of an earlier one, and its fence separates it from later ones: it needs no table.
+    // A first run with a checkpoint needs no table: there are no records of earlier runs, and the fence separates it
+    // from later runs.
     if (location.kind === 'record') this.completions = location.completions;
     else if (this.mayHavePredecessors) this.completions ??= await location.earlier();
     return location;
@@ -212,7 +216,7 @@ export class TransactionRun<Tx> {
     // The start gate may have closed while the attempt waited for the database, for example if the process was
     // stopped. An open transaction must not wait for the gate, so it is rolled back.
     this.gateClosed = !this.execution.engine.startGate.isOpen;
-    if (this.gateClosed) throw new Error('No step may start, because heartbeats of this process are not confirmed.');
+    if (this.gateClosed) throw new Error('No step may start, because the start gate is closed.');
     this.phase = 'running';
     const value = await runInScope(scope, () => this.call.fn(tx));
     this.phase = 'recording';
@@ -229,15 +233,14 @@ export class TransactionRun<Tx> {
   }
 
   /**
-   * Writes the checkpoint of the step in the user's transaction, fenced like any other. A transaction with one
-   * snapshot does not see steps that were committed since it began, so it can only name results from `before` that.
-   * This is safe: if a backup was restored meanwhile, the snapshot does not see the restored row of the workflow
-   * either.
+   * Writes the checkpoint of the step in the user's transaction, fenced like any other. A transaction with one snapshot
+   * does not see steps that were committed after it began. It can then only name the earlier results in `before`. This
+   * is safe: if a backup was restored meanwhile, the snapshot does not see the restored row of the workflow either.
    */
   private async withCheckpoint(tx: Tx, outcome: Outcome, before: After): Promise<Outcome> {
     const { engine, claim, deliveries } = this.execution;
     const { stepNumber, name, datasource } = this.call;
-    // Taken as late as possible, because from here on later results wait for this one.
+    // The place is taken as late as possible, because from here on later results wait for this result.
     this.seq ??= deliveries.takeSeq();
     const completedAt = engine.clock.now();
     const { output, error, serialization, childWorkflowId, startedAt } = outcome;
@@ -378,7 +381,7 @@ export class TransactionRun<Tx> {
   private async checkOwned(isRefused = false): Promise<void> {
     const { engine, claim, workflowId } = this.execution;
     const read = () => engine.storage.workflows.get([workflowId]);
-    const [row] = (await engine.untilAnswered('Reading whether a workflow is still owned', read)) ?? [];
+    const [row] = (await engine.untilAnswered('Checking whether a workflow is still owned', read)) ?? [];
     if (isRefused || row?.owner !== claim.owner || row.status !== 'PENDING') this.lost(row ?? null);
   }
 

@@ -28,7 +28,7 @@ export interface TransactionOptions extends Pick<StepOptions, 'retries' | 'maxVa
 
 const isolations: readonly Isolation[] = ['read committed', 'repeatable read', 'serializable'];
 
-/** Set inside a transaction that was called outside a workflow, to detect nested transactions. */
+/** Holds the name of a transaction that was called outside a workflow, to detect nested transactions. */
 const plainTransactions = processWide('plainTransaction', () => new AsyncLocalStorage<string>());
 const inTransaction = processWide('transactionScopes', () => new WeakSet<StepScope>());
 
@@ -72,7 +72,7 @@ export function transaction<Tx, Args extends unknown[], Result>(
     const { execution } = scope;
     execution.engine.registry.checkStep(name, defined);
     const stub = execution.engine.registry.stepProbe?.stubOf(name);
-    // With a stub of the test kit it runs as an ordinary step, which needs no application database.
+    // With a stub of the test kit the transaction runs as an ordinary step, which needs no application database.
     const call = { name, policy, fn: () => stub?.(...args) };
     if (stub) return once(execution, name, (stepNumber) => performStep(execution, { ...call, stepNumber }));
     return once(execution, name, async (stepNumber) => {
@@ -122,7 +122,8 @@ function misplaced(what: string, isNested: boolean): HoldfastError {
   return new HoldfastError(
     'UNSUPPORTED_CALL',
     isNested
-      ? `${what} cannot be called inside another transaction, because it would commit separately. Use the open one.`
+      ? `${what} cannot be called inside another transaction, because it would commit separately. Use the open ` +
+          'transaction.'
       : `${what} cannot be called inside a step, because only the result of a step is stored. Call it in the workflow.`,
   );
 }

@@ -52,7 +52,7 @@ describeBackends('the rules of classes', (backend) => {
     ['', /must not be empty/],
     ['x'.repeat(256), /255 are allowed/],
     ['a\0b', /NUL/],
-    [7 as unknown as string, /must be a text/],
+    [7 as unknown as string, /must be a string/],
   ])('refuse the name %j for an instance', (name, message) => {
     const Counter = newCounter();
     expect(() => new Counter(name)).toThrow(message);

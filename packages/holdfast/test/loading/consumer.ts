@@ -1,7 +1,7 @@
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 
@@ -20,7 +20,11 @@ export function consumer(packages: readonly string[] = ['holdfast']): Consumer {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-loading-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   mkdirSync(join(folder, 'node_modules'));
-  for (const each of packages) symlinkSync(join(root, 'node_modules', each), join(folder, 'node_modules', each));
+  for (const each of packages) {
+    const link = join(folder, 'node_modules', each);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(root, 'node_modules', each), link);
+  }
   return {
     folder,
     add: (fixture) => {

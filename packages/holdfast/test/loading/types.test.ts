@@ -34,11 +34,22 @@ describe('the types of the package', () => {
   ])(
     'hold for module %s and moduleResolution %s, in ES modules and CommonJS, with libraries checked',
     (module, resolution) => {
-      const project = consumer(['holdfast', '@types']);
+      // Users of SQLite have no @types/pg. Without the option, the compiler finds that package beside the link's target.
+      const project = consumer(['holdfast', '@standard-schema/spec', '@types/node', 'undici-types']);
       const files = ['main.mts', 'main.cts'];
       for (const file of files) writeFileSync(join(project.folder, file), program);
       const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-      const options = ['--noEmit', '--strict', '--target', 'es2022', '--types', 'node', '--skipLibCheck', 'false'];
+      const options = [
+        '--noEmit',
+        '--strict',
+        '--target',
+        'es2022',
+        '--types',
+        'node',
+        '--skipLibCheck',
+        'false',
+        '--preserveSymlinks',
+      ];
       const { status, stdout } = project.run([
         ...[compiler, ...options, '--module', module, '--moduleResolution', resolution, ...files],
       ]);

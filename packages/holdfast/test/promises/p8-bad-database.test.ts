@@ -33,7 +33,7 @@ describe('P8 bad databases', () => {
     expect((await launchOn('data/shop')).message).toMatch(/A path begins with "sqlite:"\.$/);
     for (const url of ['POSTGRES://user:secret@host/x', 'postgres:user:secret@host/x']) {
       expect((await launchOn(url)).message).toMatch(
-        /Begin it with "postgres:\/\/" in small letters, with both slashes\.$/,
+        /Begin the URL with "postgres:\/\/" in lower case, with both slashes\.$/,
       );
     }
   });

@@ -149,7 +149,7 @@ describeBackends('P8 bad input', (backend) => {
     ['NUL', 'a\0b', /NUL/],
     ['lone surrogate', 'a\ud800', /surrogate/],
     ['too long', 'x'.repeat(513), /513 characters long, but at most 512 are allowed/],
-    ['not a string', 7, /must be a text/],
+    ['not a string', 7, /must be a string/],
   ];
 
   it.each(badNames)('refuses a name or ID that is %s, wherever one is given', async (_, name, message) => {

@@ -20,10 +20,10 @@ describeBackends('bad input for queues', (backend) => {
     ['x'.repeat(300), /300 characters long, but at most 255 are allowed/],
     ['half \ud83d', /half a surrogate pair/],
     ['_dbos_internal_queue', /reserved/],
-    [7, /must be a text/],
-    [null, /must be a text/],
-    [undefined, /must be a text/],
-    [['q'], /must be a text/],
+    [7, /must be a string/],
+    [null, /must be a string/],
+    [undefined, /must be a string/],
+    [['q'], /must be a string/],
   ];
   const badLimits = [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, largest + 1, 1e300, '5', true, {}, []];
   const badRates: unknown[] = [

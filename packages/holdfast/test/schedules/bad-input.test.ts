@@ -92,8 +92,8 @@ describeBackends('bad schedules', (backend) => {
       [forged({ name: 'a"b' }), 'INVALID_NAME'],
       [forged({ workflowName: 'DBOS.x' }), 'INVALID_NAME'],
       [forged({ catchUp: 'maybe' }), 'INVALID_OPTION'],
-      ['s' as unknown as Schedule, 'INVALID_OPTION', 'what schedule() returns'],
-      [undefined as unknown as Schedule, 'INVALID_OPTION', 'what schedule() returns'],
+      ['s' as unknown as Schedule, 'INVALID_OPTION', 'the result of schedule()'],
+      [undefined as unknown as Schedule, 'INVALID_OPTION', 'the result of schedule()'],
     ];
     for (const [given, code, message] of cases) {
       await refused(() => t.app.schedules.create(given), code, message);

@@ -147,7 +147,9 @@ describeBackends('schedules under faults', (backend) => {
     expect(await app.workflows.list()).toHaveLength(1);
     expect(refused).toBeGreaterThan(5);
     // At most one line per second of real time.
-    expect(logger.matching(/Schedule "s" could not be run, next try soon: Error: no connection/)).not.toEqual([]);
+    expect(logger.matching(/Schedule "s" could not be run and is tried again soon: Error: no connection/)).not.toEqual(
+      [],
+    );
     await app.shutdown();
   });
 

@@ -224,7 +224,7 @@ describeBackends('attempts of a step', (backend) => {
     const error = await failure(overTime(again.clock, again.app.workflows.handle(id).result()));
     expect(error).toMatchObject({ code: 'STEP_ATTEMPTS_EXHAUSTED', details: { attempts: 2, interrupted: [] } });
     expect(error.message).toMatch(
-      /used up its 2 attempts, and has no result: the attempts failed while more were allowed/,
+      /used up its 2 attempts, and has no result: the attempts failed while the code allowed more attempts/,
     );
   });
 

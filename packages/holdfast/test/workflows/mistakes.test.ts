@@ -9,8 +9,11 @@ describeBackends('a mistake', (backend) => {
 
   it('in the argument of run() is reported before a step exists, inside and outside a workflow', async () => {
     const given: [unknown, RegExp][] = [
-      [5, /run\(\) of step "x": "fn" must be a function, but it is 5\./],
-      [undefined, /but it is undefined\./],
+      [
+        5,
+        /run\(\) of step "x": "fn" must be a function, but it is 5: pass a function that does the work, as in \(\) => doWork\(\)\./,
+      ],
+      [undefined, /but it is undefined: pass a function/],
       [Promise.resolve(1), /but it is a promise: pass the function itself, and run\(\) calls it\./],
     ];
     const mistaken = workflow('mistaken', (at: number) => run('x', anything(given[at]?.[0])));
@@ -36,7 +39,7 @@ describeBackends('a mistake', (backend) => {
       [await failure(launch({ name: 'x', workflows: [anything(charge)] })), /but it is the function "charge"\.$/],
       [
         thrown(() => t.app.register(wf, anything({ workflows: [wf] }))),
-        /^register\(\): "argument 2" must be what workflow\(\) returns/,
+        /^register\(\): "argument 2" must be the result of workflow\(\)/,
       ],
       [
         await failure(launch({ name: 'x', database: anything(5) })),
@@ -44,7 +47,7 @@ describeBackends('a mistake', (backend) => {
       ],
       [
         await failure(topic('t').send(anything(handle), 1)),
-        /A workflow ID must be a text, but it is an object\. Pass the "id" of the handle/,
+        /A workflow ID must be a string, but it is an object\. Pass the "id" of the handle/,
       ],
       [
         thrown(() => step('x', () => 1, { retries: { max: 1, retryIf: anything('yes') } })),

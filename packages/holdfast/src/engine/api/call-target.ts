@@ -10,7 +10,8 @@ import type { StartOptions } from './start-options.js';
 export interface CallTarget {
   readonly engine: Engine;
   /**
-   * The definition that the app has registered: the called definition, or the one of which the called one is a copy.
+   * The definition that the app has registered: the called definition itself, or the definition that the called
+   * definition copies.
    */
   readonly definition: WorkflowDefinition;
 }
@@ -92,7 +93,9 @@ function differenceOf(called: WorkflowDefinition, registered: WorkflowDefinition
     : `it takes ${registeredCount} arguments, and the called workflow takes ${calledCount}`;
 }
 
-/** The options to compare. Of a schema, only its presence counts: two copies of a schema are two objects. */
+/**
+ * The options to compare. For a schema, only its presence is compared, because two copies of a schema are two objects.
+ */
 function optionsOf(definition: WorkflowDefinition): Record<string, unknown> {
   const { timeoutMs, input, output, serialization, requireRole = null, recovery } = definition;
   const schemas = { input: input !== undefined, output: output !== undefined };

@@ -138,7 +138,9 @@ export interface WorkflowContext {
   readonly workflowName: string;
   /** Class of a workflow that is a method. Undefined for a plain function. */
   readonly className: string | undefined;
-  /** Name of the instance whose method the workflow is. Undefined for a plain function and for a static method. */
+  /**
+   * Name of the instance that the workflow method belongs to. Undefined for a plain function and for a static method.
+   */
   readonly configName: string | undefined;
   /** Number of the running step. Undefined in the workflow function itself. */
   readonly stepNumber: number | undefined;

@@ -53,8 +53,8 @@ type Tail<Args extends unknown[]> = Args extends [unknown?, ...infer Rest] ? Res
 
 /**
  * The return type of the function. With an output schema, it is the type that the schema accepts. The type names
- * Promise beside PromiseLike, so that the compiler reports which member of an async result does not fit, not a problem
- * with `then`.
+ * Promise beside PromiseLike. The compiler then reports which member of an async result does not fit, instead of a
+ * problem with `then`.
  */
 export type FunctionResult<Out extends MaybeSchema, Result> = [Out] extends [undefined]
   ? Result
@@ -64,8 +64,8 @@ type Given<Out extends MaybeSchema> = Widened<StandardSchemaV1.InferInput<NonNul
 
 /**
  * Widens literal types: any string for 'paid', any list for a tuple. The compiler infers the function before it
- * considers the schema, so a function that returns `{ state: 'paid' }` has a string there. The schema checks the exact
- * string when the workflow ends.
+ * considers the schema, so it infers `string` for the member of a function that returns `{ state: 'paid' }`. The schema
+ * checks the exact string when the workflow ends.
  */
 type Widened<T> = T extends string
   ? string

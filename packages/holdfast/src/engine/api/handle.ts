@@ -195,8 +195,8 @@ async function recordableResult(
   const waiting = waitForEnding(engine, workflowId, timeoutMs);
   let stop = (): void => {};
   const cancelled = new Promise<never>((_, cancel) => {
-    // A wait with a timeout keeps its workflow in memory: the timeout is not recorded, so a replay would start it
-    // again.
+    // A wait with a timeout keeps its workflow in memory: the timeout is not recorded, so a replay would restart the
+    // timeout.
     const watchWhileSuspended =
       timeoutMs === undefined && engine === execution.engine ? watchEnding(engine, workflowId) : undefined;
     stop = execution.onCancel({ ...until, cancelled: cancel, abandoned: waiting.stopWaiting, watchWhileSuspended });
@@ -206,8 +206,8 @@ async function recordableResult(
     return await endingOutcome(execution, engine, startedAt, ending);
   } catch (error) {
     if (!execution.running) throw error;
-    // The record leaves out the ID of the awaited workflow, whose outcome is not known. With the ID, the record would
-    // count as that outcome after both workflows are resumed.
+    // The record leaves out the ID of the awaited workflow, whose outcome is not known. With the ID, a later execution
+    // would take the record for the outcome of that workflow, after both workflows are resumed.
     return await failed(execution, startedAt, error);
   } finally {
     waiting.stopWaiting();

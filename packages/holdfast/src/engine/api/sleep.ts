@@ -4,8 +4,8 @@ import type { StepRecord } from '../../storage/contract/storage.js';
 import type { Execution } from '../execution/execution.js';
 import { once } from '../execution/once.js';
 import { rejecting } from '../execution/rejecting.js';
-import { waitUntil } from '../execution/run-step.js';
 import { sleepName } from '../execution/sleep-record.js';
+import { waitUntil } from '../execution/wait-until.js';
 import { requireExecution } from './context.js';
 
 /**

@@ -122,7 +122,7 @@ function checkDetached(what: string, { detached, timeout }: StartOptions): void 
   }
 }
 
-/** Returns whether the deadline and a cancellation of the parent do not reach the child. */
+/** Returns true if the deadline and a cancellation of the parent do not reach the child. */
 export function isDetached({ detached, timeout }: StartOptions): boolean {
   return detached === true || timeout === null;
 }

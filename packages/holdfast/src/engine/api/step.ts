@@ -111,7 +111,9 @@ export function run<Result>(name: string, fn: () => Result, options?: StepOption
 
 function runInline<Result>(name: string, fn: () => Result, options?: StepOptions): Promise<Awaited<Result>> {
   if (typeof fn !== 'function') {
-    const given = isPromise(fn) ? 'a promise: pass the function itself, and run() calls it' : show(fn);
+    const given = isPromise(fn)
+      ? 'a promise: pass the function itself, and run() calls it'
+      : `${show(fn)}: pass a function that does the work, as in () => doWork()`;
     throw wrongOption(`run() of step "${checkStepName(name)}"`, 'fn', `must be a function, but it is ${given}`);
   }
   return call(name, fn, options ? stepPolicy(name, options) : noRetries, noArgs, true);
@@ -167,7 +169,8 @@ function stepPolicy(name: string, options: StepOptions): StepPolicy {
 export function attemptPolicy(what: string, options: StepOptions): StepPolicy {
   const retries = typeof options.retries === 'object' ? options.retries : { max: options.retries ?? 0 };
   checkKnownOptions(`retries of ${what}`, retries, retryOptionNames);
-  // Destructuring defaults instead of `??`: null does not mean "the default", and the checks below must refuse it.
+  // The code uses destructuring defaults instead of `??`: null does not mean "the default", and the checks below must
+  // refuse it.
   const { initial = 200, factor = 2, maxDelay = 3_600_000, jitter = 0.25, retryIf } = retries;
   if (!(factor >= 1 && Number.isFinite(factor))) throw invalidOption(what, 'factor', factor, 'a number of at least 1');
   if (retryIf !== undefined && typeof retryIf !== 'function') {

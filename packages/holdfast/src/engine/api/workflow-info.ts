@@ -11,7 +11,9 @@ export interface WorkflowInfo {
   readonly name: string;
   /** Class of a workflow that is a method. Undefined for a plain function. */
   readonly className: string | undefined;
-  /** Name of the instance whose method the workflow is. Undefined for a plain function and for a static method. */
+  /**
+   * Name of the instance that the workflow method belongs to. Undefined for a plain function and for a static method.
+   */
   readonly configName: string | undefined;
   readonly status: WorkflowStatus;
   /** Reason for the status CANCELLED or STALLED, if a reason is stored. */

@@ -125,8 +125,8 @@ interface WorkflowInternals {
 export function workflow<
   Rest extends unknown[],
   Result,
-  // The default is for compilers that print the errors of both overloads: without a schema, this overload then rejects
-  // no argument.
+  // Some compilers print the errors of both overloads. With this default, this overload reports no error about the
+  // arguments of a call without a schema.
   In extends StandardSchemaV1 = StandardSchemaV1<never, never>,
   Out extends StandardSchemaV1 | undefined = undefined,
 >(

@@ -1,7 +1,7 @@
 import { describeError, HoldfastError } from '../../model/errors.js';
 import type { AttemptChange } from '../../storage/contract/storage.js';
 import type { ClaimedWorkflow, Engine } from '../engine.js';
-import type { Superseded } from '../write/checkpoints.js';
+import type { Superseded } from '../write/confirm-writes.js';
 import type { Frontier } from './frontier.js';
 
 /** The part of an execution that attempts need. */
@@ -135,7 +135,7 @@ export function exhaustedError(
   const named = counted.length === 1 ? `attempt ${counted[0]}` : `attempts ${counted.join(', ')}`;
   const why =
     counted.length === 0
-      ? 'the attempts failed while more were allowed. Find out why'
+      ? 'the attempts failed while the code allowed more attempts. Find out why'
       : `its process ended during ${named}. Find out whether the step ends the process (memory, a native crash)`;
   return new HoldfastError(
     'STEP_ATTEMPTS_EXHAUSTED',

@@ -1,11 +1,11 @@
 /**
  * The durable calls of one execution, as promises that know whether the code has observed them (awaited, chained or
- * combined). A failed call is no unhandled rejection: in a replay, results arrive early and the code awaits them later.
- * Therefore this class tracks whether the code ever observes a failed call. Otherwise a missing `await` would lose the
- * error silently (unawaited.ts).
+ * combined). A failed call must not be an unhandled rejection: in a replay, results arrive early and the code awaits
+ * them later. Therefore this class tracks whether the code ever observes a failed call. Otherwise a missing `await`
+ * would lose the error silently (unawaited.ts).
  */
 export class DurableCalls {
-  /** Calls without a result. Created with the first call: most executions that only wait have a single call. */
+  /** Calls without a result. Created at the first call. */
   private open: Set<DurableCall> | undefined;
   /**
    * Calls that failed before the code observed them. Code that observes such a call before the workflow ends still
@@ -109,7 +109,8 @@ class CallPromise<T> extends Promise<T> {
 
   // biome-ignore lint/complexity/useLiteralKeys: a plain name declares the constructor of the class, not an accessor.
   override get ['constructor'](): PromiseConstructor {
-    // An access through the prototype (by an inspection, or by a codec that checks the class) does not observe a call.
+    // Code may also read the getter of the prototype, for example to inspect an object or to check its class. Then
+    // `this` is not a call, and nothing is observed.
     if (#wasLookedAt in this) this.#wasLookedAt = true;
     return Promise;
   }

@@ -59,8 +59,8 @@ export class Execution {
    */
   announceAtEnd: Set<Topic> | undefined;
   /**
-   * True if the code awaits something that is not recorded. Another suspension would only make the code begin that
-   * again.
+   * True if the code awaits something that is not recorded. Another suspension would only make the code start this
+   * unrecorded work again.
    */
   staysInMemory = false;
   private onLateCall: (() => void) | undefined;
@@ -118,8 +118,8 @@ export class Execution {
   }
 
   /**
-   * Notes that the code makes a durable call. The step may have taken its number earlier: a direct call of a child takes
-   * the number of its result at the call.
+   * Notes that the code makes a durable call. The step may already have its number: a direct call of a child also takes
+   * the step number for the result of the child.
    */
   beginCall(stepNumber: number): void {
     this.lastSeqAtCall[stepNumber] = this.deliveries.lastSeq;

@@ -2,7 +2,7 @@ import type { After, StepRecord } from '../../storage/contract/steps.js';
 
 /**
  * A result that is known to be committed. `at` is the number of the statement that committed it, counted in the order
- * of confirmation (checkpoints.ts).
+ * of confirmation (confirm-writes.ts).
  */
 interface CommittedResult {
   readonly step: number;
@@ -25,9 +25,9 @@ const nothing: After = { afterStep: null, afterSeq: null, afterAlso: null };
  * predecessors. A database that has lost one of them refuses the row.
  *
  * **Invariant:** a database that has all named results has all results of the execution that are known to be committed.
- * A result is left out only if a named result implies it: the named result was submitted after the other was confirmed,
- * and therefore committed after it, or the same statement committed both. Usually one result is named; after concurrent
- * statements, one result of each statement.
+ * A result is left out only if a named result implies it: the named result was submitted after the left-out result was
+ * confirmed, or the same statement committed both. Usually one result is named; after concurrent statements, one result
+ * of each statement.
  *
  * Results of former owners need no name: the claim that wrote the owner token came after them, and no row is written
  * without that token.

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createCodecs } from '../../codec/codecs.js';
 import type { StepRecord } from '../../storage/contract/storage.js';
 import type { ClaimedWorkflow, Engine } from '../engine.js';
-import type { Superseded } from '../write/checkpoints.js';
+import type { Superseded } from '../write/confirm-writes.js';
 import { Macrotasks } from './deliveries.js';
 import { Execution } from './execution.js';
 import { once } from './once.js';
@@ -60,7 +60,7 @@ function rig(recorded?: readonly StepRecord[]) {
   return { execution, call, written, bodies, stalls, loseTo };
 }
 
-/** Whether a promise settles before every pending delivery has been made. */
+/** Returns true if the promise is still pending after all deliveries have been made. */
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol();
   const later = (async () => {

@@ -1,6 +1,6 @@
 import { isHoldfastError } from '../../model/errors.js';
 import type { NewStep, StepRecord } from '../../storage/contract/storage.js';
-import type { TrackedRow, WrittenWithEffects } from '../write/checkpoints.js';
+import type { TrackedRow, WrittenWithEffects } from '../write/confirm-writes.js';
 import type { DurableCall } from './durable-call.js';
 import type { Execution } from './execution.js';
 import { failedInstead, type Outcome } from './outcome.js';

@@ -3,8 +3,9 @@ import type { Effect } from '../../storage/contract/messaging.js';
 import { runInScope, type Scope, type StepScope, stepScope } from '../api/context.js';
 import { notifyEffects } from '../wait/notify-effects.js';
 import { exhaustedError } from './attempts.js';
-import type { Execution, Wait } from './execution.js';
+import type { Execution } from './execution.js';
 import { failed, type Outcome, succeeded } from './outcome.js';
+import { waitUntil } from './wait-until.js';
 
 /** The checked options of a step. Durations are milliseconds. */
 export interface StepPolicy {
@@ -199,7 +200,7 @@ async function backOff(
 }
 
 /**
- * Waits until the start gate is open: other executors do not take this process for dead, and the database accepts
+ * Waits until the start gate is open: other executors do not consider this process dead, and the database accepts
  * outcomes. If the workflow ends first, rejects with its cancellation or never settles.
  */
 export async function untilConfirmed(execution: Execution): Promise<void> {
@@ -222,28 +223,4 @@ export async function untilConfirmed(execution: Execution): Promise<void> {
   }
   // The workflow may have ended between the opening of the gate and this line.
   if (!execution.running) await execution.refuse();
-}
-
-/** Resolves at the instant `until`. Rejects at once when the workflow is cancelled. */
-export function waitUntil(
-  execution: Execution,
-  until: number,
-  watchWhileSuspended?: Wait['watchWhileSuspended'],
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (!execution.running) return void execution.refuse().catch(reject);
-    const timer = execution.engine.clock.at(until, () => {
-      forget();
-      resolve();
-    });
-    const forget = execution.onCancel({
-      until,
-      cancelled: (error) => {
-        timer.cancel();
-        reject(error);
-      },
-      abandoned: () => timer.cancel(),
-      watchWhileSuspended,
-    });
-  });
 }

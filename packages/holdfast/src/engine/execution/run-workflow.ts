@@ -4,25 +4,25 @@ import type { FinishedWorkflow } from '../../storage/contract/storage.js';
 import { runInScope } from '../api/context.js';
 import { authorizationErrorOf } from '../start/authorization.js';
 import { schemaError } from '../start/workflow-row.js';
-import type { Written } from '../write/checkpoints.js';
+import type { Written } from '../write/confirm-writes.js';
 import type { Execution } from './execution.js';
 import { codecOf } from './outcome.js';
 import { reportUnawaited } from './unawaited.js';
 import { mismatchAdvice, type Result, stalledError } from './workflow-errors.js';
 
 /**
- * Runs one execution: reads the input, calls the function, commits the outcome. Reports an error of this work itself to
- * `onFailure`.
+ * Runs one execution: reads the input, calls the function, commits the outcome. Passes an error that none of these
+ * steps handles to `onFailure`.
  */
 export async function runWorkflow(
   execution: Execution,
   onFailure: (execution: Execution, error: unknown) => void,
 ): Promise<void> {
-  // All of it is one function: with several functions, each waiting workflow would keep another suspended call in
-  // memory, and each await costs time.
+  // The whole run is one function. With several functions, each waiting workflow would keep another suspended call in
+  // memory, and each additional await costs time.
   try {
     if (isInputMissing(execution)) return await stallWithoutInput(execution);
-    // Always awaited, so that no code of the workflow runs before its start has returned.
+    // The arguments are always awaited, so that no code of the workflow runs before its start has returned.
     const args = await readArguments(execution);
     if (!args.ok && isHoldfastError(args.error, 'UNKNOWN_SERIALIZER')) return await stallUnread(execution, args.error);
     let result: Result = args;
@@ -33,7 +33,8 @@ export async function runWorkflow(
         result = { ok: false, error };
       }
     }
-    if (!execution.running) return;
+    // A suspended workflow must run again if its code returns: its wait may end much later, or never.
+    if (!execution.running) return void execution.refuse();
     if (args.ok && execution.history?.reaches(execution.stepCount)) return await stallMissingCalls(execution);
     reportUnawaited(execution, result.ok);
     // No result is delivered from here on. Steps that the code did not await may still be running while the output
@@ -127,8 +128,8 @@ async function settle(execution: Execution, result: Result): Promise<void> {
   const { engine, claim } = execution;
   const { workflowId, owner, serialization } = claim;
   const encoded = encodeOutcome(execution, result);
-  // Awaited only if it is a promise: each await costs as much as the rest of this function. Libraries such as zone.js
-  // replace the global Promise, so `instanceof Promise` would be unreliable here.
+  // The outcome is awaited only if it is a promise: each await costs as much as the rest of this function. Libraries
+  // such as zone.js replace the global Promise, so `instanceof Promise` would be unreliable here.
   let outcome: StoredOutcome = 'status' in encoded ? encoded : await encoded;
   const finish = (): Promise<Written> => {
     const underWay = outcome.status === 'ERROR' ? execution.underWay : null;

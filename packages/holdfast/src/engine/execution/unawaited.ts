@@ -51,7 +51,7 @@ function warnOfOpen({ engine, claim }: Execution, open: readonly DurableCall[]):
   );
 }
 
-/** Logged as information only: the slower branch of a race is left running on purpose. */
+/** Logs the running steps as information only: the slower branch of a race is left running on purpose. */
 function noteRunning({ engine, claim, runningSteps }: Execution): void {
   const [steps, theirResults] =
     runningSteps === 1 ? ['a step was', 'its result is'] : [`${runningSteps} steps were`, 'their results are'];

@@ -44,7 +44,8 @@ it('admits extra work after some time without capacity, less and less often, unt
     if (free > 0) admitted.push(second);
     fill(free);
   }
-  // After 1, 2, 4, ... seconds without capacity. Each period starts with the first check that finds no capacity.
+  // Extra work is admitted after 1, 2, 4, ... seconds without capacity. Each period starts with the first check that
+  // finds no capacity.
   expect(admitted.length).toBeLessThan(10);
   expect(admitted.length).toBeGreaterThan(5);
   end(10 + 50 * admitted.length - 9);

@@ -38,8 +38,8 @@ export type CapacityWaiter = (haveEnded: boolean) => void;
 export class ProcessCapacity {
   private readonly occupants = new Set<Occupant>();
   /**
-   * Executions whose code has ended and whose outcomes are being written. Limited, so that a slow database stops
-   * claims.
+   * Executions whose code has ended and whose outcomes are being written. Their number is limited, so that a slow
+   * database stops claims.
    */
   private readonly settling = new Set<Occupant>();
   /** Number of workflows that open claims may return. */
@@ -135,7 +135,8 @@ export class ProcessCapacity {
   }
 
   /**
-   * Calls the waiter after this many ends, or when a poll finds capacity. A waiter that already waits starts again.
+   * Calls the waiter after this many ends, or when a poll finds capacity. If the waiter is already waiting, its count
+   * of ends starts again.
    */
   waitForCapacity(waiter: CapacityWaiter, ends: number): void {
     this.stopWaiting(waiter);

@@ -4,7 +4,7 @@ import { didYouMean } from '../../model/suggest.js';
 import type { QueueRecord } from '../../storage/contract/queues.js';
 import type { Storage } from '../../storage/contract/storage.js';
 
-/** The queues of the database as this process last read them. Every code that reads queues updates the cache. */
+/** The queues of the database as this process last read them. All code that reads queues updates the cache. */
 export class QueueCache {
   private queues = new Map<string, QueueRecord>();
   private readAt = Number.NEGATIVE_INFINITY;
@@ -51,8 +51,8 @@ export class QueueCache {
 }
 
 /**
- * Maximum age of the cache. A process that works on queues reads them often anyway; this is for one that only
- * enqueues.
+ * Maximum age of the cache. A process that works on queues reads them often anyway, so the limit matters only for a
+ * process that only enqueues.
  */
 const maxAgeMs = 5_000;
 

@@ -99,8 +99,8 @@ export async function enqueueTogether(
       if (each.is !== 'left-out') ids.set(row, enqueuedId(engine, row, options, each));
     }
     if (enqueued.every((each) => each.is === 'created' || each.is === 'existing')) break;
-    // An item whose deduplication ID an existing workflow holds is done: it returned that workflow. The other items
-    // still go together in one statement.
+    // An item is done if an existing workflow holds its deduplication ID: the item returns that workflow. The other
+    // items still share one statement.
     remaining = remaining.filter((_, i) => enqueued[i]?.is !== 'held');
   }
   const counts = new Map<Topic, number>();

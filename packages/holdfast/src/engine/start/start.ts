@@ -9,7 +9,7 @@ import type { Engine } from '../engine.js';
 import type { Execution } from '../execution/execution.js';
 import { onceAt } from '../execution/once.js';
 import { failed } from '../execution/outcome.js';
-import type { Started } from '../write/checkpoints.js';
+import type { Started } from '../write/confirm-writes.js';
 import { enqueueWorkflow } from './enqueue.js';
 import { checkArguments, checkRepeatedStart, commonRow, conflictError } from './workflow-row.js';
 

@@ -38,8 +38,8 @@ export async function commonRow(
   const createdAt = engine.clock.now();
   const { attributes, roles } = options;
   const { name, className, configName } = workflow;
-  // Encoded to check the size limit, because every claim reads the roles. Roles from the parent have already been
-  // checked.
+  // The roles are encoded only to check the size limit, because every claim reads the roles. Roles from the parent have
+  // already been checked.
   if (roles) await engine.codecs.portable.encode([...roles], `The roles of the start of workflow "${name}"`);
   return {
     workflowId: options.id ?? newWorkflowId(createdAt),
@@ -63,8 +63,8 @@ function timeoutOf(workflow: Startable, { timeout }: StartOptions): number | nul
 }
 
 /**
- * Returns the arguments as the schema of the workflow, if there is one, returns them. Authorization is checked first: a
- * user who may not start the workflow learns nothing about its schema.
+ * Returns the arguments. If the workflow has an input schema, the schema checks and converts the first argument.
+ * Authorization is checked first: a user who may not start the workflow learns nothing about its schema.
  */
 export async function checkArguments(
   workflow: Startable,

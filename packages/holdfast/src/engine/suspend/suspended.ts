@@ -4,12 +4,11 @@ import type { OwnedWorkflow } from '../../storage/contract/storage.js';
 import { reload } from '../claims.js';
 import type { Engine } from '../engine.js';
 import type { Execution, SuspendableWait } from '../execution/execution.js';
-import type { Frontier } from '../execution/frontier.js';
 import { runOutsideScope } from '../execution/scope-storage.js';
-import { timeoutReason } from '../execution/workflow-errors.js';
 import { maxBusy } from '../queue/slots-in-use.js';
-import type { Topic } from '../wait/news.js';
 import { DeadlineHeap } from './deadline-heap.js';
+import { FreeSlots } from './free-slots.js';
+import { SuspendedWorkflow } from './suspended-workflow.js';
 
 /** Number of suspended workflows that one statement reads. */
 const pageSize = 200;
@@ -21,78 +20,33 @@ const pageSize = 200;
  */
 const pauseMs = { busy: 200, failure: 5_000 };
 
-/** Maximum number of remembered workflows that made a late call before they went back to their queue. */
-const maxLateCallers = 1_000;
-
-/** A workflow that this process owns but does not keep in memory. Only its position and its waits are left. */
-export class SuspendedWorkflow implements OwnedWorkflow {
-  readonly isSuspended = true;
-  readonly workflowId: string;
-  readonly owner: string;
-  readonly claim: { readonly queueName: string | null; readonly partition: string | null };
-  readonly isSuspect: boolean;
-  readonly hadPredecessors: boolean;
-  readonly announceAtEnd: Set<Topic> | undefined;
-  /** The committed results that its next row must name. */
-  readonly frontier: Frontier;
-  readonly deadlineAt: number | null;
-  /** Its slot of the queue: held, being freed (`leaving`), free, or free while the workflow goes back to its queue. */
-  slot: 'held' | 'leaving' | 'free' | 'returning' = 'held';
-  /** True if the workflow was woken while its slot was being freed. */
-  isDue = false;
-  /** True if the suspended code made another durable call. */
-  hadLateCall = false;
-  /** Functions that end the waits. */
-  stops: readonly (() => void)[] = noStops;
-
-  constructor(
-    execution: Execution,
-    /** The latest instant at which the workflow must continue. */
-    readonly at: number,
-  ) {
-    const { workflowId, owner, queueName, partition, deadlineAt } = execution.claim;
-    [this.workflowId, this.owner, this.deadlineAt] = [workflowId, owner, deadlineAt];
-    this.claim = queueName === null ? noQueue : { queueName, partition };
-    this.isSuspect = execution.isSuspect;
-    this.hadPredecessors = execution.hadPredecessors;
-    this.announceAtEnd = execution.announceAtEnd;
-    this.frontier = execution.frontier;
-  }
-
-  idleUntil(): number {
-    return this.at;
-  }
-}
-
-const noStops: readonly never[] = [];
-const noQueue = { queueName: null, partition: null };
-
 /**
  * The suspended workflows of this process. They only wait, are PENDING, and still belong to this process. When a wait
- * may have ended, this process reads the history of the workflow and runs it again. This is no new attempt and no
- * write: the owner token stays the same. A process that has taken the workflow over meanwhile has fenced this token.
+ * may have ended, this process reads the history of the workflow and runs it again. The new run counts as no attempt
+ * and needs no write: the owner token stays the same. A process that has taken the workflow over meanwhile has fenced
+ * this token.
  *
  * **Invariant:** this class watches a wait before the execution stops watching it, and its first query for the result
  * starts after that. Therefore one of the two sees every result that arrives in between.
- *
- * On a queue with `whileWaiting: 'release'` a suspended workflow frees its slot. Its row is marked, and processes that
- * count the running workflows of the queue do not count it. It continues through the queue, like work that was handed
- * over.
- *
- * **Invariant:** only a claim removes the mark. Otherwise the number of workflows that count for the limits of a queue
- * could grow after a process has counted them, and before it claims.
  */
 export class SuspendedWorkflows {
   private readonly workflows = new Map<string, SuspendedWorkflow>();
   private readonly deadlines = new DeadlineHeap<SuspendedWorkflow>();
   private readonly due = new Set<SuspendedWorkflow>();
-  private readonly lateCallers = new Set<string>();
+  private readonly freeSlots: FreeSlots;
   private reloading = false;
   private closed = false;
   private timer: Timer | undefined;
   private timerAt = Number.POSITIVE_INFINITY;
 
-  constructor(private readonly engine: Engine) {}
+  constructor(private readonly engine: Engine) {
+    this.freeSlots = new FreeSlots(engine, {
+      isHere: (suspended) => this.isHere(suspended),
+      wake: (suspended) => this.wake(suspended),
+      drop: (suspended) => this.drop(suspended),
+      retryLater: (suspended, error) => this.retryLater(suspended, error),
+    });
+  }
 
   get size(): number {
     return this.workflows.size;
@@ -140,7 +94,8 @@ export class SuspendedWorkflows {
     if (at < Number.POSITIVE_INFINITY) this.deadlines.add(suspended);
     this.setTimer();
     const { queueCache } = this.engine;
-    if (queueCache.releasesSlots(suspended.claim.queueName)) void runOutsideScope(() => this.freeSlot(suspended));
+    if (queueCache.releasesSlots(suspended.claim.queueName))
+      void runOutsideScope(() => this.freeSlots.freeSlot(suspended));
     return suspended;
   }
 
@@ -154,7 +109,7 @@ export class SuspendedWorkflows {
 
   /** True if the code made a late call before the workflow went back to its queue. The next execution asks once. */
   hadLateCall(workflowId: string): boolean {
-    return this.lateCallers.delete(workflowId);
+    return this.freeSlots.hadLateCall(workflowId);
   }
 
   /** Removes a workflow because it runs again, has another owner, or has ended. */
@@ -184,54 +139,13 @@ export class SuspendedWorkflows {
   private wake(suspended: SuspendedWorkflow): void {
     if (this.closed || !this.isHere(suspended)) return;
     if (suspended.slot === 'leaving') suspended.isDue = true;
-    if (suspended.slot === 'free') runOutsideScope(() => this.returnToQueue(suspended));
+    if (suspended.slot === 'free') runOutsideScope(() => this.freeSlots.returnToQueue(suspended));
     if (suspended.slot !== 'held') return;
     this.due.add(suspended);
     if (this.reloading) return;
     this.reloading = true;
     // One statement reads all workflows that become due in this event loop turn.
     runOutsideScope(() => setImmediate(() => void this.reloadDue()));
-  }
-
-  private async freeSlot(suspended: SuspendedWorkflow): Promise<void> {
-    const { checkpoints, slotsInUse, logger } = this.engine;
-    const { workflowId, owner, frontier } = suspended;
-    suspended.slot = 'leaving';
-    const written = await checkpoints.markSuspended({ workflowId, owner, ...frontier.after }).catch((error) => {
-      logger.warn(`Workflow "${workflowId}" keeps its slot of its queue while it waits: ${describeError(error)}`);
-      return undefined;
-    });
-    if (typeof written === 'object') return this.engine.executions.supersede(workflowId, owner, written);
-    suspended.slot = written === undefined ? 'held' : 'free';
-    if (suspended.slot === 'free' && this.isHere(suspended)) slotsInUse.leave(suspended);
-    if (suspended.isDue) this.wake(suspended);
-  }
-
-  /** Puts a workflow without a slot back on its queue, or cancels it if its deadline has passed. */
-  private returnToQueue(suspended: SuspendedWorkflow): void {
-    const { checkpoints, clock, news } = this.engine;
-    const { workflowId, owner, deadlineAt, claim } = suspended;
-    suspended.slot = 'returning';
-    if (suspended.hadLateCall) this.rememberLateCall(workflowId);
-    const at = clock.now();
-    const isOver = deadlineAt !== null && deadlineAt <= at;
-    const departure = isOver
-      ? this.engine.cancellations.cancel([workflowId], timeoutReason())
-      : checkpoints.returnToQueue({ workflowId, owner, at });
-    const onDeparture = (): void => {
-      if (this.isHere(suspended)) this.drop(suspended);
-      if (!isOver) news.announce(`queue:${claim.queueName}`);
-    };
-    departure.then(onDeparture, (error) => {
-      suspended.slot = 'free';
-      this.retryLater(suspended, error);
-    });
-  }
-
-  private rememberLateCall(workflowId: string): void {
-    this.lateCallers.add(workflowId);
-    const [oldest] = this.lateCallers;
-    if (oldest !== undefined && this.lateCallers.size > maxLateCallers) this.lateCallers.delete(oldest);
   }
 
   private setTimer(): void {

@@ -34,6 +34,7 @@ export class CompletionWaiters {
   private timer: Timer | undefined;
   private timerAt = Number.POSITIVE_INFINITY;
   private pollMs = firstPollMs;
+  private queriesBegun = 0;
   private closed = false;
   private readonly storage: Storage;
   private readonly clock: Clock;
@@ -57,7 +58,7 @@ export class CompletionWaiters {
     const forget = (): void => this.remove(workflowId, waiter);
     let waiter!: Waiter;
     const ending = new Promise<Ending>((resolve, reject) => {
-      waiter = { resolve, reject, failsFast };
+      waiter = { resolve, reject, failsFast, queriesBefore: this.queriesBegun };
     });
     if (this.closed) waiter.reject(closedError());
     else this.add(workflowId, waiter);
@@ -111,7 +112,10 @@ export class CompletionWaiters {
     this.queryWithin(afterMs);
   }
 
-  /** Never delays a scheduled query. Otherwise a stream of new waits would delay the query forever. */
+  /**
+   * Schedules a query. Never delays a query that is already scheduled: otherwise a stream of new waits would delay it
+   * forever.
+   */
   private queryWithin(ms: number): void {
     const at = this.clock.now() + ms;
     if (this.timer && this.timerAt <= at) return;
@@ -125,10 +129,11 @@ export class CompletionWaiters {
     const elsewhere = [...this.waiters.keys()].filter((id) => !this.runsHere(id));
     if (elsewhere.length === 0 || this.closed) return;
     const startedAt = performance.now();
+    const query = ++this.queriesBegun;
     try {
       for (let from = 0; from < elsewhere.length && !this.closed; from += pageSize) {
         const page = elsewhere.slice(from, from + pageSize);
-        this.settleFound(page, await this.storage.workflows.endings(page));
+        this.settleFound(query, page, await this.storage.workflows.endings(page));
       }
     } catch (error) {
       const message = `Polling for the outcomes of workflows in other processes failed: ${describeError(error)}`;
@@ -150,22 +155,26 @@ export class CompletionWaiters {
     }
   }
 
-  private settleFound(ids: readonly string[], found: readonly Ending[]): void {
-    const foundIds = new Set<string>();
-    for (const ending of found) {
-      foundIds.add(ending.workflowId);
-      if (isTerminal(ending.status)) this.settle(ending);
-    }
+  private settleFound(query: number, ids: readonly string[], found: readonly Ending[]): void {
+    const endings = new Map(found.map((ending) => [ending.workflowId, ending]));
     for (const workflowId of ids) {
-      if (foundIds.has(workflowId)) continue;
-      for (const waiter of this.waiters.get(workflowId) ?? []) waiter.reject(notFoundError(workflowId));
-      this.waiters.delete(workflowId);
+      const ending = endings.get(workflowId);
+      if (ending && !isTerminal(ending.status)) continue;
+      for (const waiter of this.waiters.get(workflowId) ?? []) {
+        // Race: a workflow was started or resumed after this query had read it, and this wait came after that.
+        if (waiter.queriesBefore >= query) continue;
+        this.remove(workflowId, waiter);
+        if (ending) waiter.resolve(ending);
+        else waiter.reject(notFoundError(workflowId));
+      }
     }
   }
 }
 
 interface Waiter {
   readonly failsFast: boolean;
+  /** Number of queries that had begun when the wait was added. Their answers do not count for this wait. */
+  readonly queriesBefore: number;
   resolve(ending: Ending): void;
   reject(error: unknown): void;
 }

@@ -34,8 +34,8 @@ export class FollowedChannels<Waiter extends object> {
     const channels = this.channels();
     if (!channels || (wasCovered && !byDbos)) return true;
     const current = this.followedBy.get(waiter) ?? [];
-    // First the channel of Holdfast, then the channel of DBOS. Names that are known are not computed again: without
-    // notifications, many waiters query all the time.
+    // The channel of Holdfast comes first, then the channel of DBOS. Names that are known are not computed again:
+    // without notifications, many waiters query all the time.
     const added: string[] = current.length > 0 ? [] : [channels.channelOf(topic, false)];
     if (byDbos && current.length < 2) added.push(channels.channelOf(topic, true));
     if (added.length === 0 && wasCovered) return true;

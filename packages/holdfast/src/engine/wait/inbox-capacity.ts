@@ -51,10 +51,10 @@ const maxQueries = 3;
 /**
  * Limits how much this process sends to an inbox before it queries how many messages are waiting there.
  *
- * A process may send a hundredth of the limits without a query, and another hundredth after each query that finds
- * room. Therefore a few messages to a workflow cost no query, and many messages cost one query for each hundredth. If
- * n processes send to one inbox at the same time, they can exceed the limits by n hundredths, plus the messages that
- * are being sent during a query. The next query notices messages that were received meanwhile.
+ * A process may send a hundredth of the limits without a query, and another hundredth after each query that finds room.
+ * Therefore a few messages to a workflow cost no query, and many messages cost one query for each hundredth. If n
+ * processes send to one inbox at the same time, they can exceed the limits by n hundredths. Messages that are being
+ * sent during a query may come on top. The next query notices messages that were received meanwhile.
  */
 export class InboxCapacity {
   private readonly inboxes = new Map<string, Inbox>();

@@ -34,7 +34,7 @@ export type Topic =
 
 const maxPauseMs = 100;
 
-/** How long an answer to a call waits for another announcement to be sent with. */
+/** How long an answer to a call waits, so that another announcement can carry it. */
 const answerMs = 15;
 
 /** Receives the notifications about work on queues that carry a token (work-signals.ts). */

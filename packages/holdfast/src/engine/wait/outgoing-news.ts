@@ -2,8 +2,8 @@
 export const minGapMs = 10;
 
 /**
- * Upper limit for this time. The time grows for a topic that is added several times before each announcement, such as
- * a fast stream.
+ * Upper limit for the time between two announcements of one topic. The time grows for a topic that is added several
+ * times before each announcement, such as a fast stream.
  */
 const maxGapMs = 40;
 

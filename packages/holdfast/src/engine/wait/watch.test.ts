@@ -73,7 +73,7 @@ it('finds a change between the first query and the opening of the channel by a s
   const { answers, asked, followed, wait, eventLoopTurn, openChannels } = fakeDatabase();
   const found = wait('a');
   await eventLoopTurn();
-  // Committed now. The notification reaches only other processes.
+  // The change is committed now. Its notification reaches only other processes.
   answers.set('a', 'missed');
   await eventLoopTurn();
   expect([found, followed]).toEqual([[], ['a']]);

@@ -152,7 +152,7 @@ export class Watch<Question, Answer> {
   private schedule(): void {
     if (this.scheduled || this.querying || this.closed) return;
     this.scheduled = true;
-    // At the end of the event loop turn, so that one statement answers all questions of this turn.
+    // The query waits for the end of the event loop turn, so that one statement answers all questions of this turn.
     setImmediate(() => {
       this.scheduled = false;
       void this.queryDue();
@@ -211,7 +211,7 @@ export class Watch<Question, Answer> {
     this.queryAllBy(Math.max(this.allDueAt, this.clock.now() + everyMs));
   }
 
-  /** Never delays a scheduled poll. */
+  /** Schedules a poll, unless an earlier poll is already scheduled. */
   private queryAllBy(at: number): void {
     if (this.closed || this.all.size === 0 || (this.timer && this.timerAt <= at)) return;
     this.timer?.cancel();

@@ -42,7 +42,7 @@ export function newToken(): number {
   return Math.floor(Math.random() * 2 ** 32);
 }
 
-/** Adds a call to one process to a topic, if the topic concerns a queue. */
+/** If the topic concerns a queue, adds a call that asks one process to check the queue. */
 export function asCall(topic: string): string {
   return queueOf(topic) === undefined ? topic : withNote(topic, JSON.stringify([[newToken(), 1, '']]));
 }

@@ -5,7 +5,7 @@ import { isUnusable } from '../../storage/contract/failure.js';
  * One kind of write that is grouped into batches.
  *
  * Writes must be idempotent. After a lost connection the same rows are sent again, and `write` returns the state of
- * each row. checkpoints.ts reads the state of rows that were not confirmed.
+ * each row. confirm-writes.ts reads the state of rows that were not confirmed.
  */
 export interface BatchKind<T, R> {
   readonly name: string;
@@ -18,7 +18,9 @@ export interface BatchKind<T, R> {
   write(items: readonly T[], impatient?: boolean): Promise<R[]>;
   /** Resolves when statements are allowed; undefined: now. Called before each statement, including repeated ones. */
   untilAllowed?(): Promise<void> | undefined;
-  /** The object that a lock of another session covers. Items with one key are written in the order of submission. */
+  /**
+   * The object that a lock of another session covers. Items with the same key are written in the order of submission.
+   */
   key(item: T): string;
   /** Approximate number of characters that the item adds to the statement. */
   weigh(item: T): number;
@@ -29,8 +31,8 @@ export interface BatchKind<T, R> {
    */
   failsFast?(item: T): boolean;
   /**
-   * Called when the database refuses all writes of this kind because a right or table is missing; null: no
-   * longer.
+   * Called when the database refuses all writes of this kind because a right or table is missing. Called with null when
+   * the database accepts them again.
    */
   refused?(error: Error | null): void;
   /** True for an item that takes the database long. Other items do not wait for it. Only for kinds with one lane. */

@@ -143,7 +143,7 @@ describe('failures', () => {
     await Promise.allSettled(items.map((item) => batcher.submit(item)));
     const accepted = table.batches.filter((batch) => !batch.includes('bad')).flat();
     expect(accepted.sort()).toEqual(items.filter((item) => item !== 'bad').sort());
-    // Halving: far fewer statements than rows.
+    // The batch is halved again and again, which takes far fewer statements than rows.
     expect(table.batches.length).toBeLessThan(16);
   });
 

@@ -91,7 +91,7 @@ export class Batcher<T, R> {
   private schedule(): void {
     if (this.scheduled || this.activeLanes >= (this.kind.lanes ?? 1)) return;
     this.scheduled = true;
-    // At the end of the event loop turn, so that all items submitted in one turn share one commit.
+    // The batch is taken at the end of the event loop turn, so that all items submitted in one turn share one commit.
     setImmediate(() => {
       this.scheduled = false;
       void this.drain();
@@ -141,7 +141,8 @@ export class Batcher<T, R> {
   private async send(entries: readonly Entry<T, R>[]): Promise<void> {
     let batch = entries;
     while (!this.closed) {
-      // Checked before each attempt: an earlier part of the batch, or another lane, may have met a lock since.
+      // The batch is checked before each attempt: an earlier part of the batch, or another lane, may have met a lock
+      // since.
       batch = this.separateLong(this.locked.keepBehind(batch));
       if (batch.length === 0) return;
       const allowed = this.kind.untilAllowed?.();
@@ -196,8 +197,8 @@ export class Batcher<T, R> {
   }
 
   /**
-   * Handles a missing right or table. Items of callers outside of workflows fail, including items submitted since:
-   * otherwise these would wait behind the others. Returns the other items, which wait.
+   * Handles a missing right or table. Items of callers outside of workflows fail, including items that were submitted
+   * after this batch. Otherwise these later items would wait behind the others. Returns the other items, which wait.
    */
   private handleUnusable(batch: readonly Entry<T, R>[], error: unknown): readonly Entry<T, R>[] {
     const [waiting, left] = [this.waiting, batch].map((entries) =>

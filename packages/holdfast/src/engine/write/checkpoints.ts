@@ -1,41 +1,30 @@
 import type { Logger } from '../../model/logger.js';
 import { internalQueue } from '../../model/queues.js';
-import type { WorkflowStatus } from '../../model/status.js';
 import type { After, EffectfulStep } from '../../storage/contract/steps.js';
-import {
-  type AttemptChange,
-  type AttemptState,
-  type CompletedStep,
-  type FinishedWorkflow,
-  type NewChild,
-  type NewStep,
-  type NewWorkflow,
-  type OwnedWorkflow,
-  type StepState,
-  type Storage,
-  stepKey,
-  type WorkflowRecord,
-  type Writer,
+import type {
+  AttemptChange,
+  AttemptState,
+  CompletedStep,
+  FinishedWorkflow,
+  NewChild,
+  NewStep,
+  NewWorkflow,
+  OwnedWorkflow,
+  Storage,
+  Writer,
 } from '../../storage/contract/storage.js';
-import type { Frontier, Submitted } from '../execution/frontier.js';
 import type { StartGate } from '../start-gate.js';
 import type { BatchKind } from './batch-kind.js';
 import { Batcher } from './batcher.js';
-
-/** The result of a write of an execution: committed, or the new owner and status of the workflow. */
-export type Written = 'written' | Superseded;
-
-/** The result of writing a step with effects. If a message has no recipient, the step is committed without effects. */
-export type WrittenWithEffects = Written | 'without-effects';
-
-/** This execution may no longer write the workflow: it has another owner, or is not PENDING any more. */
-export interface Superseded {
-  readonly owner: string | null;
-  readonly status: WorkflowStatus | undefined;
-}
-
-/** The result of a start: created, or the workflow that already has the ID, or the parent has another owner. */
-export type Started = 'created' | WorkflowRecord | Superseded;
+import {
+  ConfirmedWrites,
+  isWrittenAlone,
+  type Started,
+  type Superseded,
+  type TrackedRow,
+  type Written,
+  type WrittenWithEffects,
+} from './confirm-writes.js';
 
 /** A suspended workflow that goes back to its queue, with the instant of its return. */
 interface ReturningWorkflow extends OwnedWorkflow {
@@ -43,32 +32,18 @@ interface ReturningWorkflow extends OwnedWorkflow {
 }
 
 /**
- * A row, with the frontier of its execution, which is informed of the commit. Without a frontier, no later row depends
- * on this one.
- */
-export type TrackedRow<T> = T & Pick<Submitted, 'since'> & { readonly frontier?: Frontier };
-
-/**
  * How often the start of a child is attempted. A start is repeated if its ID was taken at the insert, but free when
  * the row was read.
  */
 const maxStarts = 5;
 
-/** A step with more effects than this is written alone. The database takes about 50 ms for this many effects. */
-const maxGroupedEffects = 2_000;
-
 /**
- * All writes of running workflows. Each kind of write has its own group commit.
- *
- * A statement returns the rows that it wrote. There are four reasons why a row was not written: the workflow was taken
- * over, it was cancelled, the row already existed, or (after a lost connection) an earlier attempt to write this row
- * was committed. One read of ownership and row in one snapshot distinguishes these cases: only this execution writes
- * rows under its owner token, and rows of former owners were loaded with the history.
+ * All writes of running workflows. Each kind of write has its own group commit. confirm-writes.ts decides which rows
+ * are committed.
  */
 export class Checkpoints {
   private readonly openStarts = new Set<string>();
-  /** Number of confirmed statements that wrote results. */
-  confirmedCount = 0;
+  private readonly confirmed: ConfirmedWrites;
   private readonly starts: Batcher<NewWorkflow, Started>;
   private readonly children: Batcher<NewChild, Started>;
   private readonly steps: Batcher<TrackedRow<NewStep>, Written>;
@@ -85,8 +60,9 @@ export class Checkpoints {
     logger: Logger,
     private readonly startGate: StartGate,
   ) {
+    const confirmed = new ConfirmedWrites(storage);
+    this.confirmed = confirmed;
     const options = { logger, classify: (error: unknown) => storage.classify(error) };
-    const { writeLanes: lanes } = storage;
     const by = (impatient?: boolean) => (impatient ? storage.impatient : storage);
     const batcher = <T, R>(kind: BatchKind<T, R>): Batcher<T, R> => new Batcher(kind, options);
     const untilAllowed = () => startGate.untilConfirmed();
@@ -96,45 +72,47 @@ export class Checkpoints {
       name: 'workflow starts',
       failsFast: () => true,
       key: (row) => row.workflowId,
-      lanes,
+      lanes: storage.writeLanes,
       untilAllowed,
-      write: async (rows, impatient) => this.started(rows, await by(impatient).workflows.insertMany(writer, rows)),
+      write: async (rows, impatient) => confirmed.starts(rows, await by(impatient).workflows.insertMany(writer, rows)),
       weigh: (row) => row.inputs.length + 300,
     });
     this.children = batcher({
       name: 'child workflow starts',
       key: (row) => row.parentWorkflowId,
       untilAllowed,
-      write: async (rows, impatient) => this.started(rows, await by(impatient).workflows.insertChildren(writer, rows)),
+      write: async (rows, impatient) =>
+        confirmed.starts(rows, await by(impatient).workflows.insertChildren(writer, rows)),
       weigh: (row) => row.inputs.length + 300,
     });
     this.steps = batcher({
       name: 'step checkpoints',
       refused: refused('step checkpoints'),
       key: (row) => row.workflowId,
-      lanes,
-      write: (rows, impatient) => this.writeSteps(rows, () => by(impatient).steps.recordMany(writer.appName, rows)),
+      lanes: storage.writeLanes,
+      write: async (rows, impatient) =>
+        confirmed.steps(rows, await by(impatient).steps.recordMany(writer.appName, rows)),
       weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 200,
     });
     this.effects = batcher({
-      // Only one lane, because the offsets of a stream must be consecutive (storage/sql/effects.ts).
+      // This kind has only one lane, because the offsets of a stream must be consecutive (storage/sql/effects.ts).
       name: 'steps with effects',
       key: (row) => row.workflowId,
-      write: (rows, impatient) =>
-        this.writeEffects(rows, () => by(impatient).steps.recordEffects(writer.appName, rows)),
+      write: async (rows, impatient) =>
+        confirmed.stepsWithEffects(rows, await by(impatient).steps.recordEffects(writer.appName, rows)),
       weigh: (row) => row.effects.reduce((sum, each) => sum + ('value' in each ? each.value.length : 0) + 200, 300),
-      takesLong: (row) => row.effects.length > maxGroupedEffects,
+      takesLong: isWrittenAlone,
     });
     this.completions = batcher({
       name: 'step completions',
       refused: refused('step completions'),
       key: (row) => row.workflowId,
-      write: (rows, impatient) => this.writeSteps(rows, () => by(impatient).steps.completeMany(rows)),
+      write: async (rows, impatient) => confirmed.steps(rows, await by(impatient).steps.completeMany(rows)),
       weigh: () => 100,
     });
-    this.attempts = attemptWrites(storage, batcher);
+    this.attempts = attemptWrites(storage, confirmed, batcher);
     this.finishes = batcher(this.outcomeWrites(refused('workflow outcomes')));
-    [this.suspensions, this.queueReturns] = slotWrites(storage, batcher);
+    [this.suspensions, this.queueReturns] = slotWrites(storage, confirmed, batcher);
   }
 
   private outcomeWrites(refused: (error: Error | null) => void): BatchKind<FinishedWorkflow, Written> {
@@ -144,7 +122,7 @@ export class Checkpoints {
       refused,
       key: (row) => row.workflowId,
       lanes: this.storage.writeLanes,
-      write: (rows, impatient) => this.writeFinishes(rows, () => by(impatient).workflows.finishMany(rows)),
+      write: async (rows, impatient) => this.confirmed.outcomes(rows, await by(impatient).workflows.finishMany(rows)),
       weigh: (row) => (row.output?.length ?? 0) + (row.error?.length ?? 0) + 150,
     };
   }
@@ -222,9 +200,14 @@ export class Checkpoints {
     return this.queueReturns.submit(row);
   }
 
+  /** Number of confirmed statements that wrote results. */
+  get confirmedCount(): number {
+    return this.confirmed.count;
+  }
+
   /** Counts a confirmed statement that wrote results, and returns its number. */
   countConfirmed(): number {
-    return ++this.confirmedCount;
+    return this.confirmed.countStatement();
   }
 
   /** Resolves when all writes have settled. */
@@ -250,112 +233,17 @@ export class Checkpoints {
     const stepBatchers = [this.steps, this.effects, this.completions, this.attempts];
     return [this.starts, this.children, ...stepBatchers, this.finishes, ...slotBatchers];
   }
-
-  private async started(rows: readonly (NewWorkflow | NewChild)[], created: Set<string>): Promise<Started[]> {
-    if (created.size === rows.length) return rows.map(() => 'created');
-    const unconfirmed = rows.filter((row) => !created.has(row.owner));
-    const ids = unconfirmed.flatMap((row) => [row.workflowId, ...parentOf(row)]);
-    const found = new Map((await this.storage.workflows.get(ids)).map((row) => [row.workflowId, row]));
-    return rows.map((row) => {
-      const existing = found.get(row.workflowId);
-      if (created.has(row.owner) || existing?.owner === row.owner) return 'created';
-      // The child was not created: the parent has another owner, or lost earlier results.
-      const [parent] = parentOf(row).map((id) => found.get(id));
-      return existing ?? { owner: parent?.owner ?? null, status: parent?.status };
-    });
-  }
-
-  private async writeSteps(
-    rows: readonly TrackedRow<NewStep | CompletedStep>[],
-    write: () => Promise<Set<string>>,
-  ): Promise<Written[]> {
-    const written = await write();
-    if (written.size === rows.length) {
-      this.confirm(rows);
-      return rows.map(() => 'written');
-    }
-    this.confirm(rows.filter((row) => written.has(stepKey(row))));
-    const stateOf = await this.stepStates(rows.filter((row) => !written.has(stepKey(row))));
-    return rows.map((row) => {
-      if (written.has(stepKey(row))) return 'written';
-      const now = stateOf(row);
-      if (!now.ours) return now;
-      this.confirm([row]);
-      return 'written';
-    });
-  }
-
-  /** Informs the frontiers that one statement has committed these rows. */
-  private confirm(rows: readonly TrackedRow<NewStep | CompletedStep>[]): void {
-    const at = this.countConfirmed();
-    for (const row of rows) row.frontier?.confirm(row, at);
-  }
-
-  private async writeEffects(
-    rows: readonly TrackedRow<EffectfulStep>[],
-    write: () => Promise<Map<string, boolean>>,
-  ): Promise<WrittenWithEffects[]> {
-    const landed = await write();
-    const isLong = ({ effects }: EffectfulStep): boolean => effects.length > maxGroupedEffects;
-    this.confirm(rows.filter((row) => landed.has(stepKey(row)) && !isLong(row)));
-    const stateOf = await this.stepStates(rows.filter((row) => !landed.has(stepKey(row))));
-    return rows.map((row) => {
-      const now = stateOf(row);
-      const withEffects = landed.get(stepKey(row)) ?? (now.ours ? !now.failed || row.error !== null : undefined);
-      if (withEffects === undefined) return now;
-      // Each long row has a statement of its own, and therefore a number of its own.
-      if (!landed.has(stepKey(row)) || isLong(row)) this.confirm([row]);
-      return withEffects ? 'written' : 'without-effects';
-    });
-  }
-
-  /** Reads the state of these steps. `ours`: an earlier attempt to write this row was committed. */
-  private async stepStates(rows: readonly (NewStep | CompletedStep)[]) {
-    const found = rows.length === 0 ? [] : await this.storage.steps.states(rows);
-    const byKey = new Map<string, StepState>(found.map((each) => [stepKey(each), each]));
-    return (row: NewStep | CompletedStep) => {
-      const now = byKey.get(stepKey(row));
-      const ours = now?.owner === row.owner && now.recorded && now.completionSeq === row.completionSeq;
-      return { ours, failed: now?.failed ?? false, owner: now?.owner ?? null, status: now?.status };
-    };
-  }
-
-  private async writeFinishes(
-    rows: readonly FinishedWorkflow[],
-    write: () => Promise<Set<string>>,
-  ): Promise<Written[]> {
-    const written = await write();
-    if (written.size === rows.length) return rows.map(() => 'written');
-    const unconfirmed = rows.filter((row) => !written.has(row.workflowId)).map((row) => row.workflowId);
-    const found = new Map((await this.storage.workflows.get(unconfirmed)).map((row) => [row.workflowId, row]));
-    return rows.map((row) => {
-      const now = found.get(row.workflowId);
-      // Only the owner writes SUCCESS or ERROR, so this execution has written an outcome under its token.
-      const ours = now?.owner === row.owner && now.status === row.status;
-      if (written.has(row.workflowId) || ours) return 'written';
-      return { owner: now?.owner ?? null, status: now?.status };
-    });
-  }
-}
-
-function parentOf(row: NewWorkflow | NewChild): string[] {
-  return 'parentWorkflowId' in row ? [row.parentWorkflowId] : [];
 }
 
 type NewBatcher = <T, R>(kind: BatchKind<T, R>) => Batcher<T, R>;
 
 /** The writes by which a suspended workflow frees its slot of a queue, and goes back to the queue. */
-function slotWrites(storage: Storage, batcher: NewBatcher) {
+function slotWrites(storage: Storage, confirmed: ConfirmedWrites, batcher: NewBatcher) {
   const by = (impatient?: boolean) => (impatient ? storage.impatient : storage).workflows;
   const suspensions = batcher<OwnedWorkflow & After, Written>({
     name: 'suspended workflows',
     key: (row) => row.workflowId,
-    write: async (rows, impatient) => {
-      const written = await by(impatient).markSuspended(rows);
-      const unwritten = rows.filter((row) => !written.has(row.workflowId));
-      const currentOwner = await ownersOf(storage, unwritten);
-      return rows.map((row) => (written.has(row.workflowId) ? 'written' : currentOwner(row)));
-    },
+    write: async (rows, impatient) => confirmed.suspensions(rows, await by(impatient).markSuspended(rows)),
     weigh: () => 100,
   });
   const queueReturns = batcher<ReturningWorkflow, undefined>({
@@ -372,27 +260,17 @@ function slotWrites(storage: Storage, batcher: NewBatcher) {
 }
 
 /** The writes that record the starts and ends of attempts of steps (storage/sql/attempts.ts). */
-function attemptWrites(storage: Storage, batcher: NewBatcher): Batcher<AttemptChange, AttemptState | Superseded> {
+function attemptWrites(
+  storage: Storage,
+  confirmed: ConfirmedWrites,
+  batcher: NewBatcher,
+): Batcher<AttemptChange, AttemptState | Superseded> {
   return batcher<AttemptChange, AttemptState | Superseded>({
     name: 'attempts of steps',
     key: (row) => row.workflowId,
     lanes: storage.writeLanes,
-    write: async (rows, impatient) => {
-      const changed = await (impatient ? storage.impatient : storage).steps.changeAttempts(rows);
-      const currentOwner = await ownersOf(
-        storage,
-        rows.filter((row) => !changed.has(stepKey(row))),
-      );
-      return rows.map((row) => changed.get(stepKey(row)) ?? currentOwner(row));
-    },
+    write: async (rows, impatient) =>
+      confirmed.attempts(rows, await (impatient ? storage.impatient : storage).steps.changeAttempts(rows)),
     weigh: () => 150,
   });
-}
-
-/** Reads the owner and status of workflows that a write did not change. */
-async function ownersOf(storage: Storage, rows: readonly { readonly workflowId: string }[]) {
-  const found = rows.length === 0 ? [] : await storage.workflows.get(rows.map(({ workflowId }) => workflowId));
-  const current = new Map(found.map(({ workflowId, owner, status }) => [workflowId, { owner, status }]));
-  return ({ workflowId }: { readonly workflowId: string }): Superseded =>
-    current.get(workflowId) ?? { owner: null, status: undefined };
 }

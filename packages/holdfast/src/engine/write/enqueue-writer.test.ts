@@ -10,12 +10,12 @@ const parent = { workflowId: 'parent', owner: 'me', status: 'PENDING' } as Workf
  */
 function enqueueChild(row: { dedupId: string | null }, refusals: number) {
   let inserts = 0;
-  const workflows = {
+  const queues = {
     enqueueMany: async () => new Set(inserts++ < refusals ? [] : ['child']),
-    get: async () => [parent],
     holders: async () => [],
+    list: async () => [{ name: 'q' }],
   };
-  const storage = { workflows, queues: { list: async () => [{ name: 'q' }] }, classify: () => 'lost' };
+  const storage = { workflows: { get: async () => [parent] }, queues, classify: () => 'lost' };
   const writer = new EnqueueWriter({ ...storage, impatient: storage } as unknown as Storage, logger);
   const child = { workflowId: 'child', queueName: 'q', inputs: '[]', parentWorkflowId: 'parent', parentOwner: 'me' };
   return writer.enqueue({ ...child, ...row } as EnqueuedWorkflow);

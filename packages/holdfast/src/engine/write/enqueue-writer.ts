@@ -10,7 +10,7 @@ import type {
   WorkflowRecord,
 } from '../../storage/contract/storage.js';
 import { Batcher } from './batcher.js';
-import type { Superseded } from './checkpoints.js';
+import type { Superseded } from './confirm-writes.js';
 
 /**
  * The result of enqueueing a workflow:
@@ -65,8 +65,8 @@ export class EnqueueWriter {
       {
         name: 'batches of enqueued workflows',
         failsFast: (rows) => rows.every((row) => row.parentOwner === null),
-        // The first deduplication ID of the batch. While a lock on it delays the batch, later items that want another
-        // ID of the batch may be written first.
+        // The key is the first deduplication ID of the batch. While a lock on this ID delays the batch, later items
+        // that want another ID of the batch may be written first.
         key: (rows) => {
           const row = rows.find(({ dedupId }) => dedupId !== null) ?? rows[0];
           return row ? lockKey(row) : '';
@@ -86,7 +86,8 @@ export class EnqueueWriter {
       const enqueued = await this.batcher.submit(row);
       // Undefined: the deduplication ID was held at the insert, and is free again.
       if (enqueued) return enqueued;
-      // Or the database has lost earlier results of the parent, and refuses the child at each attempt.
+      // After many attempts, the cause is another one: the database has lost earlier results of the parent and refuses
+      // the child.
       const { parentOwner: owner, dedupId } = row;
       const max = dedupId === null ? maxChildAttempts : maxAttemptsForDedupId;
       if (owner !== null && attempt === max) return { is: 'superseded', by: { owner, status: 'PENDING' } };
@@ -189,7 +190,7 @@ export function duplicateError(wanted: DedupKey & WorkflowKey, holder: DedupHold
   const [name, requested] = [describeKey(holder), describeKey(wanted)];
   const instead = sameKey(holder, wanted)
     ? `start with { onDuplicate: 'return-existing' } to get that workflow`
-    : `give "${requested}", which is another workflow, a deduplication ID of its own`;
+    : `give "${requested}" its own deduplication ID, because it is another workflow`;
   return new HoldfastError(
     'QUEUE_DUPLICATE',
     `Queue "${queueName}" already has a workflow with the deduplication ID "${dedupId}": "${workflowId}", of ` +

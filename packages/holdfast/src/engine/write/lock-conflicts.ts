@@ -27,7 +27,7 @@ interface KeyQueue<T, R> {
   backoff?: Backoff;
 }
 
-/** Short, because no notification arrives when another session releases a lock. */
+/** The pause is short, because no notification arrives when another session releases a lock. */
 const maxPauseMs = 1_000;
 
 /**
@@ -35,10 +35,10 @@ const maxPauseMs = 1_000;
  * a transaction therefore delays only the workflow whose row it has locked. Rows that take the database long are
  * written here too, so that only their own workflows wait for them.
  *
- * A batch that met a lock, or was cancelled because it took too long, is moved here as a whole, because the error does
- * not name the row. Its rows are then written by one statement at a time, and each statement waits only briefly for
- * locks. The first statements take many keys each, and write nearly all rows. After that, each key that is still
- * locked is tried alone, with growing pauses.
+ * A batch that met a lock or took too long is moved here as a whole, because the error does not name the row. Its rows
+ * are then written by one statement at a time, and each statement waits only briefly for locks. The first statements
+ * take many keys each, and write nearly all rows. After that, each key that is still locked is tried alone, with
+ * growing pauses.
  *
  * **Invariant:** while an entry of a key is here, all entries of that key are written from here, in order.
  */
@@ -117,8 +117,8 @@ export class LockConflicts<T, R> {
   }
 
   /**
-   * Returns the keys for the next statement. Keys that may share it with the most others come first: they are the
-   * least likely to be locked.
+   * Returns the keys for the next statement. Keys with the highest `maxKeys` come first, because they are the least
+   * likely to be locked.
    */
   private nextQueues(): KeyQueue<T, R>[] {
     const ready = [...this.queues.values()].filter((queue) => !queue.isPaused);
@@ -176,7 +176,7 @@ export class LockConflicts<T, R> {
       return this.outage.pause(error);
     const [queue] = queues;
     const [entry] = batch;
-    // Split into smaller statements, until the faulty entry is alone.
+    // The batch is split into smaller statements, until the faulty entry is alone.
     if (queues.length > 1) for (const each of queues) each.maxKeys = fewerKeys(queues.length);
     else if (queue && batch.length > 1) queue.maxEntries = batch.length >> 1;
     else if (failure === 'refused' || failure === 'unusable') {
@@ -190,7 +190,7 @@ export class LockConflicts<T, R> {
     const what = `Writing ${this.kind.name} of "${queue.key}", ${why},`;
     queue.backoff ??= new Backoff(what, this.options.logger, maxPauseMs);
     queue.isPaused = true;
-    // Moved to the end, so that other keys are tried first.
+    // The key moves to the end, so that other keys are tried first.
     this.queues.delete(queue.key);
     this.queues.set(queue.key, queue);
     const resume = (): void => {
@@ -202,8 +202,8 @@ export class LockConflicts<T, R> {
 }
 
 /**
- * Returns how many keys may share a statement after one with this many keys failed. The square root, instead of half,
- * because each failed attempt has waited for a lock.
+ * Returns how many keys may share a statement after a statement with this many keys failed. The result is the square
+ * root, and not half, because each failed attempt has waited for a lock.
  */
 function fewerKeys(queues: number): number {
   return queues > 8 ? Math.floor(Math.sqrt(queues)) : 1;

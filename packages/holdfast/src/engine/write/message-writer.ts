@@ -20,8 +20,8 @@ export class MessageWriter {
       {
         name: 'messages',
         failsFast: () => true,
-        // The first recipient. While a lock on it delays these messages, later messages to their other recipients may
-        // be sent first.
+        // The key is the first recipient. While a lock on this recipient delays these messages, later messages to their
+        // other recipients may be sent first.
         key: ([first]) => first?.destination ?? '',
         write: (items, impatient) => write(impatient ? storage.impatient : storage, items),
         weigh: (item) => item.reduce((sum, { value }) => sum + value.length + 200, 0),
@@ -31,8 +31,8 @@ export class MessageWriter {
   }
 
   /**
-   * Resolves with true when the messages are committed, and with false if a recipient does not exist. Then none is
-   * sent.
+   * Resolves with true when the messages are committed, and with false if a recipient does not exist. In that case no
+   * message is sent.
    */
   send(messages: Together): Promise<boolean> {
     return this.batcher.submit(messages);

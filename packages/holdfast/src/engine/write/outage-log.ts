@@ -52,7 +52,7 @@ export function limitOutages(
     return false;
   };
   return {
-    // Passed on without changes: the console would print `undefined` for missing details.
+    // The arguments are passed on unchanged: the console would print `undefined` for missing details.
     debug: (...line) => logger.debug(...line),
     info: (...line) => logger.info(...line),
     error: (...line) => logger.error(...line),

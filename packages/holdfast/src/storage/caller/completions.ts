@@ -12,9 +12,9 @@ import type { Datasource } from './datasource.js';
  * of the workflow (`incarnation`), and the format of the outcome (`serialization`).
  *
  * An earlier workflow with the same ID may have been deleted. Its records stay here, because this database may have
- * been out of reach at that time. They have other values in these columns or, if DBOS wrote them, are older than this
- * workflow, so they are ignored. The creation time alone does not distinguish two workflows that were created in the
- * same millisecond. Processes that do not know the token write records with the creation time only.
+ * been out of reach at that time. Such records are ignored: they have other values in these columns or, if DBOS wrote
+ * them, are older than this workflow. The creation time alone does not distinguish two workflows that were created in
+ * the same millisecond. Processes that do not know the token write records with the creation time only.
  */
 export interface Completions {
   find<Tx>(datasource: Datasource<Tx>, tx: Tx, key: CompletionKey): Promise<Completion | undefined>;
@@ -152,7 +152,8 @@ async function create<Tx>(datasource: Datasource<Tx>, tx: Tx): Promise<void> {
     return;
   }
   if (dialect === 'postgres') {
-    // No `if not exists` here: it checks the right to create the schema before it checks whether the schema exists.
+    // The statement cannot use `if not exists`: Postgres would check the right to create the schema even if the schema
+    // exists.
     const schemas = await query('select 1 as found from pg_catalog.pg_namespace where nspname = $1', [schema]);
     if (schemas.length === 0) await query(`create schema ${quoteIdentifier(schema)}`);
   }

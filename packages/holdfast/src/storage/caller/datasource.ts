@@ -124,15 +124,16 @@ export async function hasOneSnapshot<Tx>(datasource: Datasource<Tx>, tx: Tx): Pr
 }
 
 /**
- * The error of a transaction whose function returned but which the database rolled back, because one of its statements
- * had failed.
+ * The error of a transaction that the database rolled back although its function returned, because one of its
+ * statements had failed.
  */
 export function rolledBackError(name?: string, cause?: unknown): HoldfastError {
   const what = name === undefined ? 'A transaction' : `Transaction "${name}"`;
   return new HoldfastError(
     'UNSUPPORTED_CALL',
-    `${what} was rolled back by the database instead of committed: a statement failed that its function did not ` +
-      'await, or whose error it caught. Await every statement. To continue after an error, use a savepoint.',
+    `${what} was rolled back by the database instead of committed, because one of its statements failed. The ` +
+      'function did not await this statement, or caught its error. Await every statement. To continue after an ' +
+      'error, use a savepoint.',
     { cause },
   );
 }

@@ -58,8 +58,8 @@ export interface Deletions {
     readonly limit: number;
   }): Promise<ExpiredPage>;
   /**
-   * Deletes each of these workflows with its descendants, if all of them ended before `before`, and if no workflow
-   * needs them that is unfinished, STALLED or dead-lettered. Returns the number of deleted workflows.
+   * Deletes each of these workflows with its descendants, if all of them ended before `before`, and if no unfinished,
+   * STALLED or dead-lettered workflow needs them. Returns the number of deleted workflows.
    */
   removeExpired(params: { readonly workflowIds: readonly string[]; readonly before: number }): Promise<number>;
 }

@@ -1,5 +1,5 @@
 /**
- * What a failed statement may have done:
+ * The possible effects of a failed statement:
  * - `lost`: the connection broke or the disk failed, so the statement may or may not have been applied. Read the result
  *   back, or repeat the statement if it is idempotent.
  * - `retry`: the statement was certainly not applied, and a retry after a pause may succeed (deadlock, busy, too many

@@ -25,8 +25,8 @@ export interface Forks {
    * It also has the results of the steps below `fromStep` (records, events and streams), all from one snapshot.
    * Messages stay with the original.
    *
-   * Returns false and changes nothing if the ID is taken, if there is no original or no such queue, or if the original
-   * has recorded fewer steps than are to be copied.
+   * Returns false and changes nothing if the ID is taken, or if the original or the queue does not exist. The same
+   * applies if the original has recorded fewer steps than are to be copied.
    */
   create(fork: NewFork): Promise<boolean>;
   /** Returns how many step numbers are in use: one more than the highest recorded number. */

@@ -3,8 +3,8 @@ import type { WorkflowStatus } from '../../model/status.js';
 /**
  * The part of the storage contract for communication between workflows: the messages, events and streams of a workflow.
  *
- * **Invariant:** what an execution sends, consumes, sets or writes commits in one transaction with the record of the
- * step that does it (`EffectfulStep` in steps.ts), under the same fence. Either both are committed or neither is.
+ * **Invariant:** an effect of an execution commits in one transaction with the record of its step (`EffectfulStep` in
+ * steps.ts), under the same fence. Either both are committed or neither is.
  */
 
 /** A value as stored, with the name of its format. */

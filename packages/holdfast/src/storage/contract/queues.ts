@@ -29,7 +29,7 @@ export interface QueueCounts {
   readonly delayed: number;
 }
 
-/** Whether work waits on a queue, and whether some of this work was tried before. */
+/** Tells whether work waits on a queue, and whether some of this work was tried before. */
 export interface WaitingWork {
   readonly waiting: boolean;
   readonly retried: boolean;

@@ -88,9 +88,9 @@ export interface Schedules {
   remove(key: ScheduleKey): Promise<boolean>;
   /**
    * Enqueues runs, all or none. The runs are enqueued only if the schedule still has this workflow, cron, time zone and
-   * context, if it is ACTIVE (or `evenIfPaused` is true), and if its queue exists. Therefore a schedule that was read
-   * before a committed change or removal starts no runs after it. Runs whose ID is taken stay unchanged. Returns the
-   * IDs of the new runs.
+   * context. The schedule must also be ACTIVE (unless `evenIfPaused` is true), and its queue must exist. Therefore a
+   * schedule that was read before a committed change or removal starts no runs after it. Runs whose ID is taken stay
+   * unchanged. Returns the IDs of the new runs.
    */
   fire(params: {
     readonly schedule: ScheduleRecord;

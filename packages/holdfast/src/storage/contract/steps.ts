@@ -25,7 +25,7 @@ export interface StepRecord {
 /**
  * The last results of a workflow that were known to be committed when one of its rows was submitted. The row is written
  * only if these results are stored. A database that was restored from a backup, or a standby that lacks the last
- * commits, may have lost them, and a history with gaps cannot be replayed.
+ * commits, may have lost them. A history with gaps cannot be replayed.
  */
 export interface After {
   /**

@@ -47,8 +47,8 @@ export type {
 } from './workflows.js';
 
 /**
- * The storage contract, by noun. One implementation (`sql/`) serves both databases; one contract suite proves it on
- * each.
+ * The storage contract, by noun. One implementation (`sql/`) serves both databases; one test suite checks the contract
+ * on each database.
  *
  * **Invariant:** every write of an execution names the owner token that it holds, and changes nothing if the workflow
  * is no longer PENDING under this token. A write reports what it changed, so a caller can tell "done" from "not mine".

@@ -89,8 +89,8 @@ export interface IncompleteFilter {
   readonly executorIds?: readonly string[];
   readonly name?: string;
   /**
-   * Adds work that was handed over for other versions than `butFor` to the PENDING work. With `only`, returns this work
-   * without the PENDING work.
+   * Adds handed-over work to the PENDING work: the work of all versions that are not in `butFor`. With `only`, returns
+   * the handed-over work alone.
    */
   readonly handedOver?: { readonly butFor: readonly string[]; readonly only?: boolean };
   /** Returns only records behind this one, in the order of creation. */
@@ -121,7 +121,7 @@ export interface Takeovers {
   putBack(takeover: Takeover & { readonly queueName: string; readonly passOverLocked?: boolean }): Promise<TakenOver[]>;
   /** Returns the workflows that are free to take, each with one ID and a count. */
   left(free: FreeWork): Promise<(WorkflowKey & { readonly workflowId: string; readonly count: number })[]>;
-  /** Returns the same work of other versions, by version. This version does not touch that work. */
+  /** Returns the number of free workflows of each other version. A process of this version does not touch them. */
   stranded(free: FreeWork): Promise<{ readonly version: string; readonly count: number }[]>;
   /** Returns the executors that have PENDING work of this version. */
   executors(params: { readonly version: string; readonly appName: string }): Promise<string[]>;

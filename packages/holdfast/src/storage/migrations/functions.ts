@@ -216,8 +216,8 @@ export const streamsTrigger = {
 } as const;
 
 export function createTrigger(d: Ddl, t: NotifyTrigger): string[] {
-  // A payload over the limit of NOTIFY would fail the insert. Skipping the notification is safe: every receiver also
-  // polls.
+  // A payload over the limit of NOTIFY would make the insert fail. Skipping the notification is safe: every receiver
+  // also polls.
   const body = `
 declare
   payload text := concat(new.${t.payload[0]}, '::', new.${t.payload[1]});

@@ -4,9 +4,9 @@ import type { Index } from './migration.js';
 /** The indexes that Holdfast adds to the shared layout, one list for each migration in `holdfast-migrations.ts`. */
 
 export const indexes: readonly Index[] = [
-  // For the sweep for passed deadlines. Name and definition are those of DBOS 5 (its version 122), so that neither an
-  // adopted database nor a Holdfast database that DBOS migrates later gets a second index. SQLite uses a partial index
-  // only if the query repeats its condition, so the conditions have the words of the queries.
+  // This index serves the sweep for passed deadlines. Name and definition are those of DBOS 5 (its version 122), so
+  // that neither an adopted database nor a Holdfast database that DBOS migrates later gets a second index. SQLite uses
+  // a partial index only if the query repeats its condition, so the conditions have the words of the queries.
   {
     name: 'idx_workflow_status_deadline',
     table: 'workflow_status',
@@ -39,7 +39,8 @@ export const indexes: readonly Index[] = [
 ];
 
 export const queueIndexes: readonly Index[] = [
-  // In queue order. Rows from before the column `enqueue_seq` existed come first, the oldest of them first.
+  // This index is in queue order. Rows from before the column `enqueue_seq` existed come first, the oldest of them
+  // first.
   {
     name: 'idx_holdfast_queue',
     table: 'workflow_status',
@@ -83,7 +84,7 @@ export const queueIndexes: readonly Index[] = [
     only: 'sqlite',
     where: 'enqueue_seq is not null',
   },
-  // For rate limits per partition. A shared index serves the rate limits of whole queues.
+  // This index serves rate limits per partition. A shared index serves the rate limits of whole queues.
   {
     name: 'idx_holdfast_partition_rate',
     table: 'workflow_status',
@@ -134,8 +135,8 @@ export const versionIndexes: readonly Index[] = (['sqlite', 'postgres'] as const
 });
 
 /**
- * In queue order, for queues and for partitions: all waiting workflows, and the waiting workflows that ran before. Each
- * condition has different words, see `waitingRows`.
+ * Indexes in queue order, for queues and for partitions: over all waiting workflows, and over the waiting workflows
+ * that ran before. The wording of each condition is different (see `waitingRows`).
  */
 export const waitingIndexes: readonly Index[] = (['sqlite', 'postgres'] as const).flatMap((only) => {
   const order = `priority, enqueue_seq ${only === 'postgres' ? 'nulls first' : ''}, created_at`;

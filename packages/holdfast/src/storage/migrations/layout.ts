@@ -108,8 +108,8 @@ export function expectedColumns(database: Ddl['name']): ExpectedColumn[] {
 }
 
 /**
- * What the database has instead of an expected column: no table, a relation that is not a table, no column, or a column
- * of another type.
+ * The state of the database at the place of an expected column: no table, a relation that is not a table, no column, or
+ * a column of another type.
  */
 export interface FoundColumn {
   readonly table: string;

@@ -11,8 +11,8 @@ export interface MigrationState {
   readonly shared: number;
   readonly own: number;
   /**
-   * Set if a newer Holdfast migrated the database: the oldest code that can work on it, as the database declares. Null:
-   * the database declares nothing.
+   * The oldest code that can work on the database, as a newer Holdfast declared it. Absent if no newer Holdfast
+   * migrated the database. Null: the database declares nothing.
    */
   readonly oldestCode?: number | null;
 }

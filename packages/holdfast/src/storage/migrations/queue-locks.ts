@@ -112,7 +112,8 @@ end;`;
  * and makes new claims wait for the edit. It also covers edits by an older release, by DBOS or by SQL.
  *
  * The trigger runs after the change and skips a claim that only raises the lock version, so such a claim pays nothing.
- * It needs no lock: it changes nothing else, and only claims of the same kind can succeed under the same lock version.
+ * Such a claim needs no lock: it changes nothing else in the row, and only claims of the same kind can succeed under
+ * the same lock version.
  */
 function editTrigger(d: Ddl): string[] {
   const body = `

@@ -194,8 +194,8 @@ export const laterMigrations: readonly Migration[] = [
     only: 'postgres',
     change: (d) => [dropEnqueueWorkflow(d, 38), createEnqueueWorkflow(d, 105)],
   },
-  // Built inside the transaction: the table has only a row per deployment, and from version 100 on no migration may be
-  // left partly applied.
+  // The index is built inside the transaction: the table has only one row per deployment, and from version 100 on no
+  // migration may be left partly applied.
   {
     version: 106,
     name: 'one version name per application',

@@ -40,8 +40,8 @@ function workflowTables(d: Ddl): string[] {
       started_at_epoch_ms ${d.bigint},
       deduplication_id text,
       priority integer not null default 0${
-        // Not on SQLite, which cannot drop the constraint in migration 28. There the index of migration 27 is the
-        // first.
+        // SQLite gets no constraint, because it cannot drop the constraint in migration 28. On SQLite the index of
+        // migration 27 is the first one.
         d.name === 'postgres'
           ? ',\n      constraint uq_workflow_status_queue_name_dedup_id unique (queue_name, deduplication_id)'
           : ''

@@ -43,7 +43,7 @@ const creators = {
 type FunctionName = keyof typeof creators;
 const functionNames = Object.keys(creators) as FunctionName[];
 
-/** Named in the form that the query of {@link adoptedColumns} returns. */
+/** The names have the form that the query of {@link adoptedColumns} returns. */
 const lockObjects = [
   ...queueLocks.functions.map((name) => `function ${name}`),
   ...queueLocks.triggers.map((name) => `trigger ${name}`),
@@ -151,8 +151,8 @@ export async function createMissing(
 }
 
 /**
- * Returns true if the role lacks the right to create an object, another process created the object first, or a lock did
- * not come free in time. Every other error fails the launch.
+ * Returns true if the role lacks the right to create an object, another process created the object first, or a lock was
+ * not released in time. Every other error fails the launch.
  */
 export function isToleratedFailure(error: unknown): boolean {
   return ['42501', '42710', '23505', '55P03'].includes(sqlState(error) ?? '');

@@ -25,7 +25,8 @@ export async function ensureDatabase(name: string, connect: (database: string) =
       await client.query(`create database ${quoteIdentifier(name)}`);
       return;
     } catch (error) {
-      // The database exists: found in the catalog before the insert (42P04), or only by the insert (23505).
+      // The database exists already: the server found it in the catalog (42P04), or failed to insert a second one
+      // (23505).
       if (['42P04', '23505'].includes(sqlState(error) ?? '')) return;
       reason = error;
     } finally {

@@ -1,11 +1,11 @@
 import type pg from 'pg';
 import { HoldfastError } from '../../model/errors.js';
 import type { Logger } from '../../model/logger.js';
+import type { DatabaseSource } from '../contract/database-source.js';
 import type { Failure } from '../contract/failure-kind.js';
 import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 import type { StatementProbe } from '../contract/probe.js';
 import type { Database, Dialect, Query, Row, Statement, Statements } from '../database.js';
-import type { DatabaseSource } from '../database-option.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
 import { columnLiterals } from './array-literal.js';
@@ -40,9 +40,9 @@ const serverTimeoutShare = 0.8;
 const lockTimeoutShare = 0.1;
 
 /**
- * After a batch has waited for a lock without success, all batches wait only this long, until no batch failed to get a
- * lock for a while. More rows may be locked, and the kinds of batches that need these rows may outnumber the
- * connections.
+ * After a batch has waited for a lock without success, all batches wait only this long. The usual wait returns when no
+ * batch has failed to get a lock for a while. More rows may be locked, and the kinds of batches that need these rows
+ * may outnumber the connections.
  */
 const shortLockTimeoutMs = 100;
 const shortLockPeriodMs = 10_000;
@@ -235,7 +235,8 @@ class PostgresDatabase implements Database {
       throw this.server.tell(error);
     });
     const name = statement.unprepared || !this.usesPrepared ? undefined : sessionName(statement);
-    // Set for this transaction only: behind a pooler the next transaction of the session may belong to another client.
+    // The lock timeout is set for this transaction only: behind a pooler the next transaction of the session may belong
+    // to another client.
     const isImpatient = kind === 'locked';
     const spansSeveral = statement.first !== undefined || runPortions !== undefined;
     const begin = isImpatient ? `${beginText}; set local lock_timeout = ${impatientLockMs}` : spansSeveral && beginText;

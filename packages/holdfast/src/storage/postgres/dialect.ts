@@ -14,8 +14,8 @@ const columnTypes: Record<ColumnType, string> = {
 };
 
 /**
- * Worded so that the planner cannot match the condition to the partial indexes on PENDING rows. On a new table these
- * indexes look cheaper than the primary key, and then each row of a batch scans all PENDING rows.
+ * The wording keeps the planner from matching the condition to the partial indexes on PENDING rows. On a new table
+ * these indexes look cheaper than the primary key, and then each row of a batch scans all PENDING rows.
  */
 const stillPending = (alias: string): string => `${alias}.status || '' = 'PENDING'`;
 
@@ -77,8 +77,8 @@ const composing: Composing = {
 
 const locking: Pick<Dialect, 'lockOrder' | 'forUpdate' | 'forUpdateSkipLocked' | 'forShare' | 'locksRows'> = {
   lockOrder: (workflowId) => `${workflowId} collate "C"`,
-  // Not `for update`: with that lock, a claim and the foreign key check of a message that is being sent to the workflow
-  // wait for each other. No statement changes a column that a foreign key refers to.
+  // The lock is not `for update`: with that lock, a claim and the foreign key check of a message that is being sent to
+  // the workflow wait for each other. No statement changes a column that a foreign key refers to.
   forUpdate: 'for no key update',
   forUpdateSkipLocked: 'for no key update skip locked',
   forShare: 'for share',
@@ -110,7 +110,7 @@ export function postgresDialect(schema: string): Dialect {
     anyOf: (expression, parameter) => `${expression} = any(${parameter}::text[])`,
     jsonRows: (alias, columns, parameter) => {
       const fields = Object.entries(columns).map(([name, type]) => `${quoteIdentifier(name)} ${columnTypes[type]}`);
-      // Cast to text first: a driver would encode a JSON parameter as JSON again.
+      // The parameter is cast to text first: a driver would encode a JSON parameter as JSON again.
       return `json_to_recordset(${parameter}::text::json) as ${alias}(${fields.join(', ')})`;
     },
     list: (values) => values,
@@ -139,8 +139,8 @@ export function postgresDialect(schema: string): Dialect {
     landed: 'exists (select 1 from main where landed)',
     ...locking,
     enqueueSeq: {
-      // Takes one number of the sequence for the whole statement. Rows are inserted in the order of their IDs, which is
-      // the lock order, but the queue must run them in the order in which they were given.
+      // Takes one number of the sequence for the whole statement. Rows are inserted in the lock order, which is the
+      // order of their IDs. But the queue must run them in the order in which they were given.
       before: `enqueue_turn as materialized (select nextval('${prefix.replaceAll("'", "''")}.holdfast_enqueue_seq') as n)`,
       value: (position) => `(select n from enqueue_turn) * ${enqueueBlock} + ${position}`,
     },

@@ -82,8 +82,8 @@ export class Listener {
         client.once('error', wake);
       });
       client.on('notification', ({ channel, payload }) => this.options.receive(channel, payload));
-      // Before any other statement: if the last session broke, its lock is gone, and the other executors wait only
-      // a moment before they consider this process dead.
+      // The lock is taken before any other statement: if the last session broke, its lock is gone, and the other
+      // executors wait only a moment before they consider this process dead.
       if (this.keepsLocks && !(await answersInTime(this.takePresence(client), ended))) return 'failed';
       const listening = client.query(channels.map((channel) => `listen ${quoteIdentifier(channel)}`).join('; '));
       if (!(await answersInTime(listening, ended)) || this.stopped) return 'failed';
@@ -110,7 +110,7 @@ export class Listener {
       this.options.others?.end();
       callbacks.presence?.held(false);
       callbacks.state(false);
-      // Not awaited: the server may be gone, and nothing depends on its answer.
+      // The end is not awaited: the server may be gone, and nothing depends on its answer.
       void client.end().catch(() => {});
     }
   }
@@ -144,7 +144,7 @@ export class Listener {
     });
     try {
       await this.options.test(() => this.onTestReceived());
-      // The time starts after the send: a busy database that sends late can still deliver.
+      // The time limit starts after the send: a busy database that sends late can still deliver.
       const tooLate = new Promise<boolean>((resolve) => {
         timer = setTimeout(() => resolve(false), testTimeoutMs).unref();
       });

@@ -16,7 +16,8 @@ export function mergeOf(merge: Merge): string {
 /** The rows of both stretches are merged only if rows wait in both. Usually one probe of each stretch is enough. */
 function byPriority(merge: Merge): string {
   const [first = '', second = ''] = merge.stretches;
-  // Ordered like the index. Otherwise the planner may choose another index, which leads to the whole queue.
+  // The probe is ordered like the index. Otherwise the planner may choose another index, which leads to the whole
+  // queue.
   const any = (stretch: string): string =>
     `(select count(*) from (select 1 ${stretch} order by ${merge.orderOfStretch} limit 1) t) > 0`;
   const heads = `${head(merge, first, 'true')} union all ${head(merge, second, 'false')}`;
@@ -31,8 +32,8 @@ function byPriority(merge: Merge): string {
 }
 
 /**
- * A stretch has its rows in order of arrival only within one priority. Therefore the source finds the priorities of
- * each stretch one after the other, each by a probe of the index, and treats each priority as a separate stretch.
+ * Within a stretch, rows are in order of arrival only if they have the same priority. Therefore the source finds the
+ * priorities of each stretch one by one, each by a probe of the index. It treats each priority as a separate stretch.
  * Usually there is only one priority.
  */
 function byArrival(merge: Merge): string {

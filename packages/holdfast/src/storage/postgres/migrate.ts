@@ -35,11 +35,11 @@ import { buildIndexes } from './online-index.js';
  * 1. A schema that is current costs one statement and no lock. The statement also checks the triggers and functions.
  * 2. One process migrates at a time, under an advisory lock. The other processes wait for the lock and then find
  *    nothing to do.
- * 3. A migration first locks its counter, and commits together with the counter. If the advisory lock has no effect (a
- *    server without advisory locks, a pooler that shares sessions), only the counter keeps two migrators from applying
- *    one version twice.
+ * 3. A migration first locks its counter, and commits together with the counter. The advisory lock may have no effect
+ *    (a server without advisory locks, a pooler that shares sessions). Then only the counter keeps two migrators from
+ *    applying one version twice.
  * 4. Indexes on tables in use are built outside a transaction without blocking writers, and a build can be repeated.
- *    Without an advisory lock they are built inside a transaction. Otherwise two migrators would take each other's
+ *    Without an advisory lock they are built inside a transaction. Otherwise two migrators would mistake each other's
  *    unfinished indexes for leftovers of a dead process, and drop them.
  */
 export interface MigrateOptions {
@@ -76,7 +76,8 @@ export async function migratePostgres(client: pg.ClientBase, options: MigrateOpt
     return isUpToDate;
   };
   await withMigrationLock({ ...run, done: async () => isDone(await readState(run)) }, async (lock) => {
-    // Read again under the lock: another process may have migrated, or completed its migration, since the first read.
+    // The state is read again under the lock: another process may have migrated, or completed its migration, since the
+    // first read.
     const found = await readChecked(run, where);
     if (isDone(found)) return;
     await applyAll(run, found, lock);
@@ -138,7 +139,7 @@ interface Counter {
 const sharedCounter: Counter = { table: 'dbos_migrations', migrations: sharedMigrations };
 const ownCounter: Counter = { table: 'holdfast_migrations', migrations: holdfastMigrations };
 
-/** Reads both counters in one statement. Only if a table is missing, more statements find out which one. */
+/** Reads both counters in one statement. If a table is missing, more statements find out which one. */
 async function readState(run: Run): Promise<MigrationState> {
   const { client, ddl } = run;
   const highest = (table: string): string => `(select coalesce(max(version), 0) from ${ddl.table(table)})`;
@@ -248,7 +249,7 @@ async function createCounter(run: Run, counter: Counter): Promise<void> {
     await client.query(`insert into ${table} (version) select 0 where not exists (select 1 from ${table})`);
     return;
   }
-  // Not `create schema if not exists`, which needs the right to create a schema even if the schema exists.
+  // `create schema if not exists` would need the right to create a schema even if the schema exists.
   const schema = rows[0].schema ? '' : `create schema ${ddl.table('').slice(0, -1)}; `;
   try {
     await client.query(

@@ -110,7 +110,7 @@ export class OpenChannels implements Channels {
         ));
       if (this.send !== send) return;
       if (!answered) {
-        // Reset in the same event loop turn, so that the next `follow` starts a new attempt.
+        // The field is reset in the same event loop turn, so that the next `follow` starts a new attempt.
         this.syncing = null;
         return;
       }

@@ -148,7 +148,8 @@ describe('the pools of a process', () => {
     };
     await shareBoth();
     expect(writers?.totalCount).toBe(2);
-    // Twice the idle time: the demand at the beginning of one idle time counts until the end of the next one.
+    // The test waits for twice the idle time: the demand at the beginning of one idle time counts until the end of the
+    // next one.
     for (let second = 0; second < 23; second++) {
       await vi.advanceTimersByTimeAsync(1_000);
       if (writers?.totalCount === 2) await shareBoth();

@@ -67,9 +67,9 @@ export interface PoolsOptions {
 }
 
 /**
- * The connections to one database. For each kind the number of open connections is the highest number in use at the
- * same time during the last idle time (10 s, or `idleTimeoutMillis` of the settings). Shared statements do not count.
- * At least one connection stays open.
+ * The connections to one database. For each kind, as many connections are open as were in use at the same time during
+ * the last idle time. The idle time is 10 s, or `idleTimeoutMillis` of the settings. Shared statements do not count. At
+ * least one connection stays open.
  *
  * An idle process therefore has one connection, and its background statements wait for each other. A process that
  * becomes busy opens one connection of each kind at a time. Otherwise a notification that wakes a thousand processes
@@ -288,7 +288,7 @@ function createPool(
   extraSettings: string,
 ): pg.Pool {
   const { answerTimeoutMs, statementTimeoutMs } = options;
-  // Sent as a statement, because poolers refuse these settings as startup parameters.
+  // The settings are sent as a statement, because poolers refuse them as startup parameters.
   const settings =
     // A server with LLVM compiles a statement with high estimated costs at every execution, which takes seconds.
     // Statements of Holdfast are short, so compiling never pays. The setting can be missing: a pooler loses it, or the

@@ -15,7 +15,7 @@ const ours =
   'and database = (select oid from pg_database where datname = current_database())';
 
 export const presence: Dialect['presence'] = {
-  // Queried once for all executors, because each query of pg_locks reads every lock of the server.
+  // The locks are queried once for all executors, because each query of pg_locks reads every lock of the server.
   before: `with present as materialized (select objid::text as key from pg_locks where ${ours})`,
   of: (key) => `case when ${key} is not null then ${key} in (select key from present) end`,
 };

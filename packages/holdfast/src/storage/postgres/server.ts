@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { describeError, HoldfastError, isErrorNamed } from '../../model/errors.js';
 import { wrongOption } from '../../model/options.js';
 import { Secrets } from '../connection-secrets.js';
-import type { PostgresSettings } from '../database-option.js';
+import type { PostgresSettings } from '../contract/database-source.js';
 
 /** Settings that are no secrets, so errors may repeat their values. Every other setting counts as a secret. */
 const publicSettings = new Set(
@@ -60,7 +60,7 @@ export class Server {
   client(extra: pg.ClientConfig, database?: string): pg.Client {
     const client = this.withTypedErrors(() => new this.Client(this.merged(extra)));
     if (database === undefined) return client;
-    // Set on the client, because in the settings a URL takes precedence.
+    // The database is set on the client, because in the settings a URL takes precedence.
     const { connectionParameters } = client as unknown as { connectionParameters: { database: string } };
     connectionParameters.database = database;
     return Object.assign(client, { database });

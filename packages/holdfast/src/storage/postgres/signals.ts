@@ -147,9 +147,9 @@ const announce: Statement = {
 
 /**
  * Announces in a transaction of its own, which commits without waiting for the disk or a standby. A transaction that
- * notifies holds one lock of the whole server until its commit is complete, so with slow commits all processes of a
- * fleet would wait for each other here. A crash of the server may lose the announcement, never the change: the change
- * was committed before, and a poll finds it.
+ * notifies holds one lock of the whole server until its commit is complete. With slow commits, all processes of a fleet
+ * would wait for each other here. A crash of the server may lose the announcement, never the change: the change was
+ * committed before, and a poll finds it.
  */
 const announceAlone: Statement = {
   name: 'signals.announce',

@@ -99,7 +99,7 @@ function probe(d: Dialect, alias: string, from: string): string {
 }
 
 /**
- * Workflows that `resume` can restart are kept regardless of their age. CANCELLED workflows are the exception: they were
+ * Workflows that `resume` can restart are kept, whatever their age. CANCELLED workflows are the exception: they were
  * cancelled on purpose.
  */
 const waitingForOperator = "'STALLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'";
@@ -132,8 +132,8 @@ function deletionStatements(d: Dialect) {
         `select completed_at from ${workflows} where completed_at is not null and ${ofThisApp} ` +
         'order by completed_at desc limit 1 offset cast($2 as int)',
     },
-    // The page is cut first, including rows that are not roots. A page of roots only would have to read all children
-    // that come before enough roots.
+    // The page is cut first, including rows that are not roots. To fill a page with roots alone, the statement would
+    // have to read all children that come between the roots.
     expired: {
       name: 'workflows.expired-page',
       pinned: true as const,

@@ -107,7 +107,7 @@ export const stretchOrder = (d: Dialect): string => `application_version, ${queu
 
 /**
  * Condition: the workflow was suspended before. A suspended workflow that resumes is not a new start, so it does not
- * count against the rate limit. This is so even if its process died or handed the workflow over in the meantime.
+ * count against the rate limit. This also holds if its process died or handed the workflow over in the meantime.
  */
 const wasSuspended = '(resting_owner is not null and started_at_epoch_ms is not null)';
 

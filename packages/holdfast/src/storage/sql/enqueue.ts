@@ -1,5 +1,5 @@
 import { internalQueue } from '../../model/queues.js';
-import type { DebouncedWorkflow, DedupKey, EnqueuedWorkflow } from '../contract/storage.js';
+import type { DedupKey, EnqueuedWorkflow } from '../contract/storage.js';
 import type { BatchStatement, Columns, Database, Dialect, Statement } from '../database.js';
 import { inLockOrder } from './lock-order.js';
 import { afterColumns, predecessorsOnRecord } from './predecessors.js';
@@ -40,13 +40,6 @@ export class Enqueue {
     return new Set(inserted.map((row) => row.workflow_uuid as string));
   }
 
-  async debounce(row: DebouncedWorkflow): Promise<{ workflowId: string; delayUntil: number } | undefined> {
-    const columns = Object.keys(debouncedColumns) as (keyof DebouncedWorkflow)[];
-    const values = columns.map((column) => row[column]);
-    const [found] = await this.database.query(this.sql.debounce, values);
-    return found && { workflowId: found.workflow_uuid as string, delayUntil: Number(found.delay_until_epoch_ms) };
-  }
-
   async holders(keys: readonly DedupKey[]) {
     const rows = await this.database.query(this.waiting.holders, [JSON.stringify(keys)]);
     return rows.map((row) => ({
@@ -80,7 +73,7 @@ type Positioned = EnqueuedWorkflow & { readonly position: number };
 const byId = (row: Positioned): string => row.workflowId;
 const byParent = (row: Positioned): string => row.parentWorkflowId ?? '';
 
-const columns: Columns<Positioned> = {
+export const enqueuedColumns: Columns<Positioned> = {
   workflowId: 'text',
   name: 'text',
   className: 'text',
@@ -109,10 +102,8 @@ const columns: Columns<Positioned> = {
   position: 'int',
 };
 
-const { parentOwner, position, afterStep, afterSeq, afterAlso, ...debouncedBase } = columns;
-const debouncedColumns: Columns<DebouncedWorkflow> = { ...debouncedBase, debounceTimeoutMs: 'bigint' };
-
-const targets = [
+/** The columns that an enqueue writes, in the order of {@link enqueueValues}. The last one is the number of the row. */
+export const enqueueTargets = [
   'workflow_uuid, status, name, class_name, config_name, inputs, serialization, application_version, application_name,',
   'recovery_attempts, created_at, updated_at, workflow_timeout_ms, workflow_deadline_epoch_ms, authenticated_user,',
   'authenticated_roles, assumed_role, attributes,',
@@ -120,7 +111,8 @@ const targets = [
   'parent_workflow_id, detached, incarnation, enqueue_seq',
 ].join(' ');
 
-const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
+/** The values of a row `r`, except its number. */
+export const enqueueValues = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
   [
     `r."workflowId", case when r."delayUntil" is null then 'ENQUEUED' else 'DELAYED' end, r.name, r."className",`,
     'r."configName", r.inputs,',
@@ -132,15 +124,15 @@ const valuesOf = (d: Dialect, delayUntil = 'r."delayUntil"'): string =>
 
 function enqueueStatements(d: Dialect) {
   const workflows = d.table('workflow_status');
-  const before = d.enqueueSeq.before === '' ? 'with' : `with ${d.enqueueSeq.before},`;
+  const before = withSeq(d);
   // SQLite executes the statement once per row, in the given order. Each execution reads the number of the row before.
   const seq = d.enqueueSeq.value(d.locksRows ? 'r.position' : '0');
   const batch = (name: string, fence: string): BatchStatement<Positioned> => ({
     name,
-    columns,
+    columns: enqueuedColumns,
     text:
-      `${before} given as materialized (select * from ${d.rows('g', columns, 1)}), ${heldQueues(d)} ` +
-      `insert into ${workflows} (${targets}) select ${valuesOf(d)}, ${seq} ` +
+      `${before} given as materialized (select * from ${d.rows('g', enqueuedColumns, 1)}), ${heldQueues(d)} ` +
+      `insert into ${workflows} (${enqueueTargets}) select ${enqueueValues(d)}, ${seq} ` +
       `from given r ${fence} and ${queueExists} on conflict do nothing returning workflow_uuid`,
   });
   return {
@@ -150,18 +142,20 @@ function enqueueStatements(d: Dialect) {
       `${d.fence('r."parentWorkflowId"', 'r."parentOwner"')} where ${predecessorsOnRecord(d, 'r."parentWorkflowId"')}`,
     ),
     all: enqueueAll(d, before),
-    debounce: debounce(d, before),
   };
 }
+
+/** Begins a statement that numbers the rows that it inserts. */
+export const withSeq = (d: Dialect): string => (d.enqueueSeq.before === '' ? 'with' : `with ${d.enqueueSeq.before},`);
 
 /**
  * Selects the existing queues among those that the rows of `given` name. The queues are locked until commit, so that
  * no other process deletes a queue while work is put on it.
  */
-const heldQueues = (d: Dialect): string =>
+export const heldQueues = (d: Dialect): string =>
   `held as materialized (${d.holdQueues('select distinct g."queueName" from given g')})`;
 
-const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from held))`;
+export const queueExists = `(r."queueName" = '${internalQueue}' or r."queueName" in (select name from held))`;
 
 /**
  * Inserts all rows or none. A taken deduplication ID makes the statement fail. If an ID belongs to another workflow,
@@ -176,8 +170,8 @@ function enqueueAll(d: Dialect, before: string): Statement {
     name: 'workflows.enqueueAll',
     pinned: true,
     text: [
-      `${before} given as materialized (select * from ${d.jsonRows('g', columns, '$1')}), ${heldQueues(d)}`,
-      `insert into ${workflows} (${targets}) select ${valuesOf(d)}, ${d.enqueueSeq.value('r.position')} from given r`,
+      `${before} given as materialized (select * from ${d.jsonRows('g', enqueuedColumns, '$1')}), ${heldQueues(d)}`,
+      `insert into ${workflows} (${enqueueTargets}) select ${enqueueValues(d)}, ${d.enqueueSeq.value('r.position')} from given r`,
       `where not ${taken} and not exists (select 1 from given r where not ${queueExists})`,
       `order by ${d.lockOrder('r."workflowId"')}`,
       'on conflict (workflow_uuid) do nothing returning workflow_uuid',
@@ -186,69 +180,9 @@ function enqueueAll(d: Dialect, before: string): Statement {
 }
 
 /** Returns a condition: the row belongs to this workflow. An empty class counts as no class. */
-const sameWorkflow = (row: string, className: string, configName: string, name: string): string =>
+export const sameWorkflow = (row: string, className: string, configName: string, name: string): string =>
   `(${row}.name = ${name} and coalesce(${row}.class_name, '') = coalesce(${className}, '') ` +
   `and coalesce(${row}.config_name, '') = coalesce(${configName}, ''))`;
-
-const replacedByLastCall = [
-  'inputs',
-  'serialization',
-  'updated_at',
-  'application_version',
-  'application_name',
-  'workflow_timeout_ms',
-  'workflow_deadline_epoch_ms',
-  'authenticated_user',
-  'authenticated_roles',
-  'assumed_role',
-  'attributes',
-  'priority',
-  'queue_partition_key',
-];
-
-/**
- * The first call under a key starts the wait. While the workflow is DELAYED, each later call replaces the input and
- * restarts the wait, up to the cap. Calls under one key wait for each other at the lock of the row, so the input of
- * the last call to commit remains. When the workflow becomes ENQUEUED, its key is free again: a call that comes after
- * this moment starts a new workflow.
- */
-function debounce(d: Dialect, before: string): Statement {
-  const workflows = d.table('workflow_status');
-  const names = Object.keys(debouncedColumns);
-  const types = Object.values(debouncedColumns);
-  const sql: Record<string, string> = { text: 'text', int: 'int', bigint: 'bigint', bool: 'boolean', json: 'jsonb' };
-  const given = names.map((name, i) => {
-    const type = d.name === 'sqlite' && types[i] === 'json' ? 'text' : sql[types[i] ?? 'text'];
-    return `cast($${i + 1} as ${type}) as "${name}"`;
-  });
-  const sooner = (a: string, b: string): string =>
-    `case when ${a} is null then ${b} when ${b} is null then ${a} when ${a} < ${b} then ${a} else ${b} end`;
-  const deadline = sooner(
-    'w.debounce_deadline_epoch_ms',
-    '(w.created_at + (excluded.debounce_deadline_epoch_ms - excluded.created_at))',
-  );
-  const ownDeadline = 'r."createdAt" + r."debounceTimeoutMs"';
-  return {
-    name: 'workflows.debounce',
-    text: [
-      `${before} given as (select ${given.join(', ')}), ${heldQueues(d)}`,
-      `insert into ${workflows} as w (${targets}, is_debounced, debounce_deadline_epoch_ms)`,
-      `select ${valuesOf(d, sooner('r."delayUntil"', ownDeadline))},`,
-      `${d.enqueueSeq.value('0')}, true, ${ownDeadline} from given r where ${queueExists}`,
-      'on conflict (queue_name, deduplication_id) where deduplication_id is not null do update set',
-      // The last call also decides about version and app: no process may run those of an earlier caller any more.
-      `${replacedByLastCall.map((column) => `${column} = excluded.${column}`).join(', ')},`,
-      // With a second caller, the workflow no longer belongs to the first caller alone. Cancelling the first caller
-      // must not cancel this workflow, so it becomes detached.
-      'detached = (w.detached or w.parent_workflow_id is distinct from excluded.parent_workflow_id),',
-      `debounce_deadline_epoch_ms = ${deadline},`,
-      `delay_until_epoch_ms = ${sooner('excluded.delay_until_epoch_ms', `(${deadline})`)}`,
-      `where w.status = 'DELAYED' and w.is_debounced`,
-      `and ${sameWorkflow('w', 'excluded.class_name', 'excluded.config_name', 'excluded.name')}`,
-      'returning workflow_uuid, delay_until_epoch_ms',
-    ].join(' '),
-  };
-}
 
 /** Statements about workflows that wait on a queue or for their delay. */
 function waitingStatements(d: Dialect) {

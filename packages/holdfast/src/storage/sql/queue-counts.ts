@@ -181,8 +181,8 @@ function usageColumns(d: Dialect, queue: string, partition: string): string {
 }
 
 /**
- * Finds partitions with waiting work. Each partition key costs one index probe, so the cost depends on the number of
- * partitions that are read and not on the amount of work in them.
+ * Finds partitions with waiting work. Each partition key costs one index probe. The cost therefore depends on the
+ * number of partitions that are read, and not on the amount of work in them.
  *
  * Parameters: $1 queue, $2 and $3 rate, $4 app, $5 version, $6 names, $7 after which key, $8 maximum number of
  * partitions, $9 maximum number of workflows to count in a partition.
@@ -198,14 +198,14 @@ function partitionsStatement(d: Dialect, health: Health) {
     const parts = sources.map(
       (stretch) =>
         `select queue_partition_key as first_key ${stretch} and queue_partition_key > ${key} ` +
-        // The full order of the index. With a shorter order the planner may choose another index, which contains the
-        // keys of every version.
+        // This is the full order of the index. With a shorter order the planner may choose another index, which
+        // contains the keys of every version.
         `order by application_version, queue_partition_key, ${queueOrder(d)} limit 1`,
     );
     return `(select min(first_key) from (${unionOf(parts)}) as t)`;
   };
-  // In the order of the index for partitions. Without this order the planner may read the whole queue for each
-  // partition.
+  // The rows are read in the order of the index for partitions. Without this order the planner may read the whole queue
+  // for each partition.
   const claimable = sources.map(
     (stretch) =>
       `select 1 as one ${stretch} and queue_partition_key = k and ${fitting(claimer, health)} ` +

@@ -12,6 +12,7 @@ import type {
 } from '../contract/queues.js';
 import type { DebouncedWorkflow, DedupKey, Dequeued, DequeueParams, EnqueuedWorkflow } from '../contract/storage.js';
 import { type Database, type Dialect, everyRow, type Row } from '../database.js';
+import { Debounce } from './debounce.js';
 import { Dequeue } from './dequeue.js';
 import { Enqueue } from './enqueue.js';
 import { countStatements, unfinishedOn } from './queue-counts.js';
@@ -25,10 +26,12 @@ export class SqlQueues implements Queues {
   private readonly sql;
   private readonly counts;
   private readonly enqueues: Enqueue;
+  private readonly debounces: Debounce;
   private readonly dequeues: Dequeue;
 
   constructor(private readonly database: Database) {
     this.enqueues = new Enqueue(database);
+    this.debounces = new Debounce(database);
     this.dequeues = new Dequeue(database);
     this.sql = settingsStatements(database.dialect);
     this.counts = countStatements(database.dialect);
@@ -47,7 +50,7 @@ export class SqlQueues implements Queues {
   }
 
   debounce(row: DebouncedWorkflow) {
-    return this.enqueues.debounce(row);
+    return this.debounces.call(row);
   }
 
   holders(keys: readonly DedupKey[]) {
@@ -123,8 +126,8 @@ export class SqlQueues implements Queues {
     const { queue, settings, paused, now } = params;
     const values = [queue.name, ...Object.values(toRow(settings)), now, paused, queue.updatedAt];
     const [row] = await this.database.query(this.sql.change, values);
-    // Even if the queue was partitioned before: an earlier change may have made the queue partitioned and then been
-    // interrupted before it assigned the keys.
+    // Keys are assigned even if the queue was partitioned before: an earlier change may have been interrupted before it
+    // assigned the keys.
     if (row && settings.partition) await afterChange(() => this.assignPartitionKeys([queue.name]));
     return row && toQueue(row);
   }
@@ -132,8 +135,8 @@ export class SqlQueues implements Queues {
   async assignPartitionKeys(names: readonly string[]): Promise<boolean> {
     const values = [this.database.dialect.list(names), noPartition];
     const given = await this.database.query(this.sql.giveKeys, values).catch((error) => {
-      // Another session keeps a lock on a row. Such rows are skipped; the next process that works on the queue gives
-      // keys to them later.
+      // Another session keeps a lock on a row. Such rows are skipped; the next process that works on the queue assigns
+      // their keys later.
       if (this.database.classify(error) !== 'locked') throw error;
       return this.database.query(this.sql.giveKeysUnlocked, values);
     });
@@ -276,11 +279,11 @@ function registerStatement(d: Dialect) {
     text: [
       `insert into ${d.table('queues')} as q`,
       `(name, ${settingColumns.join(', ')}, created_at, updated_at, application_name, turn)`,
-      // A lock version that no earlier queue of this name had, so that claims planned for a deleted queue are invalid.
+      // No earlier queue of this name had this lock version, so claims that were planned for a deleted queue are
+      // invalid.
       `select r.name, ${settingColumns.map((column) => `r.${column}`).join(', ')},`,
       `cast($1 as bigint), cast($1 as bigint), $2, cast($1 as bigint) from ${d.rows('r', columns, 5)} where true`,
-      // One order for all launches: two launches that store the same queues wait for each other instead of
-      // deadlocking.
+      // All launches use one order: two launches that store the same queues wait for each other instead of deadlocking.
       `order by ${d.lockOrder('r.name')}`,
       `on conflict (name) do update set ${assignments.join(', ')}, updated_at = ${laterThan('q.updated_at', '$1')},`,
       'application_name = coalesce(q.application_name, excluded.application_name), turn = q.turn + 1',

@@ -54,8 +54,8 @@ function retryStatements(d: Dialect) {
     columns,
     ...d.together(main, [
       `delete from ${d.table('operation_outputs')} where ${belongsToDroppedStep(d)}`,
-      // DBOS 5 stores the outcome of its workflows there. With that outcome, the workflow would still look ended, to
-      // DBOS and to Holdfast.
+      // DBOS 5 stores the outcome of its workflows in this table. With that outcome, the workflow would still look
+      // ended to DBOS and to Holdfast.
       `delete from ${d.table('workflow_output')} where workflow_uuid = (select r."workflowId" from ${appliedRetry(d)})`,
       // The attempts of all steps are deleted, so that interrupted steps also get all their attempts again.
       `delete from ${d.table('step_attempts')} where workflow_uuid = (select r."workflowId" from ${appliedRetry(d)})`,

@@ -48,7 +48,7 @@ const placeColumns: Columns<Place> = { workflowId: 'text', key: 'text', from: 'i
 
 function streamStatements(d: Dialect) {
   const streams = d.table('streams');
-  // Only if there is nothing to read: one more index probe checks whether the last entry before the offset is the end.
+  // If there is nothing to read, one more index probe checks whether the last entry before the offset is the end.
   const behindEnd =
     `case when s.value is null then (select value in (${streamEnds.map((text) => `'${text}'`).join(', ')}) ` +
     `from ${streams} where workflow_uuid = r."workflowId" and key = r.key and "offset" < r."from" ` +

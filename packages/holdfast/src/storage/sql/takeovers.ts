@@ -211,7 +211,7 @@ function takeoverStatements(d: Dialect) {
     otherVersions: {
       name: 'takeovers.otherVersions',
       shared: true as const,
-      // Two selects, so that each can use its own index.
+      // The text has two selects, so that each can use its own index.
       text:
         'select application_version, count(*) as count from (' +
         ["status = 'PENDING'", handedOver(d)]

@@ -38,8 +38,8 @@ export class SqlVersions implements Versions {
     if ((await this.database.query(this.sql.registerSecond, [...row, ''])).length > 0) return;
     // Another process of this app may have registered the same version in the meantime.
     if ((await this.list(appName)).some((version) => version.name === name)) return;
-    // A hash and not a random text: two processes of this app that get here at the same time must compute the same
-    // name, so that only one row is stored.
+    // The suffix is a hash and not a random text: two processes of this app that get here at the same time must compute
+    // the same name, so that only one row is stored.
     const hash = createHash('sha256')
       .update(JSON.stringify([appName, name]))
       .digest('hex')
@@ -80,7 +80,8 @@ function versionStatements(d: Dialect) {
   const versions = d.table('application_versions');
   const ofApp = (app: string) =>
     `${everyRow('version_name')} and (application_name is null or application_name = ${app})`;
-  // Strictly later than every other version, even if two are registered within one millisecond or a clock is behind.
+  // The instant is later than that of every other version, even if two are registered within one millisecond or a clock
+  // is behind.
   const latestAfter = (now: string) =>
     `(select case when max(version_timestamp) >= cast(${now} as bigint) then max(version_timestamp) + 1 ` +
     `else cast(${now} as bigint) end from ${versions} where ${everyRow('version_name')})`;

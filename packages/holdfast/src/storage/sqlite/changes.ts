@@ -11,8 +11,8 @@ const pauseAfterChangeMs = 20;
 
 /** Reports when another connection has committed. SQLite does not say what changed. */
 export function watchChanges(changeCounter: () => number, callbacks: ListenerCallbacks): Listening {
-  // A poll can fail (an I/O error, another process that recovers the file after a crash), and a timer callback has no
-  // caller that could catch the error.
+  // A poll can fail, for example while another process recovers the file after a crash. A timer callback has no caller
+  // that could catch the error.
   const readCounter = (): number | undefined => {
     try {
       return changeCounter();

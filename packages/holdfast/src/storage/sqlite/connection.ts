@@ -99,14 +99,14 @@ function toSqlite(value: unknown): unknown {
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (typeof value === 'object' && value !== null && !ArrayBuffer.isView(value)) {
     // A driver would treat the object as a list of named parameters.
-    throw new TypeError('SQLite can store numbers, texts and bytes, but no other objects.');
+    throw new TypeError('SQLite can store numbers, strings and bytes, but no other objects.');
   }
   return value === undefined ? null : value;
 }
 
 /**
  * Rejects a text with a NUL, as Postgres does. SQLite stores such a text, but its functions and some drivers end the
- * text at the NUL, so the value that is read would differ from the value that was written.
+ * text at the NUL. The value that is read would then differ from the value that was written.
  */
 function refuseNul(text: string): string {
   if (text.includes('\0')) throw new RangeError('A text with a NUL character (U+0000) cannot be stored in SQLite.');

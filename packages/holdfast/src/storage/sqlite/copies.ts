@@ -21,7 +21,7 @@ export const copyIdentity =
 const connections = processWide('sqliteFiles', () => new Map<string, SqliteConnection[]>());
 
 /**
- * Opens a file, unless another driver has it open. Even opening and closing it once with another driver would do the
+ * Opens a file, unless another driver has it open. Even opening and closing the file once with another driver would do
  * harm.
  */
 export function openExclusively(driver: LoadedDriver, path: string): SqliteConnection {

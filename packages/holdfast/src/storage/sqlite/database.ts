@@ -29,7 +29,7 @@ export interface SqliteOptions {
   readonly path: string;
   /** Undefined: the SQLite of this Node if there is one, otherwise better-sqlite3. */
   readonly driver?: SqliteDriver | undefined;
-  /** Added to the error if the file cannot be opened: the path that the URL may have been meant for. */
+  /** A hint for the error if the file cannot be opened. It names the path that the user may have meant. */
   readonly pathHint: string;
   readonly migrate: boolean;
   readonly logger: Logger;
@@ -144,7 +144,7 @@ class SqliteDatabase implements Database {
     if (isSqlite(error, 'SQLITE_CONSTRAINT', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH')) return 'refused';
     // If the commit itself failed, the next process that opens the file may still find the commit in the log.
     if (isSqlite(error, 'SQLITE_IOERR')) return 'lost';
-    // A missing table or column. SQLite has one code for all errors in a statement itself.
+    // The statement names a missing table or column. SQLite has one code for all errors in the text of a statement.
     if (sqliteCode(error) === 'SQLITE_ERROR') return 'unusable';
     // After all other errors (busy, disk full) the transaction is rolled back. There is no network that could lose the
     // reply.
@@ -183,7 +183,7 @@ class SqliteDatabase implements Database {
   }
 
   private async execute(statement: Statement, work: () => Row[]): Promise<Row[]> {
-    // Reported before the wait for a turn: a test clock must not move while the statement waits.
+    // The statement is reported before the wait for a turn: a test clock must not move while the statement waits.
     const report = this.probe?.(statement.name);
     try {
       const turn = this.turns.wait();

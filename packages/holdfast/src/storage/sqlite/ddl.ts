@@ -13,8 +13,8 @@ export const sqliteDdl: Ddl = {
   json: 'text',
   shortText: 'text',
   false: '0',
-  // Rounded: the product is a fraction below or above a whole millisecond, and a cast alone could truncate it to the
-  // previous millisecond.
+  // The product is rounded, because it is a fraction below or above a whole millisecond. A cast alone could truncate it
+  // to the previous millisecond.
   nowMs: "(cast(round((julianday('now') - 2440587.5) * 86400000) as integer))",
   uuid:
     "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' || " +

@@ -12,7 +12,7 @@ const now = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)";
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
   table: (name) => name,
-  // One row per execution: the driver repeats the statement for each row of a batch.
+  // Each execution handles one row: the driver repeats the statement for each row of a batch.
   rows: (alias, columns, first) => {
     const entries = Object.entries(columns) as [string, ColumnType][];
     return `(select ${entries.map(([name], i) => `$${first + i} as "${name}"`).join(', ')}) as ${alias}`;
@@ -23,7 +23,7 @@ export const sqliteDialect: Dialect = {
     return `(select ${fields.join(', ')} from json_each(${parameter})) as ${alias}`;
   },
   list: (values) => JSON.stringify(values),
-  // No lock: a writing transaction begins with BEGIN IMMEDIATE and is the only writer.
+  // No lock is needed: a writing transaction begins with BEGIN IMMEDIATE and is the only writer.
   fence: (workflowId, owner) =>
     `join workflow_status fence on fence.workflow_uuid = ${workflowId} and fence.owner_xid = ${owner} ` +
     `and fence.status = 'PENDING'`,

@@ -22,7 +22,7 @@ export async function loadDriver(requested?: SqliteDriver): Promise<LoadedDriver
   return { name: 'better-sqlite3', open };
 }
 
-/** Not a literal in the import, because bundlers would require a package that most users do not have. */
+/** The import does not use a literal, because bundlers would then require a package that most users do not have. */
 const packageName: string = 'better-sqlite3';
 
 async function importBetterSqlite3(isRequested: boolean): Promise<BetterSqlite3> {
@@ -32,8 +32,8 @@ async function importBetterSqlite3(isRequested: boolean): Promise<BetterSqlite3>
   const needed = requiredMajor(library);
   if (needed === undefined) return library;
   throw driverMissing(
-    `The installed version of better-sqlite3 does not fit Node ${process.version} and would end this process sooner ` +
-      `or later. Version ${needed} fits. ${howToInstallSqlite(needed)}`,
+    `The installed version of better-sqlite3 does not fit Node ${process.version} and would crash this process ` +
+      `sooner or later. Version ${needed} fits. ${howToInstallSqlite(needed)}`,
   );
 }
 

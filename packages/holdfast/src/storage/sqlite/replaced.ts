@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 
 /**
  * Detects that another file has taken the place of an open file. A connection continues to use the file that it opened,
- * even if a different file is moved to the same path (a restored backup). What it writes afterwards is lost when the
- * process ends.
+ * even if a different file is moved to the same path (a restored backup). Everything that the connection writes
+ * afterwards is lost when the process ends.
  */
 export class OpenFile {
   private readonly openedIdentity: string | undefined;

@@ -2,9 +2,9 @@ import { describeError, isHoldfastError } from '../../../model/errors.js';
 
 /**
  * Runs a transaction of a library. If it fails before the work has begun, and the error has no code, then no connection
- * could be opened: pools report a timeout while waiting for a connection without a code. Nothing has happened in this
- * case. The error therefore gets the code of a refused connection, and the step is retried. If the application has
- * closed the pool, retrying is useless, and the error stays as it is.
+ * could be opened: pools report a timeout of this wait by an error without a code. Nothing has happened in this case.
+ * The error therefore gets the code of a refused connection, and the step is retried. If the application has closed the
+ * pool, retrying is useless, and the error stays as it is.
  */
 export async function beginTransaction<Tx, R>(
   work: (tx: Tx) => Promise<R>,

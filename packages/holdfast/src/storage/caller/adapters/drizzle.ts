@@ -15,8 +15,8 @@ interface DrizzleOnPostgres<Tx> {
 }
 
 /**
- * The part that is used for better-sqlite3 and `node:sqlite`. It does without their types, which users of Postgres have
- * not installed.
+ * The part that is used for better-sqlite3 and `node:sqlite`. It does not use the types of these libraries, because
+ * users of Postgres have not installed them.
  */
 interface DrizzleOnSqlite {
   readonly $client: { exec(sql: string): unknown; prepare(sql: string): object };

@@ -44,9 +44,9 @@ export function knexDatasource(knex: Knex, options: DatasourceOptions = {}): Dat
 }
 
 /**
- * Runs a transaction on SQLite. knex knows only that SQLite has no isolation levels. A read-only transaction gets a
- * connection that is taken from the pool here: if the user function ends the transaction itself, the pool would
- * otherwise get back a connection that still refuses to write.
+ * Runs a transaction on SQLite. knex only logs a warning if it gets a mode for SQLite, so no mode is passed. A
+ * read-only transaction gets a connection that is taken from the pool here: if the user function ends the transaction
+ * itself, the pool would otherwise get back a connection that still refuses to write.
  */
 async function transactOnSqlite<R>(
   knex: Knex,

@@ -16,8 +16,8 @@ const attendedPools = processWide('attendedPools', () => new WeakSet<object>());
 /**
  * Adds an error listener to each client while it is taken from the pool. A pool of pg listens to the errors of its
  * clients only while they are in the pool. An error event without a listener ends the process, so a connection that
- * breaks during a transaction would do that. No error is lost: the user of the client gets it from the current or the
- * next statement, and the pool reports errors of the clients in the pool.
+ * breaks during a transaction would end the process. No error is lost: the user of the client gets it from the current
+ * or the next statement, and the pool reports errors of the clients in the pool.
  */
 export function listenToClientErrors(pool: unknown): void {
   if (!isPool(pool) || attendedPools.has(pool)) return;
