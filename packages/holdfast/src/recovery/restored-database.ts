@@ -1,8 +1,7 @@
 import type { Execution } from '../engine/execution/execution.js';
-import type { Frontier } from '../engine/execution/frontier.js';
 import { describeError } from '../model/errors.js';
 import { internalQueue } from '../model/queues.js';
-import { type OwnedWorkflow, stepKey } from '../storage/contract/storage.js';
+import { type OwnedWorkflow, type StepState, stepKey } from '../storage/contract/storage.js';
 import type { RunningEngine } from './drop-lost.js';
 import { missingInMemory } from './reclaim.js';
 
@@ -74,12 +73,7 @@ export class RestoredDatabase {
   private async handleBehind(): Promise<void> {
     const { engine } = this;
     const behind = this.behind.splice(0);
-    this.log(
-      behind.map(({ workflowId }) => workflowId),
-      (count) =>
-        `${count} lost steps that were on record: the database came back without its last commits (a failover, or a ` +
-        'restored backup). These steps run again',
-    );
+    this.logBehind(behind.map(({ workflowId }) => workflowId));
     // Makes reclaim.ts search for workflows that ended here and are PENDING again.
     engine.startGate.rollbackCount++;
     await this.handOver(behind);
@@ -103,9 +97,11 @@ export class RestoredDatabase {
         'steps.',
     );
     const held = parked.map(({ workflowId, owner }) => ({ workflowId, owner }));
+    const results = lastResults(engine);
     for (const { workflowId, owner } of held)
       engine.executions.supersede(workflowId, owner, { owner: null, status: 'PENDING' });
     await this.logMissing(held);
+    this.logBehind((await lostResults(engine, results)).map(({ result }) => result.workflowId));
     const found = await engine.untilAnswered('Reading the workflows of this process', () => missingInMemory(engine));
     const before = new Set(held.map(({ workflowId }) => workflowId));
     const ended = (found ?? []).filter(({ workflowId }) => !before.has(workflowId));
@@ -145,6 +141,15 @@ export class RestoredDatabase {
     this.logLost(lost);
   }
 
+  private logBehind(ids: readonly string[]): void {
+    this.log(
+      [...new Set(ids)],
+      (count) =>
+        `${count} lost steps that were on record: the database came back without its last commits (a failover, or a ` +
+        'restored backup). These steps run again',
+    );
+  }
+
   private logLost(ids: readonly string[]): void {
     this.log(
       ids,
@@ -166,32 +171,39 @@ export class RestoredDatabase {
   }
 }
 
-/** Returns true if a workflow that this process still owns lacks a result that was committed before. */
-async function isAnyBehind(engine: RunningEngine): Promise<boolean> {
-  const held: { workflowId: string; owner: string; frontier: Frontier }[] = [
-    ...[...engine.executions.inMemory.values()].map(({ claim, frontier }: Execution) => ({
-      ...ownedBy(claim),
-      frontier,
-    })),
-    ...engine.executions.allSuspended.map((suspended) => ({ ...ownedBy(suspended), frontier: suspended.frontier })),
-  ];
-  const named = held.flatMap(({ workflowId, owner, frontier }) =>
+/** A committed result that the next row of a workflow would name as its predecessor. */
+interface CommittedResult extends OwnedWorkflow {
+  readonly stepNumber: number;
+  readonly seq: number;
+}
+
+/** Returns the last committed results of the workflows of this process. They imply all earlier results. */
+function lastResults({ executions }: RunningEngine): CommittedResult[] {
+  const running = [...executions.inMemory.values()].map(({ claim, frontier }: Execution) => ({ claim, frontier }));
+  const suspended = executions.allSuspended.map((claim) => ({ claim, frontier: claim.frontier }));
+  return [...running, ...suspended].flatMap(({ claim: { workflowId, owner }, frontier }) =>
     frontier.results.map(({ step, seq }) => ({ workflowId, owner, stepNumber: step, seq })),
   );
-  for (let from = 0; from < named.length; from += pageSize) {
-    const page = named.slice(from, from + pageSize);
+}
+
+/** Returns the results that the database lost, with the current state of their workflow. Lost workflows are left out. */
+async function lostResults(engine: RunningEngine, results: readonly CommittedResult[]) {
+  const lost: { readonly result: CommittedResult; readonly now: StepState }[] = [];
+  for (let from = 0; from < results.length; from += pageSize) {
+    const page = results.slice(from, from + pageSize);
     const read = () => engine.storage.steps.states(page);
     const found = (await engine.untilAnswered('Checking whether committed results are still there', read)) ?? [];
     const current = new Map(found.map((each) => [stepKey(each), each]));
-    const isMissing = (each: (typeof page)[number]): boolean => {
-      const now = current.get(stepKey(each));
-      return now?.owner === each.owner && now.status === 'PENDING' && now.completionSeq !== each.seq;
-    };
-    if (page.some(isMissing)) return true;
+    for (const result of page) {
+      const now = current.get(stepKey(result));
+      if (now && now.completionSeq !== result.seq) lost.push({ result, now });
+    }
   }
-  return false;
+  return lost;
 }
 
-function ownedBy({ workflowId, owner }: OwnedWorkflow): OwnedWorkflow {
-  return { workflowId, owner };
+/** Returns true if a workflow that this process still owns lacks a result that was committed before. */
+async function isAnyBehind(engine: RunningEngine): Promise<boolean> {
+  const lost = await lostResults(engine, lastResults(engine));
+  return lost.some(({ result, now }) => now.owner === result.owner && now.status === 'PENDING');
 }

@@ -74,13 +74,18 @@ function fromPool(what: string, { options, Client }: Pool): ParsedDatabase {
   return { settings: { config: connectionSettings(config), ...(typeof Client === 'function' && { Client }) } };
 }
 
+/** As in pg, null and 0 keep idle connections open. */
+function isIdleTimeout(value: unknown): boolean {
+  return value === undefined || value === null || (typeof value === 'number' && value >= 0);
+}
+
 /** The settings that `new Pool()` and `new Client()` of pg know. */
 const knownSettings = (
   'host port user password database connectionString ssl sslnegotiation options stream application_name ' +
   'fallback_application_name client_encoding keepAlive keepAliveInitialDelayMillis enableChannelBinding ' +
-  'scramMaxIterations maxLifetimeSeconds max onConnect Client ' +
+  'scramMaxIterations maxLifetimeSeconds idleTimeoutMillis max onConnect Client ' +
   // Holdfast chooses the values of these settings itself.
-  'min maxUses idleTimeoutMillis allowExitOnIdle connectionTimeoutMillis query_timeout statement_timeout ' +
+  'min maxUses allowExitOnIdle connectionTimeoutMillis query_timeout statement_timeout ' +
   'lock_timeout idle_in_transaction_session_timeout types binary pipeline replication parseInputDatesAsUTC verify ' +
   'log Promise'
 ).split(' ');
@@ -121,6 +126,9 @@ function checkValues(what: string, config: Properties): void {
   if (!isPort) throw wrongOption(what, 'database.port', 'must be a number');
   if (password !== undefined && password !== null && !['string', 'function'].includes(typeof password)) {
     throw wrongOption(what, 'database.password', 'must be a string, or a function that returns a string');
+  }
+  if (!isIdleTimeout(config.idleTimeoutMillis)) {
+    throw wrongOption(what, 'database.idleTimeoutMillis', 'must be a number of milliseconds');
   }
   for (const [key, value] of Object.entries({ stream, onConnect })) {
     if (value !== undefined && typeof value !== 'function') {

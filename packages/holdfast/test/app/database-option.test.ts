@@ -5,6 +5,7 @@ import pg from 'pg';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { connect, type LaunchOptions, launch, run, workflow } from '../../src/index.js';
 import { SeededRandom } from '../../src/model/ids.js';
+import { databaseOf } from '../../src/storage/database-option.js';
 import { openPooler } from '../faults/pooler.js';
 import { emptyDatabase } from '../storage/migrations-support.js';
 import { silent } from '../support/backends.js';
@@ -155,6 +156,14 @@ describe('the `database` option', () => {
     expect(inspect([error, logger.lines], { depth: 12, showHidden: true })).not.toContain('qzxjkw');
   });
 
+  it('keeps the idle time of a pool or a configuration for its own connections', () => {
+    const config = { host: 'h', idleTimeoutMillis: 1_000 };
+    const pool = newPool(config);
+    for (const database of [config, { config }, pool, { pool }]) {
+      expect(databaseOf('launch()', { database }).settings?.config).toMatchObject({ idleTimeoutMillis: 1_000 });
+    }
+  });
+
   it.each<[string, unknown, RegExp]>([
     ['nothing', {}, /must be a URL, a Pool of pg or its configuration/],
     ['a number', 7, /but it is a number/],
@@ -172,6 +181,7 @@ describe('the `database` option', () => {
     ['an invalid `listen` URL', { url: 'postgres://h/x', listen: 'qzxjkw' }, /database.listen/],
     ['a `listen` URL for a SQLite file', { url: 'sqlite:x', listen: 'postgres://h/x' }, /database.listen/],
     ['a single connection', { host: 'h', max: 1 }, /at least 2/],
+    ['an idle time with a unit', { host: 'h', idleTimeoutMillis: '5s' }, /database.idleTimeoutMillis/],
   ])('refuses %s, and repeats nothing of it', async (_, database, message) => {
     for (const error of [
       await failure(launch({ name: 'x', database: database as never, logger: silent })),

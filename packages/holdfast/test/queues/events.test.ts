@@ -144,7 +144,7 @@ describeBackends(
       for (const { pid } of before) await tamper(database, `select pg_terminate_backend(${pid})`);
       await start('while it was broken');
       await stage.begins(1);
-      await expect.poll(async () => (await listeners()).length, { timeout: 10_000 }).toBe(2);
+      await expect.poll(async () => (await listeners()).length).toBe(2);
       expect(await listeners()).not.toEqual(expect.arrayContaining([before[0]]));
       await start('afterwards');
       await stage.begins(2);

@@ -25,7 +25,7 @@ describeBackends('an executor that joins others', (backend) => {
     const wf = make('newcomer');
     const newcomer = await backend.testApp({ ...common, executorId: 'newcomer', workflows: [wf], clock });
     // The clock stands still, so no poll is due.
-    await expect.poll(() => looksOf(observer), { timeout: 10_000, interval: 5 }).toBeGreaterThan(looks);
+    await expect.poll(() => looksOf(observer), { interval: 5 }).toBeGreaterThan(looks);
     const { id } = await wf.with({ app: newcomer.app }).start();
     await expect.poll(() => ran).toEqual(['newcomer']);
     await newcomer.crash();

@@ -28,7 +28,9 @@ describeBackends('a database that was restored under a live process', (backend) 
       expect(await handle.result()).toBe('done');
       expect(rig.effects('a')).toEqual([0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7]);
       expect(await rig.record('a')).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
-      expect(rig.logger.matching(/gone back in time|lost steps that were on record/).length).toBeGreaterThan(0);
+      expect(
+        rig.logger.matching(/1 workflow lost steps that were on record.*These steps run again: "a"\./),
+      ).toHaveLength(1);
     });
   });
 
@@ -89,7 +91,7 @@ describeBackends('a database that was restored under a live process', (backend) 
     await backup.restore();
     outage = 60_000;
     const known = async () => [...(await app.queues.list()), ...(await app.schedules.list())].map(({ name }) => name);
-    await expect.poll(known, { timeout: 10_000 }).toEqual(['q', 'nightly']);
+    await expect.poll(known).toEqual(['q', 'nightly']);
     expect((await app.versions.list()).length).toBe(1);
     expect(await wf.with({ app, queue: 'q' })()).toBe('done');
   });
@@ -170,7 +172,7 @@ async function launchRig(backend: Backend, liveness: { ttlMs: number }, reclaimE
       await expect.poll(beats, { interval: 20 }).toBeGreaterThan(before + 1);
     },
     logged: (pattern: RegExp) =>
-      expect.poll(() => logger.matching(pattern).length, { timeout: 10_000 }).toBeGreaterThan(0),
+      expect.poll(() => logger.matching(pattern).length, { timeout: 90_000 }).toBeGreaterThan(0),
     record: async (id: string) => {
       const of = `from operation_outputs where workflow_uuid = '${id}' order by completion_seq`;
       return (await tamper(database, `select completion_seq as seq ${of}`)).map(({ seq }) => Number(seq));

@@ -36,7 +36,7 @@ describeBackends('client.schedules', (backend) => {
     const { app } = await backend.testApp({ ...options, database });
     const client = await connected(database);
     await client.schedules.apply([schedule('s', '* * * * * *', 'report')]);
-    await expect.poll(() => app.workflows.list({ status: 'SUCCESS' }), { timeout: 10_000 }).not.toEqual([]);
+    await expect.poll(() => app.workflows.list({ status: 'SUCCESS' })).not.toEqual([]);
     expect(await app.schedules.get('s')).toMatchObject({ workflowName: 'report', status: 'ACTIVE' });
     await app.schedules.apply([schedule('s', '@yearly', report)]);
     // The schedule belongs to the app from now on, and a client without a name still sees it.

@@ -55,7 +55,7 @@ describeBackends('schedules under faults', (backend) => {
     ) as unknown as Schedules;
 
   /** Polls in real time, because the virtual clock does not wait for the statements of this app. */
-  const until = (check: () => Promise<unknown>) => expect.poll(check, { timeout: 10_000 });
+  const until = (check: () => Promise<unknown>) => expect.poll(check);
 
   it('retry when the answer to a tick is lost, and record the tick even if its run exists already', async () => {
     let lost = 0;

@@ -41,7 +41,7 @@ describeBackends('schedules of a fleet', (backend) => {
   async function noticed<T>(app: TestApp, change: () => Promise<T>): Promise<T> {
     const before = reloads(app);
     const result = await change();
-    await expect.poll(() => reloads(app), { timeout: 10_000 }).toBeGreaterThan(before);
+    await expect.poll(() => reloads(app)).toBeGreaterThan(before);
     return result;
   }
 

@@ -95,11 +95,11 @@ function lateCommits(backend: Backend): void {
     const handle = await work.with({ queue: jobs }).start();
     const blocked = `select query_start::text as since from pg_stat_activity
       where wait_event_type = 'Lock' and datname = current_database()`;
-    await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toHaveLength(1);
+    await expect.poll(() => tamper(database, blocked)).toHaveLength(1);
     const [first] = await tamper(database, blocked);
     // Another claim waits, and the first claim no longer waits.
     const later = expect.not.objectContaining({ since: first?.since });
-    await expect.poll(() => tamper(database, blocked), { timeout: 10_000 }).toEqual([later]);
+    await expect.poll(() => tamper(database, blocked)).toEqual([later]);
     await other.query('rollback');
     expect(await handle.result()).toBe('done');
     expect(await handle.status()).toMatchObject({ attempts: 1 });

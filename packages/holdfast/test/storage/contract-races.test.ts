@@ -106,5 +106,5 @@ async function transaction(store: Store): Promise<pg.Client> {
 async function waiting(store: Store, text: string): Promise<void> {
   const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
     and query like '%${text}%'`;
-  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => store.sql(blocked)).toHaveLength(1);
 }

@@ -137,7 +137,7 @@ export async function transaction(store: Store): Promise<pg.Client> {
 export async function waiting(store: Store, text: string): Promise<void> {
   const blocked = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
     and query like '%${text}%'`;
-  await expect.poll(() => store.sql(blocked), { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => store.sql(blocked)).toHaveLength(1);
 }
 
 /** Opens our own statements in a transaction that the test ends. */

@@ -37,5 +37,5 @@ export async function untilOnQueue(t: TestApp, counts: { waiting?: number; runni
     await t.clock.advance('1s');
     return t.app.queues.get('q');
   };
-  await expect.poll(look, { timeout: 10_000, interval: 5 }).toMatchObject(counts);
+  await expect.poll(look, { interval: 5 }).toMatchObject(counts);
 }

@@ -26,7 +26,7 @@ describeBackends('while an answer of the database is pending,', (backend) => {
     const owned = [{ workflowId: id, owner: owner ?? '' }];
     await workflows.release({ owned, queueName: internalQueue, now: 0 });
     await takeUp();
-    await expect.poll(async () => (await workflows.get([id]))[0]?.status, { timeout: 10_000 }).toBe('SUCCESS');
+    await expect.poll(async () => (await workflows.get([id]))[0]?.status).toBe('SUCCESS');
     const heard = gate();
     const { beat } = executors;
     executors.beat = async (...args) => {

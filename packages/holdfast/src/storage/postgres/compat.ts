@@ -44,6 +44,10 @@ export async function applyCompat(client: pg.ClientBase, options: CompatTerms): 
     await client.query('set statement_timeout = 0');
     try {
       if (compat === 'none') {
+        logger.info(
+          `schema "${schema}": dropping the indexes that only DBOS applications need. This waits for transactions that ` +
+            'use the tables, and blocks none.',
+        );
         await client.query(compatSettings(ddl, compat));
         await record();
         for (const { name } of indexesOfOthers) await client.query(dropIndex(ddl, name, true));
