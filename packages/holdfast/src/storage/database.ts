@@ -6,7 +6,7 @@ import type { ListenerCallbacks, Listening } from './contract/listening.js';
  * classify a failure. `postgres/` and `sqlite/` implement these operations; nothing above `storage/` uses them.
  *
  * - `query`: one statement that commits by itself.
- * - `batch`: one statement for many rows that commits by itself, all rows or none. Postgres receives the columns as
+ * - `batch`, `write`: one statement for many rows that commits by itself, all rows or none. Postgres receives the columns as
  *   arrays (`unnest`); SQLite runs the statement once per row inside one transaction. The texts differ only in
  *   `dialect.rows`.
  */
@@ -49,6 +49,20 @@ export interface Database extends Statements {
 export interface Statements {
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]>;
   batch<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]): Promise<Row[]>;
+  /**
+   * Like `batch`, for a statement without `returning`. Returns how many rows the statement wrote: a list of them would
+   * take a tenth of the time of a process that records steps.
+   */
+  write<T extends object>(
+    statement: BatchStatement<T>,
+    shared: readonly unknown[],
+    rows: readonly T[],
+  ): Promise<number>;
+}
+
+/** The statement with a row of result for each row that it wrote, for a database that counts them so. */
+export function countable<T extends object>(statement: BatchStatement<T>): BatchStatement<T> {
+  return { ...statement, text: `${statement.text} returning 1 as written` };
 }
 
 export type Row = Record<string, unknown>;

@@ -110,6 +110,7 @@ function withTypedErrors(database: Database): Database {
   const typed = (statements: Statements): Statements => ({
     query: (statement, params) => run(statement, () => statements.query(statement, params)),
     batch: (statement, shared, rows) => run(statement, () => statements.batch(statement, shared, rows)),
+    write: (statement, shared, rows) => run(statement, () => statements.write(statement, shared, rows)),
   });
   return {
     dialect: database.dialect,

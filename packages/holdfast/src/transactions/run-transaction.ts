@@ -5,7 +5,7 @@ import { stepResult, untilConfirmed } from '../engine/execution/run-step.js';
 import { type Result, stalledError } from '../engine/execution/workflow-errors.js';
 import { Backoff } from '../engine/write/backoff.js';
 import { isHoldfastError } from '../model/errors.js';
-import { type After, stepKey } from '../storage/contract/storage.js';
+import type { After } from '../storage/contract/storage.js';
 import {
   type Completion,
   type Completions,
@@ -251,7 +251,7 @@ export class TransactionRun<Tx> {
     const row = { workflowId, owner, stepNumber, name, requestedAfter, ...written };
     const { steps } = engine.storage.inTransaction(callerTransactionOf(datasource, tx));
     const record = async (named: After): Promise<boolean> =>
-      (await steps.recordMany(engine.writer.appName, [{ ...row, ...named }])).has(stepKey(row));
+      (await steps.recordMany(engine.writer.appName, [{ ...row, ...named }])) === 1;
     if (
       !(await record(after)) &&
       (after === before || !(await hasOneSnapshot(datasource, tx)) || !(await record(before)))

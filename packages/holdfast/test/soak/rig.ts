@@ -54,6 +54,7 @@ export async function openRig(serverUrl: string, folder: string, workers: number
 
 async function createDatabase(serverUrl: string): Promise<string> {
   const admin = new pg.Client(serverUrl);
+  admin.on('error', () => {});
   await admin.connect();
   await admin.query('create database soak');
   await admin.end();

@@ -48,7 +48,7 @@ function suite(store: Store): void {
     const claim = await ourTransaction(store);
     const queue = await queueNamed(store.storage);
     expect(
-      await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { lockVersion: queue.lockVersion })),
+      await idsOf(take({ ...store.storage, queues: claim.queues }, 1, { lockVersion: queue.lockVersion })),
     ).toEqual(['a']);
     const paused = store.storage.queues.change({ queue, settings: queue.settings, paused: true, now: 2000 });
     await waiting(store, 'paused = ');
@@ -60,7 +60,7 @@ function suite(store: Store): void {
   it('claims that share a lock version do not wait for each other, and take different workflows', async () => {
     await enqueue('a', 'b');
     const first = await ourTransaction(store);
-    const storage = { ...store.storage, workflows: first.workflows };
+    const storage = { ...store.storage, queues: first.queues };
     const known = await turn();
     expect(await idsOf(take(storage, 1, { lockVersion: known }))).toEqual(['a']);
     expect(await idsOf(take(store.storage, 1, { lockVersion: known }))).toEqual(['b']);

@@ -58,7 +58,7 @@ function suite(store: Store): void {
     const written = store.storage.steps.recordMany('app', [newStep('a', 0), newStep('b', 0)]);
     await waiting(store, 'insert into');
     await claimer.query('commit');
-    expect(await written).toEqual(new Set(['0:b']));
+    expect(await written).toBe(1);
     expect(await store.storage.steps.history(['a'])).toEqual([]);
   });
 
@@ -89,7 +89,7 @@ function suite(store: Store): void {
     await start(store, 'a');
     const other = await transaction(store);
     await other.query(`select 1 from ${table} where workflow_uuid = 'a' for share`);
-    expect((await store.storage.steps.recordMany('app', [newStep('a', 0)])).size).toBe(1);
+    expect(await store.storage.steps.recordMany('app', [newStep('a', 0)])).toBe(1);
     await other.query('rollback');
   });
 }

@@ -4,7 +4,6 @@ import { describeStorage, finished, first, newClaim, newStep, start, takeOver } 
 
 describeStorage('steps', (store) => {
   const record = (...rows: readonly NewStep[]) => store.storage.steps.recordMany('app', rows);
-  const keys = (...rows: readonly { workflowId: string; stepNumber: number }[]) => new Set(rows.map(stepKey));
   const begun = (id: string, n: number) =>
     newStep(id, n, { name: 'DBOS.sleep', output: '9000', completedAt: 9000, completionSeq: null });
   const lose = (owner: string) => takeOver(store.storage, newClaim({ owner }));
@@ -17,7 +16,7 @@ describeStorage('steps', (store) => {
       newStep('a', 2, { output: null, serialization: null, childWorkflowId: 'a-2' }),
       begun('a', 3),
     ];
-    expect(await record(...rows)).toEqual(keys(...rows));
+    expect(await record(...rows)).toBe(rows.length);
     const history = await store.storage.steps.history(['a']);
     expect(new Set(history.map((step) => ({ ...step, ...first })))).toEqual(
       new Set(rows.map(({ owner: _, ...recorded }) => recorded)),
@@ -30,8 +29,8 @@ describeStorage('steps', (store) => {
     const { steps } = store.storage;
     expect((await steps.history(['a', 'b', 'nowhere'])).map(stepKey).sort()).toEqual(['0:a', '0:b', '1:b']);
     expect(await steps.history([])).toEqual([]);
-    expect(await steps.recordMany('app', [])).toEqual(new Set());
-    expect(await steps.completeMany([])).toEqual(new Set());
+    expect(await steps.recordMany('app', [])).toBe(0);
+    expect(await steps.completeMany([])).toBe(0);
     expect(await steps.states([])).toEqual([]);
   });
 
@@ -45,7 +44,7 @@ describeStorage('steps', (store) => {
       newStep('ended', 0, { owner: 'fresh' }),
       newStep('nowhere', 0),
     ];
-    expect(await record(...rows)).toEqual(keys({ workflowId: 'b', stepNumber: 0 }));
+    expect(await record(...rows)).toBe(1);
     expect((await store.storage.steps.history(['a', 'b', 'ended', 'nowhere'])).map(stepKey)).toEqual(['0:b']);
   });
 
@@ -53,9 +52,9 @@ describeStorage('steps', (store) => {
     await start(store, 'a');
     await record(begun('a', 0));
     await store.storage.workflows.cancel({ workflowIds: ['a'], reason: null, now: 2000 });
-    expect(await record(newStep('a', 1))).toEqual(new Set());
+    expect(await record(newStep('a', 1))).toBe(0);
     const end = { workflowId: 'a', owner: 'owner of a', stepNumber: 0, completedAt: 9500, completionSeq: 0, ...first };
-    expect(await store.storage.steps.completeMany([end])).toEqual(new Set());
+    expect(await store.storage.steps.completeMany([end])).toBe(0);
     expect(await store.storage.steps.history(['a'])).toMatchObject([{ stepNumber: 0, completionSeq: null }]);
   });
 
@@ -63,9 +62,9 @@ describeStorage('steps', (store) => {
     await start(store, 'a');
     await record(newStep('a', 0, { output: 'first' }));
     const rows = [newStep('a', 0, { output: 'second' }), newStep('a', 1)];
-    expect(await record(...rows)).toEqual(keys({ workflowId: 'a', stepNumber: 1 }));
+    expect(await record(...rows)).toBe(1);
     const twice = [newStep('a', 2, { output: 'x' }), newStep('a', 2, { output: 'y' })];
-    expect(await record(...twice)).toEqual(keys({ workflowId: 'a', stepNumber: 2 }));
+    expect(await record(...twice)).toBe(1);
     const outputs = (await store.storage.steps.history(['a'])).map((step) => `${step.stepNumber} ${step.output}`);
     expect(outputs.sort()).toEqual(['0 first', '1 "done"', expect.stringMatching(/^2 [xy]$/)]);
   });
@@ -80,8 +79,8 @@ describeStorage('steps', (store) => {
       { ...end, stepNumber: 2 },
       { ...end, stepNumber: 0, workflowId: 'b', owner: 'former' },
     ];
-    expect(await store.storage.steps.completeMany(ends)).toEqual(keys({ workflowId: 'a', stepNumber: 0 }));
-    expect(await store.storage.steps.completeMany(ends)).toEqual(new Set());
+    expect(await store.storage.steps.completeMany(ends)).toBe(1);
+    expect(await store.storage.steps.completeMany(ends)).toBe(0);
     const history = new Map((await store.storage.steps.history(['a', 'b'])).map((step) => [stepKey(step), step]));
     expect(history.get('0:a')).toMatchObject({ completionSeq: 7, completedAt: 9500, output: '9000', startedAt: 1100 });
     expect(history.get('1:a')).toMatchObject({ completionSeq: 1, completedAt: 1200 });

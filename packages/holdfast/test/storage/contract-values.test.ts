@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { stepKey } from '../../src/storage/contract/storage.js';
 import {
   dequeue,
   describeStorage,
@@ -53,7 +52,7 @@ describeStorage('storage of unusual values', (store) => {
     const rows = awkwardTexts.map((text, i) => newWorkflow(id(i), { inputs: text, user: text, roles: text }));
     await workflows.insertMany(writer, rows);
     const recorded = awkwardTexts.map((text, i) => newStep(id(i), 0, { name: text, output: text, error: text }));
-    expect((await steps.recordMany('app', recorded)).size).toBe(awkwardTexts.length);
+    expect(await steps.recordMany('app', recorded)).toBe(awkwardTexts.length);
     const ended = awkwardTexts.map((text, i) => finished(id(i), { output: text, error: text }));
     expect((await workflows.finishMany(ended)).size).toBe(awkwardTexts.length);
     const stored = new Map(
@@ -78,7 +77,7 @@ describeStorage('storage of unusual values', (store) => {
       expect(await workflows.list({ name: text, version: text })).toMatchObject([{ workflowId: text }]);
     }
     const recorded = texts.map((text) => newStep(text, 3, { owner: text }));
-    expect(await steps.recordMany('app', recorded)).toEqual(new Set(recorded.map(stepKey)));
+    expect(await steps.recordMany('app', recorded)).toBe(recorded.length);
     expect((await steps.states(recorded)).every((each) => each.recorded && each.owner === each.workflowId)).toBe(true);
     const cancelled = await idsOf(workflows.cancel({ workflowIds: texts, reason: '"', now: 1 }));
     expect(cancelled).toEqual([...texts].sort());
@@ -138,10 +137,10 @@ describeStorage('storage of unusual values', (store) => {
     const ids = Array.from({ length: 1000 }, (_, i) => `w${i}`);
     await start(store, ...ids);
     const begun = ids.map((id) => newStep(id, 0, { name: 'DBOS.sleep', completionSeq: null }));
-    expect((await steps.recordMany('app', begun)).size).toBe(1000);
+    expect(await steps.recordMany('app', begun)).toBe(1000);
     const ends = begun.map(({ workflowId, owner }) => ({ workflowId, owner, stepNumber: 0 }));
     const completed = ends.map((end, i) => ({ ...end, completedAt: i, completionSeq: 0, ...first }));
-    expect((await steps.completeMany(completed)).size).toBe(1000);
+    expect(await steps.completeMany(completed)).toBe(1000);
     expect((await steps.states(ends)).filter((each) => each.completionSeq === 0)).toHaveLength(1000);
     expect((await workflows.finishMany(ids.map((id) => finished(id, { output: id })))).size).toBe(1000);
     const outputs = (await workflows.get(ids)).map((row) => row.output === row.workflowId);

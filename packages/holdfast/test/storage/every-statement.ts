@@ -57,7 +57,7 @@ function recorder(dialect: Dialect, found: Statement[]): Database {
     if (statement.portions) found.push({ name: `${statement.name} (portions)`, text: statement.portions.text });
     return [];
   };
-  return { dialect, query: record, batch: record } as unknown as Database;
+  return { dialect, query: record, batch: record, write: record } as unknown as Database;
 }
 
 function statementsIn(value: unknown, seen: Set<unknown>): Statement[] {

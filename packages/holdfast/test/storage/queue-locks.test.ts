@@ -33,7 +33,7 @@ function suite(store: Store): void {
     const known = await turn();
     return {
       ...claim,
-      claimed: () => idsOf(take({ ...store.storage, workflows: claim.workflows }, n, { lockVersion: known })),
+      claimed: () => idsOf(take({ ...store.storage, queues: claim.queues }, n, { lockVersion: known })),
     };
   };
 
@@ -124,7 +124,7 @@ function besideOlder(store: Store): void {
     await enqueue('a', 'b');
     const claim = await ourTransaction(store);
     const { lockVersion } = await queueNamed(store.storage);
-    expect(await idsOf(take({ ...store.storage, workflows: claim.workflows }, 1, { lockVersion }))).toEqual(['a']);
+    expect(await idsOf(take({ ...store.storage, queues: claim.queues }, 1, { lockVersion }))).toEqual(['a']);
     const older = await transaction(store);
     const change = 'turn = turn + 1, updated_at = updated_at + 1, paused = true';
     const paused = older.query(`update ${queues} set ${change} where name = 'q'`);
@@ -173,7 +173,7 @@ function inOneSnapshot(store: Store): void {
     const claim = await ourTransaction(store, begin);
     await claim.sql('select 1');
     await store.sql(`update ${queues} set turn = turn + 1, updated_at = updated_at + 1, paused = true`);
-    const claimed = take({ ...store.storage, workflows: claim.workflows }, 1, { lockVersion });
+    const claimed = take({ ...store.storage, queues: claim.queues }, 1, { lockVersion });
     await expect(claimed).rejects.toMatchObject(serialization);
     expect(await statuses(store)).toEqual({ a: 'ENQUEUED' });
   });

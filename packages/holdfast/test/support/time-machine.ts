@@ -87,6 +87,8 @@ export async function backUpPostgres(database: string, also: readonly string[] =
 
 async function within<T>(database: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(database);
+  // The server may crash while the client is connected. The statement in progress then fails.
+  client.on('error', () => {});
   await client.connect();
   try {
     return await work(client);

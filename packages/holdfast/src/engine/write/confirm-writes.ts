@@ -86,18 +86,17 @@ export class ConfirmedWrites {
     });
   }
 
-  /** `written`: the keys of the rows that the statement wrote. */
-  async steps(rows: readonly TrackedRow<NewStep | CompletedStep>[], written: ReadonlySet<string>): Promise<Written[]> {
-    if (written.size === rows.length) {
+  /** `written`: how many rows the statement wrote. Unless it wrote all, the rows are read. */
+  async steps(rows: readonly TrackedRow<NewStep | CompletedStep>[], written: number): Promise<Written[]> {
+    if (written === rows.length) {
       this.confirm(rows);
       return rows.map(() => 'written');
     }
-    this.confirm(rows.filter((row) => written.has(stepKey(row))));
-    const stateOf = await this.stepStates(rows.filter((row) => !written.has(stepKey(row))));
+    const stateOf = await this.stepStates(rows);
     return rows.map((row) => {
-      if (written.has(stepKey(row))) return 'written';
       const now = stateOf(row);
       if (!now.ours) return now;
+      // After a lost connection, an earlier statement may have committed some of the rows: each has its own number.
       this.confirm([row]);
       return 'written';
     });

@@ -1,5 +1,5 @@
 import type { TransactionStorage } from '../contract/storage.js';
-import type { BatchStatement, Database, Row, Statement } from '../database.js';
+import { type BatchStatement, countable, type Database, type Row, type Statement } from '../database.js';
 import { columnLiterals } from '../postgres/array-literal.js';
 import { SqlMessages } from '../sql/messages.js';
 import { SqlQueues } from '../sql/queues.js';
@@ -37,12 +37,14 @@ function transactionDatabase(own: Database, tx: CallerTransaction): Database {
     if (statement.first) await tx.query(statement.first, params);
     return tx.query(statement.text, params);
   };
+  const batch: Database['batch'] = (statement, shared, rows) =>
+    tx.dialect === 'postgres' ? runForAll(tx, statement, shared, rows) : runForEach(tx, statement, shared, rows);
   return {
     dialect: own.dialect,
     writeLanes: own.writeLanes,
     query,
-    batch: (statement, shared, rows) =>
-      tx.dialect === 'postgres' ? runForAll(tx, statement, shared, rows) : runForEach(tx, statement, shared, rows),
+    batch,
+    write: async (statement, shared, rows) => (await batch(countable(statement), shared, rows)).length,
     classify: (error) => own.classify(error),
     now: () => own.now(),
     changeCounter: () => own.changeCounter(),

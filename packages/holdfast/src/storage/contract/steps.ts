@@ -107,12 +107,12 @@ export interface AttemptState {
 }
 
 export interface Steps {
-  /** Returns the keys (`stepKey`) of the rows that were written. */
-  recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>>;
+  /** Returns how many of the rows were written. If not all were, `states` tells which. */
+  recordMany(appName: string, rows: readonly NewStep[]): Promise<number>;
   /** Records steps with effects. For each row that was written, the value tells whether its effects were applied. */
   recordEffects(appName: string, rows: readonly EffectfulStep[]): Promise<Map<string, boolean>>;
-  /** Records the end of steps that have started. Returns the keys of the steps that changed. */
-  completeMany(rows: readonly CompletedStep[]): Promise<Set<string>>;
+  /** Records the end of steps that have started. Returns how many of the steps changed. */
+  completeMany(rows: readonly CompletedStep[]): Promise<number>;
   /**
    * Returns the state of each of these attempts after the change. A key is missing if the workflow no longer belongs to
    * this owner.

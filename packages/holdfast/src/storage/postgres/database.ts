@@ -5,7 +5,7 @@ import type { DatabaseSource } from '../contract/database-source.js';
 import type { Failure } from '../contract/failure-kind.js';
 import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 import type { StatementProbe } from '../contract/probe.js';
-import type { Database, Dialect, Query, Row, Statement, Statements } from '../database.js';
+import type { Database, Dialect, Query, Statement, Statements } from '../database.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
 import { columnLiterals } from './array-literal.js';
@@ -115,6 +115,7 @@ class PostgresDatabase implements Database {
   readonly writeLanes = 2;
   readonly query: Statements['query'];
   readonly batch: Statements['batch'];
+  readonly write: Statements['write'];
   readonly impatient: Statements;
   readonly silentMessages: boolean;
   private readonly pools: Pools;
@@ -155,15 +156,24 @@ class PostgresDatabase implements Database {
         client.on('error', () => this.breakCount++);
       },
     });
-    const { query, batch } = this.statementsOn('writing');
-    [this.query, this.batch] = [query, batch];
+    const { query, batch, write } = this.statementsOn('writing');
+    [this.query, this.batch, this.write] = [query, batch, write];
     this.impatient = this.statementsOn('locked');
   }
 
   /** Returns statements whose batches use the given kind of connection. */
   private statementsOn(writers: 'writing' | 'locked'): Statements {
     return {
-      query: (statement, params) => this.execute(useOf(statement, writers), statement, params),
+      query: async (statement, params) => (await this.execute(useOf(statement, writers), statement, params)).rows,
+      write: async (statement, shared, rows) => {
+        if (rows.length === 0) return 0;
+        const values = [
+          ...shared,
+          ...columnLiterals(rows, Object.keys(statement.columns) as (keyof (typeof rows)[number])[]),
+        ];
+        const { rowCount } = await this.execute(useOf({ ...statement, pinned: true }, writers), statement, values);
+        return rowCount ?? 0;
+      },
       batch: async (statement, shared, rows) => {
         if (rows.length === 0) return [];
         const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
@@ -173,7 +183,7 @@ class PostgresDatabase implements Database {
           for (const list of lists()) await client.query({ text, values: valuesOf(list) });
         };
         const use = useOf({ ...statement, pinned: true }, writers);
-        return this.execute(use, statement, valuesOf(rows), statement.portions && runPortions);
+        return (await this.execute(use, statement, valuesOf(rows), statement.portions && runPortions)).rows;
       },
     };
   }
@@ -226,7 +236,7 @@ class PostgresDatabase implements Database {
     statement: Statement,
     values: readonly unknown[],
     runPortions?: (client: pg.PoolClient) => Promise<void>,
-  ): Promise<Row[]> {
+  ): Promise<Pick<pg.QueryResult, 'rows' | 'rowCount'>> {
     // The statement counts as in progress from here on, although the pool may first have to open a connection.
     const reached = this.probe?.(statement.name);
     const { client, kind, release } = await this.pools.take(use).catch((error) => {
@@ -252,7 +262,7 @@ class PostgresDatabase implements Database {
       if (this.readOnlyClients.has(client)) throw new Error('the server has become read-only');
       reached?.('after-reply');
       release();
-      return result.rows;
+      return result;
     } catch (error) {
       if (classifyPostgres(error) === 'locked') this.shortLockUntil = performance.now() + shortLockPeriodMs;
       this.noteFailure(error, this.readOnlyClients.has(client));

@@ -1,14 +1,13 @@
 import type { WorkflowStatus } from '../../model/status.js';
 import type { EffectfulStep } from '../contract/steps.js';
-import {
-  type AttemptChange,
-  type AttemptState,
-  type CompletedStep,
-  type NewStep,
-  type StepRecord,
-  type StepState,
-  type Steps,
-  stepKey,
+import type {
+  AttemptChange,
+  AttemptState,
+  CompletedStep,
+  NewStep,
+  StepRecord,
+  StepState,
+  Steps,
 } from '../contract/storage.js';
 import type { Columns, Database, Dialect } from '../database.js';
 import { StepAttempts } from './attempts.js';
@@ -39,14 +38,12 @@ export class SqlSteps implements Steps {
     return this.attempts.change(rows);
   }
 
-  async recordMany(appName: string, rows: readonly NewStep[]): Promise<Set<string>> {
-    return keys(
-      await this.database.batch(this.sql.record, [appName], inLockOrder(this.database.dialect, rows, byWorkflow)),
-    );
+  recordMany(appName: string, rows: readonly NewStep[]): Promise<number> {
+    return this.database.write(this.sql.record, [appName], inLockOrder(this.database.dialect, rows, byWorkflow));
   }
 
-  async completeMany(rows: readonly CompletedStep[]): Promise<Set<string>> {
-    return keys(await this.database.batch(this.sql.complete, [], inLockOrder(this.database.dialect, rows, byWorkflow)));
+  completeMany(rows: readonly CompletedStep[]): Promise<number> {
+    return this.database.write(this.sql.complete, [], inLockOrder(this.database.dialect, rows, byWorkflow));
   }
 
   async states(steps: readonly StepId[]): Promise<StepState[]> {
@@ -72,12 +69,6 @@ function byWorkflow(step: StepId): string {
   return step.workflowId;
 }
 
-function keys(rows: readonly Record<string, unknown>[]): Set<string> {
-  return new Set(
-    rows.map((row) => stepKey({ workflowId: row.workflow_uuid as string, stepNumber: Number(row.function_id) })),
-  );
-}
-
 const completedStepColumns: Columns<CompletedStep> = {
   workflowId: 'text',
   owner: 'text',
@@ -101,7 +92,7 @@ function stepStatements(d: Dialect) {
         'select r."workflowId", r."stepNumber", r.name, r.output, r.error, r.serialization, r."childWorkflowId",',
         `r."startedAt", r."completedAt", r."completionSeq", r."requestedAfter", $1 from ${d.rows('r', newStepColumns, 2)}`,
         `${d.fence('r."workflowId"', 'r.owner')} where ${predecessorsOnRecord(d)}`,
-        'on conflict (workflow_uuid, function_id) do nothing returning workflow_uuid, function_id',
+        'on conflict (workflow_uuid, function_id) do nothing',
       ].join(' '),
     },
     complete: {
@@ -112,7 +103,6 @@ function stepStatements(d: Dialect) {
         `select r.* from ${d.rows('r', completedStepColumns, 1)} ${d.fence('r."workflowId"', 'r.owner')}`,
         `where ${predecessorsOnRecord(d)}) as f`,
         'where o.workflow_uuid = f."workflowId" and o.function_id = f."stepNumber" and o.completion_seq is null',
-        'returning workflow_uuid, function_id',
       ].join(' '),
     },
     states: {

@@ -5,7 +5,7 @@ import { unusableError } from '../contract/failure.js';
 import type { Failure } from '../contract/failure-kind.js';
 import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 import type { StatementProbe } from '../contract/probe.js';
-import { type BatchStatement, type Database, preparedName, type Row, type Statement } from '../database.js';
+import { type BatchStatement, countable, type Database, preparedName, type Row, type Statement } from '../database.js';
 import { target } from '../migrations/migration-state.js';
 import { watchChanges } from './changes.js';
 import { isSqlite, sqliteCode } from './codes.js';
@@ -138,6 +138,14 @@ class SqliteDatabase implements Database {
       this.changesRow(statement.name, guard, shared) ? [...runRows(), { held: true }] : [];
     const work = statement.guard === undefined ? runRows : runGuarded.bind(undefined, statement.guard);
     return this.execute(statement, () => (statement.reads ? work() : transact(this.db, 'begin immediate', work)));
+  }
+
+  async write<T extends object>(
+    statement: BatchStatement<T>,
+    shared: readonly unknown[],
+    rows: readonly T[],
+  ): Promise<number> {
+    return (await this.batch(countable(statement), shared, rows)).length;
   }
 
   classify(error: unknown): Failure {

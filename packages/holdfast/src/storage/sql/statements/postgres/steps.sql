@@ -177,9 +177,7 @@ from
 where
   o.workflow_uuid = f."workflowId"
   and o.function_id = f."stepNumber"
-  and o.completion_seq is null
-returning
-  workflow_uuid, function_id;
+  and o.completion_seq is null;
 
 -- steps.history
 select
@@ -263,9 +261,7 @@ where
         end
     )
   )
-on conflict (workflow_uuid, function_id) do nothing
-returning
-  workflow_uuid, function_id;
+on conflict (workflow_uuid, function_id) do nothing;
 
 -- steps.record-effects
 with
