@@ -52,9 +52,9 @@ export function isWrittenAlone({ effects }: EffectfulStep): boolean {
  * Decides for each row of a statement whether the row is committed.
  *
  * A statement returns the rows that it wrote, or how many. There are four reasons why a row was not written: the
- * workflow was taken over, it was cancelled, the row already existed, or (after a lost connection) an earlier attempt to write this row
- * was committed. One read of ownership and row in one snapshot distinguishes these cases: only this execution writes
- * rows under its owner token, and rows of former owners were loaded with the history.
+ * workflow was taken over, it was cancelled, the row already existed, or (after a lost connection) an earlier attempt
+ * to write this row was committed. One read of ownership and row in one snapshot distinguishes these cases: only this
+ * execution writes rows under its owner token, and rows of former owners were loaded with the history.
  */
 export class ConfirmedWrites {
   private statements = 0;
