@@ -50,8 +50,8 @@ export interface Statements {
   query(statement: Statement, params: readonly unknown[]): Promise<Row[]>;
   batch<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]): Promise<Row[]>;
   /**
-   * Like `batch`, for a statement without `returning`. Returns how many rows the statement wrote: a list of them would
-   * take a tenth of the time of a process that records steps.
+   * Like `batch`, for a statement without `returning`. Returns how many rows the statement wrote. Reading a
+   * list of these rows would cost a process that records steps several percent of its time.
    */
   write<T extends object>(
     statement: BatchStatement<T>,
@@ -60,7 +60,7 @@ export interface Statements {
   ): Promise<number>;
 }
 
-/** The statement with a row of result for each row that it wrote, for a database that counts them so. */
+/** Returns the statement with one result row for each row that it writes. The number of result rows is the count. */
 export function countable<T extends object>(statement: BatchStatement<T>): BatchStatement<T> {
   return { ...statement, text: `${statement.text} returning 1 as written` };
 }

@@ -5,7 +5,7 @@ import type { DatabaseSource } from '../contract/database-source.js';
 import type { Failure } from '../contract/failure-kind.js';
 import type { ListenerCallbacks, Listening } from '../contract/listening.js';
 import type { StatementProbe } from '../contract/probe.js';
-import type { Database, Dialect, Query, Statement, Statements } from '../database.js';
+import type { BatchStatement, Database, Dialect, Query, Statement, Statements } from '../database.js';
 import { howToInstall } from '../install-advice.js';
 import type { Compat } from '../migrations/compat.js';
 import { columnLiterals } from './array-literal.js';
@@ -167,23 +167,20 @@ class PostgresDatabase implements Database {
       query: async (statement, params) => (await this.execute(useOf(statement, writers), statement, params)).rows,
       write: async (statement, shared, rows) => {
         if (rows.length === 0) return 0;
-        const values = [
-          ...shared,
-          ...columnLiterals(rows, Object.keys(statement.columns) as (keyof (typeof rows)[number])[]),
-        ];
-        const { rowCount } = await this.execute(useOf({ ...statement, pinned: true }, writers), statement, values);
+        const use = useOf({ ...statement, pinned: true }, writers);
+        const { rowCount } = await this.execute(use, statement, valuesOf(statement, shared, rows));
         return rowCount ?? 0;
       },
       batch: async (statement, shared, rows) => {
         if (rows.length === 0) return [];
-        const columns = Object.keys(statement.columns) as (keyof (typeof rows)[number])[];
-        const valuesOf = (list: typeof rows) => [...shared, ...columnLiterals(list, columns)];
         const runPortions = async (client: pg.PoolClient): Promise<void> => {
           const { text, lists } = statement.portions ?? { text: '', lists: () => [] };
-          for (const list of lists()) await client.query({ text, values: valuesOf(list) });
+          for (const list of lists()) await client.query({ text, values: valuesOf(statement, shared, list) });
         };
         const use = useOf({ ...statement, pinned: true }, writers);
-        return (await this.execute(use, statement, valuesOf(rows), statement.portions && runPortions)).rows;
+        return (
+          await this.execute(use, statement, valuesOf(statement, shared, rows), statement.portions && runPortions)
+        ).rows;
       },
     };
   }
@@ -305,6 +302,10 @@ class PostgresDatabase implements Database {
         'through a pooler that tracks prepared statements (PgBouncer 1.21 or later, with max_prepared_statements).',
     );
   }
+}
+
+function valuesOf<T extends object>(statement: BatchStatement<T>, shared: readonly unknown[], rows: readonly T[]) {
+  return [...shared, ...columnLiterals(rows, Object.keys(statement.columns) as (keyof T)[])];
 }
 
 /** Returns the connections that a statement may use. `writers` is the kind of connection for pinned statements. */
